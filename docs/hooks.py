@@ -11,7 +11,7 @@ import typer
 
 from evr.cli.app import app
 
-MARK = re.compile(r"<!-- options of (\w+) -->")
+MARK = re.compile(r"<!-- options of ([\w ]+) -->")
 CODE = re.compile(r"<code>[^<]*</code>")
 HYPHENED = re.compile(r"[^\s<>&;]*-\w[^\s<>&;]*")
 NUMBER = re.compile(r"(<(pre|code|script|style)\b.*?</\2>|<[^>]*>)|\b\d[\d.]*e-\d+", re.S)
@@ -24,7 +24,9 @@ def options(name: str) -> str:
     >>> print(options("describe").splitlines()[0])
     | option | value | what it does |
     """
-    command = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
+    command: Any = typer.main.get_command(app)
+    for word in name.split():
+        command = command.commands[word]
     context = typer.Context(command, info_name=name)
     rows = ["| option | value | what it does |", "|---|---|---|"]
     for parameter in command.get_params(context):

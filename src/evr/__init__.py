@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from evr import integrations as integrations
     from evr.certification import Certificate as Certificate
     from evr.certification import Ledger as Ledger
+    from evr.certification.budget import Budget as Budget
     from evr.certification.replay import replay as replay
     from evr.described import register as register
     from evr.estimation import Estimate as Estimate
@@ -40,11 +41,11 @@ if TYPE_CHECKING:
     from evr.spec import load as load
     from evr.sweeps import sweep as sweep
     from evr.verification import Guarantee as Guarantee
-    from evr.verification import Verdict as Verdict
     from evr.verification import Verification as Verification
 
 _NAMES = {
     "certification": "Certificate Ledger",
+    "certification.budget": "Budget",
     "certification.replay": "replay",
     "described": "register",
     "estimation": "Estimate FFTAccountant MonteCarloAccountant UpperBound calibrate estimate_delta estimate_epsilon "
@@ -58,7 +59,7 @@ _NAMES = {
     "records": "Record record",
     "spec": "load",
     "sweeps": "sweep",
-    "verification": "Guarantee Verdict Verification",
+    "verification": "Guarantee Verification",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 _MODULES = ("errors", "events", "integrations")

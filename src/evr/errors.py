@@ -80,7 +80,7 @@ class DeviceError(EvrError, ValueError):
 
 
 class BudgetExceededError(EvrError, RuntimeError):
-    """A step would exceed the budget of a privacy filter: it was not counted, and must not run."""
+    """A step would exceed a budget: it was not counted, and must not run."""
 
 
 class NotReleasedError(EvrError, RuntimeError):

@@ -26,7 +26,7 @@ from evr.cli.app import app
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 CHEAP = {"estimate", "calibrate", "describe", "risk"}
-COMMANDS = {command.name for command in app.registered_commands}
+COMMANDS = {command.name for command in app.registered_commands} | {group.name for group in app.registered_groups}
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 

@@ -188,4 +188,4 @@ def test_a_probability_that_is_next_to_nothing_is_refused_in_words(probability):
     covered = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-250, steps=10)
     assert evr.estimate_delta(covered, 0.5).value < 1e-248
     accepted = evr.verify(covered, epsilon=0.5, delta=1e-5 / 0.9, tau=0.9, method="sequential")
-    assert accepted.verdict is evr.Verdict.ACCEPTED
+    assert accepted.verdict is evr.verification.Verdict.ACCEPTED

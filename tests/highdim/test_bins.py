@@ -292,10 +292,10 @@ def test_verification(name: str) -> None:
     event, epsilon = EVENTS[name]
     delta = evr.estimate_delta(event, epsilon).value
     accepted = evr.verify(event, epsilon=epsilon, delta=delta / 0.85, tau=0.85, seed=1)
-    assert accepted.verdict is evr.Verdict.ACCEPTED
+    assert accepted.verdict is evr.verification.Verdict.ACCEPTED
     assert accepted.guarantee == evr.Guarantee(epsilon, delta / 0.85)
     rejected = evr.verify(event, epsilon=epsilon, delta=0.8 * delta / 0.85, tau=0.85, seed=2, max_samples=200_000)
-    assert rejected.verdict is evr.Verdict.REJECTED
+    assert rejected.verdict is evr.verification.Verdict.REJECTED
     report = accepted.directions["remove"]
     if report.samples:
         assert abs(report.estimate - evr.estimate_delta(event, epsilon, direction="remove").value) < (
@@ -307,7 +307,7 @@ def test_the_fixed_verifier() -> None:
     event, epsilon = E.BallsInBinsDpEvent(2.0, 10, 10), 1.0
     delta = evr.estimate_delta(event, epsilon).value
     found = evr.verify(event, epsilon=epsilon, delta=delta / 0.5, tau=0.5, method="fixed", seed=1)
-    assert found.verdict is evr.Verdict.ACCEPTED
+    assert found.verdict is evr.verification.Verdict.ACCEPTED
     assert found.directions["remove"].samples > 1000
 
 
@@ -315,7 +315,7 @@ def test_plain_sampling() -> None:
     event = E.BallsInBinsDpEvent(1.0, 10, 10)
     delta = evr.estimate_delta(event, 0.5).value
     found = evr.verify(event, epsilon=0.5, delta=delta / 0.8, tau=0.8, proposal="simple", seed=1)
-    assert found.verdict is evr.Verdict.ACCEPTED
+    assert found.verdict is evr.verification.Verdict.ACCEPTED
     assert found.directions["remove"].bound == near(1.0)
 
 
@@ -334,4 +334,4 @@ def test_false_claims_are_not_accepted() -> None:
     for number in range(18):
         low = 0.9 * delta * (0.95, 0.85, 0.7)[number % 3]
         found = evr.verify(event, epsilon=epsilon, delta=low / 0.9, tau=0.9, seed=number, max_samples=8192)
-        assert found.verdict is evr.Verdict.REJECTED
+        assert found.verdict is evr.verification.Verdict.REJECTED

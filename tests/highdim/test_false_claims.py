@@ -61,7 +61,7 @@ def accepts(name: str, epsilon: float, direction: str, share: float, seed: int) 
     how = Attempt(None, seed, direction, None, 1, None)
     settings = Settings(max_samples=16_384)
     found = how.run(Composition.of(EVENTS[name]), claim, settings, planner)
-    return found.verdict is evr.Verdict.ACCEPTED
+    return found.verdict is evr.verification.Verdict.ACCEPTED
 
 
 def run_table(numbers: range) -> None:

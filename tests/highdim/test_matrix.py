@@ -531,11 +531,11 @@ def test_verification(name: str) -> None:
     event, epsilon = SCHEMES[name]
     delta = evr.estimate_delta(event, epsilon)
     accepted = evr.verify(event, epsilon=epsilon, delta=delta.value / 0.8, tau=0.8, seed=1)
-    assert accepted.verdict is evr.Verdict.ACCEPTED
+    assert accepted.verdict is evr.verification.Verdict.ACCEPTED
     assert accepted.guarantee == evr.Guarantee(epsilon, delta.value / 0.8)
     low = 0.75 * delta.value
     rejected = evr.verify(event, epsilon=epsilon, delta=low / 0.8, tau=0.8, seed=2, max_samples=60_000)
-    assert rejected.verdict is evr.Verdict.REJECTED
+    assert rejected.verdict is evr.verification.Verdict.REJECTED
     report = accepted.directions[delta.direction]
     error = math.hypot(report.standard_error, delta.standard_error or 0.0)
     assert abs(report.estimate - delta.value) < 5 * error
@@ -544,7 +544,7 @@ def test_verification(name: str) -> None:
 def test_the_fixed_verifier() -> None:
     event = E.BallsInBinsDpEvent(1.5, 4, 2, BAND)
     found = evr.verify(event, epsilon=2.0, delta=0.02795912, tau=0.5, method="fixed", seed=1)
-    assert found.verdict is evr.Verdict.ACCEPTED
+    assert found.verdict is evr.verification.Verdict.ACCEPTED
     assert found.directions["remove"].samples > 100
 
 
@@ -563,14 +563,14 @@ def test_dense_noise_that_nobody_waits_for(epsilon: float, delta: float, remedy:
     with pytest.raises(ValueError, match=rf"would take about .* samples.*{remedy}"):
         evr.verify(event, epsilon=epsilon, delta=delta / 0.99, tau=0.99, seed=1)
     false = evr.verify(event, epsilon=1.0, delta=delta / 0.99, tau=0.99, seed=1)
-    assert false.verdict is evr.Verdict.REJECTED
+    assert false.verdict is evr.verification.Verdict.REJECTED
     assert false.samples < 20_000
 
 
 def test_plain_sampling() -> None:
     for event, delta in ((EVENTS["bins"], 1.055605e-1), (EVENTS["cold"], 2.48562777e-2)):
         found = evr.verify(event, epsilon=1.0, delta=delta / 0.8, tau=0.8, proposal="simple", seed=1)
-        assert found.verdict is evr.Verdict.ACCEPTED
+        assert found.verdict is evr.verification.Verdict.ACCEPTED
         assert found.directions["remove"].bound == near(1.0, abs=0.01)
 
 

@@ -140,10 +140,10 @@ def test_verification_and_replay(tmp_path: object) -> None:
     event = E.BallsInBinsDpEvent(3.0, 100, 10)
     delta = evr.estimate_delta(event, 2.0).value
     found = evr.verify(event, epsilon=2.0, delta=delta / 0.99, tau=0.99, method="strict")
-    assert found.verdict is evr.Verdict.ACCEPTED
+    assert found.verdict is evr.verification.Verdict.ACCEPTED
     assert found.false_positive_rate == 0.0
     low = evr.verify(event, epsilon=2.0, delta=0.98 * delta / 0.99, tau=0.99, method="strict")
-    assert low.verdict is evr.Verdict.REJECTED
+    assert low.verdict is evr.verification.Verdict.REJECTED
     certificate = evr.certify(event, epsilon=2.0, ledger=f"{tmp_path}/ledger.sqlite")
     assert certificate.verification.method == "strict"
     assert evr.replay(certificate).agrees

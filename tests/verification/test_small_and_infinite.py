@@ -194,7 +194,7 @@ def test_a_claim_that_is_false_by_hundreds_of_digits_is_rejected(delta):
     """Samples in units of the threshold have squares beyond all floats: once an OverflowError."""
     event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=100)
     verification = evr.verify(event, epsilon=0.5, delta=delta / 0.9, tau=0.9, seed=1)
-    assert verification.verdict is evr.Verdict.REJECTED
+    assert verification.verdict is evr.verification.Verdict.REJECTED
     assert verification.guarantee is None
     (report,) = (one for one in verification.directions.values() if one.samples)
     assert report.estimate == near(evr.estimate_delta(event, 0.5).value, rel=0.3)

@@ -23,7 +23,7 @@ TRUTH = 2.05824121613704e-10  # at epsilon 0.5, from 40 digits
 @pytest.mark.parametrize("tau", [0.5, 0.95, 0.99, 0.9999])
 def test_a_true_claim_is_proved(tau):
     found = evr.verify(EVENT, epsilon=0.5, delta=TRUTH / tau, tau=tau, method="strict")
-    assert found.verdict is evr.Verdict.ACCEPTED
+    assert found.verdict is evr.verification.Verdict.ACCEPTED
     assert found.guarantee == evr.Guarantee(0.5, TRUTH / tau)
     assert (found.method, found.samples, found.false_positive_rate) == ("strict", 0, 0.0)
     assert set(found.directions) == {"remove", "add"}
@@ -38,7 +38,7 @@ def test_a_true_claim_is_proved(tau):
 def test_a_false_claim_is_never_accepted(short):
     """However close: what is claimed is below the truth by that share."""
     found = evr.verify(EVENT, epsilon=0.5, delta=TRUTH * (1 - short), method="strict")
-    assert found.verdict is evr.Verdict.REJECTED
+    assert found.verdict is evr.verification.Verdict.REJECTED
     assert found.guarantee is None
     assert "is above the claim" in found.directions["remove"].reason
     assert "add" not in found.directions

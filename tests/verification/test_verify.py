@@ -432,7 +432,7 @@ def test_a_verification_has_no_truth_value() -> None:
     found = check(GAUSSIAN, 1.0)
     with pytest.raises(TypeError, match="no truth value"):
         bool(found)
-    assert found.verdict is evr.Verdict.ACCEPTED
+    assert found.verdict is evr.verification.Verdict.ACCEPTED
 
 
 def test_one_direction_gives_no_guarantee() -> None:

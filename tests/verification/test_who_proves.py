@@ -41,9 +41,9 @@ def test_a_proof_cannot_be_put_together():
 
 def test_a_verification_cannot_be_put_together():
     rejected = evr.verify(TRAINING, epsilon=1.0, delta=1e-12, method="strict")
-    assert rejected.verdict is evr.Verdict.REJECTED
+    assert rejected.verdict is evr.verification.Verdict.REJECTED
     with pytest.raises(TypeError, match=r"made by evr\.verify"):
-        replace(rejected, verdict=evr.Verdict.ACCEPTED)
+        replace(rejected, verdict=evr.verification.Verdict.ACCEPTED)
     with pytest.raises(TypeError, match=r"made by evr\.verify"):
         replace(rejected, guarantee=evr.Guarantee(1.0, 1e-12))
 

@@ -27,8 +27,9 @@ from evr.mechanisms import Composition
 from evr.mechanisms.registry import known
 from evr.mechanisms.relations import ADD_OR_REMOVE, Relation, relation_named
 
-ORDERS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+ORDERS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256)
 """Of the Renyi filter: Renyi orders less 1."""
+_MAIN = Fraction(9, 10)  # of delta: the part of one order, the likeliest to decide
 _LOG_SQUARES = (-80.0, 40.0)  # of sensitivity over noise: what budgets are looked for among
 _CLOSE = 1e-13
 
@@ -100,6 +101,19 @@ def log_moment_within(order: int, epsilon: float, delta: Fraction) -> int:
     return -integer_above(lowered, BITS)
 
 
+def parts_of_delta(orders: Sequence[int], epsilon: float, delta: float) -> list[Fraction]:
+    """The part of delta that each order has: most of it the order that lets Gaussian mechanisms spend most. Any parts
+    will do that are fixed in advance and sum to 1.
+    """
+    if len(orders) == 1:
+        return [Fraction(1)]
+    room = [
+        (math.log(delta) + a * epsilon + (1 + a) * math.log(1 + a) - a * math.log(a)) / (a * (a + 1)) for a in orders
+    ]
+    rest = (1 - _MAIN) / (len(room) - 1)
+    return [_MAIN if place == room.index(max(room)) else rest for place in range(len(room))]
+
+
 def _parts(event: Any) -> Iterator[tuple[dp_event.DpEvent, int]]:
     """What a step is composed of, with counts, as far as that is said at its top."""
     stack = [(event, 1)]
@@ -168,12 +182,15 @@ class PrivacyFilter:
         chosen = tuple(validate.positive_integer(orders=a) for a in (ORDERS if orders is None else orders))
         if not chosen:
             raise ValueError("orders=() is empty: give at least one")
-        relation, share = relation_named(neighboring_relation), Fraction(self.delta) / len(chosen)
+        relation, parts = relation_named(neighboring_relation), parts_of_delta(chosen, self.epsilon, self.delta)
         self._cost = partial(squares, relation) if gaussian else partial(log_moments, relation, chosen)
         self._budget: Amounts = (
             [square_within(self.epsilon, self.delta)]
             if gaussian
-            else [log_moment_within(order, self.epsilon, share) for order in chosen]
+            else [
+                log_moment_within(order, self.epsilon, part * Fraction(self.delta))
+                for order, part in zip(chosen, parts, strict=True)
+            ]
         )
         self._spent: Amounts = [0] * len(self._budget)
 
@@ -195,6 +212,10 @@ class PrivacyFilter:
             return self._spent, math.inf
         spent = [one + more for one, more in zip(self._spent, cost, strict=True)]
         return spent, self._used(spent)
+
+    def would_use(self, event: dp_event.DpEvent) -> float:
+        """The part of the budget that would be spent with a step: above 1 if it does not fit."""
+        return _as_float(self._after(event)[1])
 
     def fits(self, event: dp_event.DpEvent) -> bool:
         """Whether a step could be spent."""

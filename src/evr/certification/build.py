@@ -75,6 +75,7 @@ def build(
     computed_by: dict[str, Any],
     times: dict[str, Any],
     record: dict[str, Any] | None,
+    budget: dict[str, Any] | None = None,
     proof: str | None = None,
     per_record: float | None = None,
 ) -> Certificate:
@@ -124,6 +125,7 @@ def build(
         "record": record,
         **({} if proof is None else {"proof": proof}),
         **({} if per_record is None else {"per_record": per_record}),
+        **({} if budget is None else {"budget": budget}),
     }
     return Certificate.sealed(plain({**document, "statement": statement(document)}))
 

@@ -235,6 +235,17 @@ class RecordSection(Section):
     notes: Annotated[list[Note], Field(max_length=len(NOTES))]
 
 
+class BudgetSection(Section):
+    """The budget that the event was spent from: spending ``spending``, by whom, as its ledger says."""
+
+    name: Name
+    epsilon: Number
+    delta: Number
+    kind: Literal["planned", "adaptive"]
+    spending: Annotated[int, Field(ge=1, le=MAX_COUNT)]
+    by: Name
+
+
 class Certificate(Section):
     """A verification, and everything needed to repeat it.
 
@@ -262,6 +273,8 @@ class Certificate(Section):
     per_record
         Of a guarantee for users that was proved strictly: a proved epsilon for one record at the same delta. Else there
         is no such field.
+    budget
+        The budget that it was spent from, if any; else there is no such field.
     digest
         SHA-256 of the rest.
     """
@@ -281,6 +294,7 @@ class Certificate(Section):
     record: RecordSection | None
     proof: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     per_record: Annotated[float, Field(ge=0)] | None = None
+    budget: BudgetSection | None = None
     digest: str
 
     @model_validator(mode="after")
@@ -330,7 +344,7 @@ class Certificate(Section):
 
     def document(self) -> dict[str, Any]:
         """All of it in JSON's types."""
-        absent = {name for name in ("proof", "per_record") if getattr(self, name) is None}
+        absent = {name for name in ("proof", "per_record", "budget") if getattr(self, name) is None}
         return plain(self.model_dump(exclude=absent))
 
     def to_json(self) -> str:

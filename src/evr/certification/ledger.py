@@ -5,9 +5,9 @@ probability ``kappa base 2^-i``, so all of them together with less than ``kappa 
 default all attempts at the same ``(epsilon, delta)`` are one release and the base is that delta. A named release takes
 any claims that are at least that of its first attempt, the base.
 
-A crash, Ctrl-C or kill counts, because the row is there already. SQLite's write lock gives out the numbers, so no two
-processes have the same one. The one output of a release is counted in the same way, before its mechanism starts, and
-stays counted (Section 5.6).
+A crash, Ctrl-C or kill counts, because the row is there already. The database's write lock gives out the numbers, so no
+two processes have the same one. The one output of a release is counted in the same way, before its mechanism starts,
+and stays counted (Section 5.6).
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
-import sqlite3
 import warnings
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -28,6 +26,7 @@ from dp_accounting import NeighboringRelation
 
 from evr import validate
 from evr.certification import tables
+from evr.certification.databases import database_at
 from evr.certification.tables import Attempt, Contents, DamagedRow, ReleaseRow, parsed, seal, this_process
 from evr.certification.text_rules import NAME_IN_WORDS, checked_name
 from evr.errors import AlreadyReleasedError, LedgerError, NearbyReleaseWarning
@@ -35,7 +34,6 @@ from evr.verification import Claim, Terms
 from evr.verification.settings import Settings
 
 DEFAULT_PATH = Path(".evr") / "ledger.sqlite"
-BUSY_SECONDS = 60.0
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _ALIKE = 1e-5  # relative: numbers that agree so far are one number, rounded twice
 
@@ -60,13 +58,14 @@ def _numbers(key: str) -> tuple[float, float]:
 
 
 class Ledger:
-    """A file of attempts, shared by any number of processes: a SQLite database. What a method has written is on the
-    disk when it returns, in this very file.
+    """Attempts, shared by any number of processes: a SQLite file of one machine, or a PostgreSQL database that several
+    machines share. What a method has written is on the disk when it returns.
 
     Parameters
     ----------
     path
-        ``.evr/ledger.sqlite`` in the working directory by default. A missing folder is made.
+        ``.evr/ledger.sqlite`` in the working directory by default; a missing folder is made. Or
+        ``"postgresql://USER@HOST/DATABASE"``, whose schema ``evr`` it is.
 
     Examples
     --------
@@ -79,28 +78,9 @@ class Ledger:
     """
 
     def __init__(self, path: str | Path | None = None, *, create: bool = True) -> None:
-        self.path = Path(DEFAULT_PATH) if path is None else validate.path(ledger=path)
-        self._absolute = self.path.absolute()
-        if str(self.path) == ":memory:" or str(self.path).startswith("file:"):
-            raise LedgerError(
-                f"{self.path}: SQLite may forget such a database when it is closed, and a ledger must not: name a file"
-            )
-        if not create and not self.path.exists():
-            raise LedgerError(f"{self.path}: there is no ledger: the first attempt makes one; --ledger names another")
-        with self._guarded():
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(self._absolute, timeout=BUSY_SECONDS, isolation_level=None)
-            try:
-                self._connection.row_factory = sqlite3.Row
-                self._connection.execute("PRAGMA synchronous = EXTRA")  # of the folder, too
-                self._connection.execute("PRAGMA foreign_keys = ON")
-                self._identity = self._at_its_place()
-                with self._transaction() as connection:
-                    if (reason := tables.prepare(connection)) is not None:
-                        raise LedgerError(f"{self.path}: not a ledger that can be used: {reason}")
-            except BaseException:
-                self._connection.close()
-                raise
+        self._database = database_at(DEFAULT_PATH if path is None else path, create=create)
+        self.path, self.address = self._database.name, self._database.address
+        self.transaction = self._database.transaction
 
     @classmethod
     def of(cls, ledger: Ledger | str | Path | None) -> Ledger:
@@ -108,8 +88,8 @@ class Ledger:
         return ledger if isinstance(ledger, Ledger) else cls(ledger)
 
     def close(self) -> None:
-        """Let the file go."""
-        self._connection.close()
+        """Let the database go."""
+        self._database.close()
 
     def __enter__(self) -> Self:
         return self
@@ -120,20 +100,18 @@ class Ledger:
     # --- reading ----------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Raise if the file is damaged."""
-        with self._guarded():
-            (answer,) = self._connection.execute("PRAGMA integrity_check").fetchone()
-        if answer != "ok":
-            raise self._damaged(answer)
-        self._contents()
+        """Raise if the ledger is damaged."""
+        if (found := self._database.damage()) is not None:
+            raise self._database.damaged(found)
+        self.contents()
 
     def releases(self) -> list[ReleaseRow]:
         """Every release, oldest first."""
-        return self._contents().releases
+        return self.contents().releases
 
     def attempts(self) -> list[Attempt]:
         """Every attempt, oldest first."""
-        return self._contents().attempts
+        return self.contents().attempts
 
     def interrupted(self) -> list[Attempt]:
         """Attempts that were interrupted, or whose process is gone, latest first."""
@@ -141,13 +119,13 @@ class Ledger:
 
     def spent(self, release: ReleaseRow) -> float:
         """The sum of the budgets of a release's attempts: always below ``kappa`` times the base."""
-        return math.fsum(attempt.budget for attempt in self._contents().of(release))
+        return math.fsum(attempt.budget for attempt in self.contents().of(release))
 
     def upcoming(
         self, claim: Claim, *, name: str | None = None, relation: NeighboringRelation = _ADD_OR_REMOVE
     ) -> tuple[Terms, int]:
         """The terms and the number that the next attempt would have; nothing is written."""
-        held = self._contents()
+        held = self.contents()
         _, terms, release = _terms(held, claim, name, relation)
         return terms, 1 if release is None else len(held.of(release)) + 1
 
@@ -155,15 +133,15 @@ class Ledger:
         self, claim: Claim, *, name: str | None = None, relation: NeighboringRelation = _ADD_OR_REMOVE
     ) -> None:
         """Raise if the release that a claim belongs to has let out its one output."""
-        held = self._contents()
+        held = self.contents()
         release = _terms(held, claim, name, relation)[2]
         if release is not None:
             _refuse_second_output(held, release)
 
     def snapshots(self, attempt: Attempt) -> dict[str, Any]:
         """The latest snapshots, by direction."""
-        with self._guarded():
-            rows = self._connection.execute(
+        with self.transaction(writes=False) as connection:
+            rows = connection.execute(
                 "SELECT direction, snapshot, seal FROM checkpoints WHERE attempt_id = ?", (attempt.id,)
             ).fetchall()
             for row in rows:
@@ -189,7 +167,7 @@ class Ledger:
         for_output: bool = False,
     ) -> Attempt:
         """Write an attempt down and give it its number and budget."""
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             held = tables.contents(connection)
             key, terms, release = _terms(held, claim, name, relation)
             number = 1
@@ -213,7 +191,7 @@ class Ledger:
                     "base": terms.base.hex(),
                     "created": now(),
                 }
-                release_id = tables.append(connection, "releases", fixed)
+                release_id = tables.append(connection, "releases", fixed)["id"]
             budgeted = Claim(claim.epsilon, claim.delta, claim.tau, terms)
             row = {
                 "release_id": release_id,
@@ -235,12 +213,11 @@ class Ledger:
                 "owner": this_process(),
                 "seen": now(),
             }
-            attempt_id = tables.append(connection, "attempts", row)
-            return tables.attempt(connection, attempt_id)
+            return tables.attempt(connection, tables.append(connection, "attempts", row)["id"])
 
     def finish(self, attempt: Attempt, state: str, *, samples: int | None = None, message: str | None = None) -> None:
         """Write down how an attempt ended. Snapshots stay only if it can be continued."""
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             changed = connection.execute(
                 "UPDATE attempts SET state = ?, samples = ?, message = ?, finished = ?, seen = ? "
                 "WHERE id = ? AND owner = ?",
@@ -253,9 +230,10 @@ class Ledger:
     def save(self, attempt: Attempt, direction: str, snapshot: dict[str, Any]) -> None:
         """Keep the latest snapshot of one direction."""
         text = json.dumps(snapshot)
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             connection.execute(
-                "INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?)",
+                "INSERT INTO checkpoints VALUES (?, ?, ?, ?) ON CONFLICT (attempt_id, direction) "
+                "DO UPDATE SET snapshot = excluded.snapshot, seal = excluded.seal",
                 (attempt.id, direction, text, seal(attempt.id, direction, text)),
             )
             changed = connection.execute(
@@ -265,7 +243,7 @@ class Ledger:
 
     def take_over(self, attempt: Attempt) -> Attempt:
         """Make an interrupted attempt this process's own; only one of several gets it."""
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             changed = connection.execute(
                 "UPDATE attempts SET state = 'running', owner = ?, seen = ?, finished = NULL, "
                 "message = NULL WHERE id = ? AND state = ? AND owner = ?",
@@ -279,7 +257,7 @@ class Ledger:
 
         Raises ``AlreadyReleasedError`` if it is counted already, by whomever and however that ended.
         """
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             held = tables.contents(connection)
             (release,) = [one for one in held.releases if one.id == attempt.release_id]
             _refuse_second_output(held, release)
@@ -291,74 +269,28 @@ class Ledger:
 
     def end_output(self, attempt: Attempt, ending: Literal["released", "raised"]) -> None:
         """Write down how the mechanism ended, for the reader: its output is counted already, and stays so."""
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             connection.execute(
                 "UPDATE outputs SET ending = ?, ended = ? WHERE release_id = ? AND attempt_id = ? "
                 "AND owner = ? AND ending IS NULL",
                 (ending, now(), attempt.release_id, attempt.id, this_process()),
             )
 
-    # --- the file ---------------------------------------------------------------------------------
-
-    def _contents(self) -> Contents:
+    def contents(self) -> Contents:
         """Everything that is counted, at one moment."""
-        with self._guarded():
-            self._connection.execute("BEGIN")
-            try:
-                return tables.contents(self._connection)
-            finally:
-                self._connection.execute("ROLLBACK")
+        with self.transaction(writes=False) as connection:
+            return tables.contents(connection)
 
-    @contextlib.contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """All or nothing, and nobody else writes meanwhile."""
-        with self._guarded():
-            try:
-                self._connection.execute("BEGIN IMMEDIATE")
-                yield self._connection
-                self._refuse_another_file()
-                self._connection.execute("COMMIT")
-            except BaseException:
-                with contextlib.suppress(sqlite3.Error):
-                    self._connection.execute("ROLLBACK")
-                raise
 
-    @contextlib.contextmanager
-    def _guarded(self) -> Iterator[None]:
-        """SQLite's and the file system's errors become one sentence that names the file."""
-        try:
-            yield
-        except DamagedRow as error:
-            raise self._damaged(str(error)) from None
-        except (sqlite3.Error, UnicodeDecodeError) as error:  # damage in what SQLite quotes
-            raise LedgerError(f"{self.path}: the ledger cannot be used ({error})") from error
-        except OSError as error:
-            raise LedgerError(f"{self.path}: the ledger cannot be used ({error.strerror or error})") from error
-
-    def _damaged(self, what: str) -> LedgerError:
-        return LedgerError(f"{self.path}: the ledger is damaged ({what}); put it aside and start another release")
-
-    def _at_its_place(self) -> tuple[int, int]:
-        """Which file lies at the path; refused if it has other names, which SQLite cannot guard."""
-        found = os.stat(self._absolute)
-        if found.st_nlink > 1:
-            raise LedgerError(
-                f"{self.path}: the file has {found.st_nlink} hard links, which is unsafe with "
-                "SQLite: copy it and use only the copy"
-            )
-        return found.st_dev, found.st_ino
-
-    def _refuse_another_file(self) -> None:
-        """What is counted in a file that nobody will open again is not counted."""
-        try:
-            same = self._at_its_place() == self._identity
-        except FileNotFoundError:
-            same = False
-        if not same:
-            raise LedgerError(
-                f"{self.path}: the ledger was moved, deleted or replaced while it was open: put "
-                "it back, and begin again"
-            )
+@contextlib.contextmanager
+def opened(ledger: Ledger | str | Path | None) -> Iterator[Ledger]:
+    """A ledger to work with; closed at the end if it was opened here."""
+    one = Ledger.of(ledger)
+    try:
+        yield one
+    finally:
+        if one is not ledger:
+            one.close()
 
 
 def _terms(
@@ -433,6 +365,6 @@ def _refuse_second_output(held: Contents, release: ReleaseRow) -> None:
     )
 
 
-def _still_ours(attempt: Attempt, changed: sqlite3.Cursor) -> None:
+def _still_ours(attempt: Attempt, changed: Any) -> None:
     if changed.rowcount != 1:
         raise LedgerError(f"attempt {attempt.number} was taken over by another process")

@@ -2,8 +2,8 @@
 
 The event, the claim, the attempt, the entropy, the settings and the plans determine everything else, samples included.
 A replay computes it anew and compares field by field, so an altered number or word shows even if the digest was mended.
-Some fields cannot be computed and are taken as recorded: software, times, the name of a release, the title and the
-unit, the freshness of the entropy, and the record of a training where it does not contradict the event
+Some fields cannot be computed and are taken as recorded: software, times, the name of a release, the budget, the title
+and the unit, the freshness of the entropy, and the record of a training where it does not contradict the event
 (``recorded.py``). ``text_rules.py`` leaves no room for a sentence in them.
 """
 
@@ -40,7 +40,7 @@ from evr.verification.driver import Hook, ProgressHook
 from evr.verification.settings import Settings
 from evr.verification.strict import StrictPlanner
 
-UNCHECKED = ("digest", "software", "times", "record")
+UNCHECKED = ("digest", "software", "times", "record", "budget")
 """Top-level fields that no replay can recompute; neither can it recompute the ``seconds`` of a direction."""
 
 _SMALLEST_FRESH = 1 << 160  # 256 fresh bits are below this once in 2^96
@@ -322,6 +322,7 @@ def _rebuilt(
         computed_by=certificate.software.model_dump(),
         times=certificate.times.model_dump(),
         record=None if certificate.record is None else certificate.record.model_dump(),
+        budget=None if certificate.budget is None else certificate.budget.model_dump(),
         proof=None if certificate.proof is None else seal_of(proof_of(certificate)),
         per_record=_per_record(certificate),
     )

@@ -4,8 +4,8 @@ Releases, attempts and outputs are links of one chain: the seal of each is a dig
 the seal before it, and the chain's head stands by itself. So a row that was changed or is missing shows. A seal is no
 signature: it shows damage, not forgery.
 
-``PRAGMA user_version`` holds the version of the tables; a file of another version is refused. Numbers that must come
-back exactly are stored as hexadecimal floats.
+A database holds the version of its tables. A ledger of version 4, which has no budgets yet, gets their tables when it
+is opened; other versions are refused. Numbers that must come back exactly are stored as hexadecimal floats.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ import hashlib
 import json
 import math
 import os
+import re
 import socket
-import sqlite3
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from evr.verification import Terms
 from evr.verification.settings import Settings
 
 APPLICATION_ID = 0x45565231  # "EVR1": tells a ledger from another program's database
-VERSION = 4
+VERSION = 5
 ELSEWHERE = "certificate: "
 """The message of an attempt begins so if its certificate went elsewhere than was planned."""
 _FORGOTTEN_SECONDS = 600.0  # after which a silent process on another machine is taken for dead
@@ -101,10 +100,43 @@ CREATE TABLE checkpoints (
     PRIMARY KEY (attempt_id, direction)
 ) STRICT;
 """
+
+BUDGETS = """
+CREATE TABLE budgets (
+    id INTEGER PRIMARY KEY,
+    link INTEGER NOT NULL UNIQUE,
+    name TEXT NOT NULL UNIQUE,
+    kind TEXT NOT NULL CHECK (kind IN ('planned', 'adaptive')),
+    epsilon TEXT NOT NULL,
+    delta TEXT NOT NULL,
+    relation TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    created TEXT NOT NULL,
+    seal TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE spendings (
+    id INTEGER PRIMARY KEY,
+    link INTEGER NOT NULL UNIQUE,
+    budget_id INTEGER NOT NULL REFERENCES budgets (id),
+    attempt_id INTEGER REFERENCES attempts (id),
+    state TEXT NOT NULL CHECK (state IN ('tried', 'spent')),
+    number INTEGER NOT NULL CHECK (number >= 1),
+    event TEXT NOT NULL,
+    method TEXT NOT NULL,
+    spender TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    moment TEXT NOT NULL,
+    seal TEXT NOT NULL,
+    UNIQUE (budget_id, state, number)
+) STRICT;
+"""
 _LATER = {  # columns that change, or that the chain itself writes
     "releases": {"id", "seal"},
     "attempts": {"id", "seal", "state", "owner", "seen", "finished", "samples", "message"},
     "outputs": {"seal", "ending", "ended"},
+    "budgets": {"id", "seal"},
+    "spendings": {"id", "seal"},
 }
 
 
@@ -187,12 +219,46 @@ class Attempt:
 
 
 @dataclass(frozen=True)
+class BudgetRow:
+    """A budget: what all that is spent from it may cost together."""
+
+    id: int
+    name: str
+    kind: str
+    epsilon: float
+    delta: float
+    relation: NeighboringRelation
+    owner: str
+    created: str
+
+
+@dataclass(frozen=True)
+class Spending:
+    """What was spent (``state="spent"``), or a sampled proof that it may be (``"tried"``): it counts before its first
+    sample. ``number`` counts each of the two from 1; ``event`` is JSON; ``method`` proved that the budget is kept.
+    """
+
+    id: int
+    budget_id: int
+    attempt_id: int | None
+    state: str
+    number: int
+    event: Any
+    method: str
+    spender: str
+    owner: str
+    moment: str
+
+
+@dataclass(frozen=True)
 class Contents:
     """Everything that a ledger counts."""
 
     releases: list[ReleaseRow]
     attempts: list[Attempt]
-    outputs: dict[int, sqlite3.Row]
+    outputs: dict[int, Any]
+    budgets: list[BudgetRow]
+    spendings: list[Spending]
 
     def of(self, release: ReleaseRow) -> list[Attempt]:
         """The attempts at a release."""
@@ -209,7 +275,7 @@ def _sealed(table: str, row: Any) -> list[Any]:
     return [table, *(row[name] for name in sorted(set(row.keys()) - _LATER[table]))]
 
 
-def _head(connection: sqlite3.Connection) -> tuple[int, str]:
+def _head(connection: Any) -> tuple[int, str]:
     """How many links the chain has, and the last seal."""
     row = connection.execute("SELECT links, seal FROM head").fetchone()
     if row is None:
@@ -217,18 +283,20 @@ def _head(connection: sqlite3.Connection) -> tuple[int, str]:
     return row["links"], row["seal"]
 
 
-def append(connection: sqlite3.Connection, table: str, row: dict[str, Any]) -> int:
-    """Write a row as the next link of the chain; its id."""
+def append(connection: Any, table: str, row: dict[str, Any]) -> Any:
+    """Write a row as the next link of the chain; the row as it is stored."""
     links, before = _head(connection)
     row = {**row, "link": links + 1}
     row["seal"] = seal(before, _sealed(table, row))
     places = ", ".join(f":{column}" for column in row)
-    written = connection.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({places})", row)
+    (written,) = connection.execute(
+        f"INSERT INTO {table} ({', '.join(row)}) VALUES ({places}) RETURNING *", row
+    ).fetchall()
     connection.execute("UPDATE head SET links = ?, seal = ?", (row["link"], row["seal"]))
-    return int(written.lastrowid or 0)
+    return written
 
 
-def contents(connection: sqlite3.Connection) -> Contents:
+def contents(connection: Any) -> Contents:
     """Every row, once the whole chain is checked. The caller holds a transaction."""
     rows = {table: connection.execute(f"SELECT * FROM {table} ORDER BY link").fetchall() for table in _LATER}
     links = sorted(((row["link"], table, row) for table in rows for row in rows[table]), key=lambda x: x[0])
@@ -243,23 +311,47 @@ def contents(connection: sqlite3.Connection) -> Contents:
         raise DamagedRow("a row that was written is missing")
     outputs = {row["release_id"]: row for row in rows["outputs"]}
     releases = [_release(row, outputs.get(row["id"])) for row in rows["releases"]]
-    return Contents(releases, [_attempt(row) for row in rows["attempts"]], outputs)
+    return Contents(
+        releases,
+        [_attempt(row) for row in rows["attempts"]],
+        outputs,
+        [budget(row) for row in rows["budgets"]],
+        [spending(row) for row in rows["spendings"]],
+    )
 
 
-def attempt(connection: sqlite3.Connection, attempt_id: int) -> Attempt:
+def attempt(connection: Any, attempt_id: int) -> Attempt:
     """One attempt, of a chain that the caller has checked."""
     found = connection.execute("SELECT * FROM attempts WHERE id = ?", (attempt_id,))
     return _attempt(found.fetchone())
 
 
-def _release(row: sqlite3.Row, output: sqlite3.Row | None) -> ReleaseRow:
+def _release(row: Any, output: Any) -> ReleaseRow:
     terms = Terms(float.fromhex(row["kappa"]), float.fromhex(row["base"]))
     state = None if output is None else output["ending"] or "open"
     return ReleaseRow(row["id"], row["key"], row["name"], terms, row["created"], state)
 
 
-def _attempt(row: sqlite3.Row) -> Attempt:
-    values = {name: row[name] for name in row.keys() if name not in ("link", "seal")}  # noqa: SIM118
+def _values(row: Any) -> dict[str, Any]:
+    """The columns of a row that are not the chain's."""
+    return {name: row[name] for name in row.keys() if name not in ("link", "seal")}  # noqa: SIM118
+
+
+def budget(row: Any) -> BudgetRow:
+    """A budget, of its row."""
+    values = _values(row)
+    for name in ("epsilon", "delta"):
+        values[name] = float.fromhex(values[name])
+    return BudgetRow(**values | {"relation": NeighboringRelation[values["relation"]]})
+
+
+def spending(row: Any) -> Spending:
+    """A spending, of its row."""
+    return Spending(**_values(row) | {"event": parsed(row["event"])})
+
+
+def _attempt(row: Any) -> Attempt:
+    values = _values(row)
     for name in ("epsilon", "delta", "tau", "log_budget"):
         values[name] = float.fromhex(values[name])
     for name in ("settings", "options", "event", "software"):
@@ -282,52 +374,18 @@ def parsed(text: str) -> dict[str, Any]:
     return value
 
 
-def prepare(connection: sqlite3.Connection) -> str | None:
-    """Make the tables of a new file, inside a transaction that the caller holds; say why a file cannot be used,
-    if so.
-    """
-    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    identity = int(connection.execute("PRAGMA application_id").fetchone()[0])
-    tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
-    if identity != APPLICATION_ID:
-        if tables or version or identity:
-            return "it is a database of another program"
-        _create(connection)
-        connection.execute(f"PRAGMA user_version = {VERSION}")
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    elif version != VERSION:
-        return (
-            f"schema version {version}, and this evr uses {VERSION}: keep the file for its record, "
-            "and start a new ledger for new releases"
-        )
-    elif _columns(connection) != _right_columns():
-        return "it is damaged: its tables are not a ledger's"
-    return None
+def statements(text: str) -> list[str]:
+    """The statements that make tables."""
+    return list(filter(str.strip, text.split(";\n")))
 
 
-def _create(connection: sqlite3.Connection) -> None:
-    for statement in filter(str.strip, TABLES.split(";\n")):
-        connection.execute(statement)
-    connection.execute("INSERT INTO head VALUES (1, 0, '')")
-
-
-def _columns(connection: sqlite3.Connection) -> set[tuple[str, str]]:
-    """Every column, with its table."""
-    found = connection.execute(
-        "SELECT one.name, two.name FROM sqlite_master AS one, pragma_table_info(one.name) AS two "
-        "WHERE one.type = 'table' AND one.name NOT LIKE 'sqlite%'"
-    )
-    return {(str(table), str(column)) for table, column in found}
-
-
-@cache
-def _right_columns() -> set[tuple[str, str]]:
-    connection = sqlite3.connect(":memory:")
-    try:
-        _create(connection)
-        return _columns(connection)
-    finally:
-        connection.close()
+def columns() -> dict[str, list[str]]:
+    """The columns of each table."""
+    found = {}
+    for statement in statements(TABLES + BUDGETS):
+        table, *lines = re.findall(r"^(?:CREATE TABLE|   ) (\w+)", statement, re.M)
+        found[table] = [line for line in lines if line not in ("UNIQUE", "PRIMARY", "CHECK")]
+    return found
 
 
 def _started(process: int) -> str:

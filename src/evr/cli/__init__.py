@@ -21,7 +21,7 @@ def main() -> None:
 
     from evr.cli.app import app
     from evr.cli.output import fail, plain_warnings
-    from evr.errors import FalseClaimError
+    from evr.errors import BudgetExceededError, FalseClaimError
 
     plain_warnings()
     try:
@@ -37,7 +37,7 @@ def main() -> None:
         code = _read_enough()
     except OSError as error:
         fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-    except FalseClaimError as error:
+    except (FalseClaimError, BudgetExceededError) as error:
         fail(str(error), REJECTED)
     except (ValueError, TypeError, OverflowError) as error:
         fail("; ".join([str(error), *getattr(error, "__notes__", [])]))

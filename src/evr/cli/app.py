@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import evr
-from evr.cli import attest, audit, calibrate, certify, describe, estimate, ledger, replay, resume, risk, show
+from evr.cli import attest, audit, budget, calibrate, certify, describe, estimate, ledger, replay, resume, risk, show
 
 app = typer.Typer(
     name="evr",
@@ -45,10 +45,11 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "show": (show.command, "A certificate in words, as a page, as LaTeX."),
     "attest": (attest.command, "Bind a certificate to a model, signed or not."),
     "audit": (audit.command, "The scores of canaries against a certificate."),
-    "ledger": (ledger.command, "Attempts, verdicts, budgets."),
+    "ledger": (ledger.command, "Attempts, verdicts, allowances."),
     "resume": (resume.command, "Continue what was interrupted."),
 }
 """Each command, and the few words that `evr --help` has for it."""
 
 for name, (command, words) in COMMANDS.items():
     app.command(name, short_help=words)(command)
+app.add_typer(budget.app, name="budget", help="Budgets that several teams share.")

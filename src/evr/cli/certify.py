@@ -53,6 +53,14 @@ ReleaseName = Annotated[
     str | None,
     typer.Option("--release", metavar="NAME", help="Count attempts under a name, across claims.", show_default=False),
 ]
+BudgetName = Annotated[
+    str | None,
+    typer.Option("--budget", metavar="NAME", help="Spend it from this budget of the ledger.", show_default=False),
+]
+By = Annotated[
+    str | None,
+    typer.Option("--by", metavar="NAME", help="Who spends, with --budget; by default the user.", show_default=False),
+]
 Title = Annotated[
     str | None, typer.Option("--title", help="A label of the training, for the statement.", show_default=False)
 ]
@@ -98,6 +106,8 @@ def command(
     proof: Proof = None,
     ledger: LedgerFile = None,
     release: ReleaseName = None,
+    budget: BudgetName = None,
+    by: By = None,
     title: Title = None,
     unit: Unit = None,
     method: Method = "auto",
@@ -112,8 +122,8 @@ def command(
 
     With a delta, the least epsilon is found, rounded up to three digits and certified; with an epsilon, the least
     delta; with both, just that pair. Every attempt is counted in the ledger, so trying again is safe. SPEC may also be
-    the record of a training (JSONL), which then names its certificate. Exit code 0: accepted; 3: rejected, or a pair
-    that is false.
+    the record of a training (JSONL), which then names its certificate. Exit code 0: accepted; 3: rejected, a pair that
+    is false, or a budget that is too small.
 
     Example: evr certify examples/dpsgd.toml
     """
@@ -126,6 +136,8 @@ def command(
         epsilon, delta = claim.epsilon, claim.delta
     if tau is None and claim is not None:
         tau = claim.tau
+    if by is not None and budget is None:
+        raise ValueError(f"--by={by} says who spends from a budget: add --budget, or leave it out")
     if method == "strict" and seed is not None:
         raise ValueError(f"--seed={seed} belongs to methods that sample: leave it out with --method strict")
     note(ran, event, epsilon=epsilon, delta=delta, quiet=quiet)
@@ -134,6 +146,7 @@ def command(
         new_page(report, path)
     told = Reporting(path, ledger, json=json, quiet=quiet, dry_run=dry_run)
     with told.ledger_to_ask() as counted, told.working(_doing(epsilon, delta)) as announce:
+        from evr.certification.budget import Budget
         from evr.gate import certify
 
         description = {"title": title, "unit": unit}
@@ -148,6 +161,7 @@ def command(
             path=path,
             proof=proof,
             release=release,
+            **({} if budget is None else {"budget": Budget(budget, ledger=counted, by=by)}),
             seed=seed,
             workers=workers,
             progress=not told.silent,

@@ -1,4 +1,4 @@
-"""``evr ledger``: attempts, verdicts and what budget is left."""
+"""``evr ledger``: attempts, verdicts and what false-positive allowance is left."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WIDTH = 110
 
 
 def command(ledger: LedgerFile = None, json: Json = False, quiet: Quiet = False) -> None:
-    """List every attempt with its verdict, and each release with the false-positive budget that is left.
+    """List every attempt with its verdict, and each release with the false-positive allowance that is left.
 
     Example: evr ledger
     """
@@ -37,7 +37,7 @@ def command(ledger: LedgerFile = None, json: Json = False, quiet: Quiet = False)
             {
                 "release": names[release.id],
                 "attempts": count,
-                "budget": total,
+                "allowance": total,
                 "left": total * 0.5**count,
                 "floor": release.terms.base if release.name else None,
                 "output": release.output or "none yet",
@@ -62,16 +62,16 @@ def command(ledger: LedgerFile = None, json: Json = False, quiet: Quiet = False)
         ]
         for a, shown in zip(attempts, listed, strict=True)
     ]
-    header = ["id", "release", "attempt", "state", "claim", "what ran", "certificate", "samples", "budget", "started"]
-    table("Attempts", header, rows, quiet=quiet)
+    heads = ["id", "release", "attempt", "state", "claim", "what ran", "certificate", "samples", "allowance", "started"]
+    table("Attempts", heads, rows, quiet=quiet)
     if not quiet:
         print()
-        keys = ["release", "attempts", "budget", "left", "floor", "output", "created"]
+        keys = ["release", "attempts", "allowance", "left", "floor", "output", "created"]
         header = ["left for later attempts" if key == "left" else key for key in keys]
         table("Releases", header, [[_cell(key, s[key]) for key in keys] for s in summaries])
         if sys.stdout.isatty():
             say(
-                "budget: the probability of accepting a false claim, never an epsilon. output: the "
+                "allowance: the probability of accepting a false claim, never an epsilon. output: the "
                 "one result that a release may let out, counted before its mechanism runs."
             )
 
@@ -86,7 +86,7 @@ def _attempt(attempt: Attempt, release: str, state: str) -> dict[str, Any]:
         "tau": attempt.tau,
         "state": state,
         "samples": attempt.samples,
-        "budget": attempt.budget,
+        "allowance": attempt.budget,
         "started": attempt.started,
         "finished": attempt.finished,
         "what_ran": ran(attempt),
@@ -114,7 +114,7 @@ def claimed(attempt: Attempt) -> str:
 def _cell(key: str, value: Any) -> str:
     from evr.numbers import stated
 
-    return stated(value, 2) if key in ("budget", "left") else _shown(value)
+    return stated(value, 2) if key in ("allowance", "left") else _shown(value)
 
 
 def _shown(value: Any) -> str:

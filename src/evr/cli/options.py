@@ -169,7 +169,10 @@ MaxSeconds = Annotated[
 PATIENCE = 600.0
 """Seconds that a file from a stranger may keep a command busy."""
 LedgerFile = Annotated[
-    Path | None, file_option("--ledger", help="Where attempts are counted; .evr/ledger.sqlite by default.")
+    str | None,
+    file_option(
+        "--ledger", help="Where attempts are counted: a file (.evr/ledger.sqlite by default), or postgresql://..."
+    ),
 ]
 Workers = Annotated[int | None, whole_option("--workers", "Number of threads; all by default.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]

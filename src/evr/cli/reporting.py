@@ -40,7 +40,7 @@ class Reporting:
     """
 
     path: Path | None
-    ledger: Path | None
+    ledger: str | None
     json: bool
     quiet: bool
     dry_run: bool = False
@@ -51,20 +51,21 @@ class Reporting:
         return self.json or self.quiet
 
     @property
-    def counted(self) -> Path:
+    def counted(self) -> str:
         """Where the attempt is counted."""
+        from evr.certification.databases import without_password
         from evr.certification.ledger import DEFAULT_PATH
 
-        return self.ledger or Path(DEFAULT_PATH)
+        return without_password(self.ledger or str(DEFAULT_PATH))
 
     @contextlib.contextmanager
-    def ledger_to_ask(self) -> Iterator[Path | None]:
+    def ledger_to_ask(self) -> Iterator[str | None]:
         """The ledger; where a dry run would make one, an empty one that is gone afterwards."""
-        if not self.dry_run or self.counted.exists():
+        if not self.dry_run or "://" in self.counted or Path(self.counted).exists():
             yield self.ledger
             return
         with tempfile.TemporaryDirectory() as folder:
-            yield Path(folder) / "ledger.sqlite"
+            yield str(Path(folder) / "ledger.sqlite")
 
     @contextlib.contextmanager
     def working(self, doing: str) -> Iterator[Callable[[Forecast], None]]:
@@ -116,21 +117,21 @@ class Reporting:
             "samples": forecast.total_samples,
             "seconds": forecast.total_seconds,
             "certificate": None if self.path is None else str(self.path),
-            "ledger": str(self.counted),
+            "ledger": self.counted,
         }
 
     def tell(self, certificate: Certificate) -> None:
         """Print how the attempt ended, and leave with 3 if it was rejected."""
         if self.json:
-            keys = ("verdict", "guarantee", "statement", "claim", "release", "digest")
+            keys = ("verdict", "guarantee", "statement", "claim", "release", "budget", "digest")
             document = certificate.document()
             as_json(
                 {
-                    **{key: document[key] for key in keys},
+                    **{key: document.get(key) for key in keys},
                     "short_statement": certificate.short_statement,
                     "samples": certificate.verification.samples,
                     "certificate": self.path and str(self.path),
-                    "ledger": str(self.counted),
+                    "ledger": self.counted,
                 }
             )
         elif self.quiet:
@@ -156,11 +157,14 @@ class Reporting:
                 print(f"the one that was accepted before: {kept[-1]}")
         release = certificate.release
         spent = (
-            f"false-positive budget spent on it: {stated(release.budget, 2)} of {stated(release.total_budget, 2)}"
+            f"false-positive allowance spent on it: {stated(release.budget, 2)} of {stated(release.total_budget, 2)}"
             if release.budget
-            else "an exact proof uses no false-positive budget"
+            else "an exact proof uses no false-positive allowance"
         )
         say(f"ledger: {self.counted} (attempt {release.attempt}; {spent})")
+        if (budget := certificate.budget) is not None:
+            pair = f"({number(budget.epsilon)}, {number(budget.delta)})"
+            say(f"budget: {budget.name}, {pair} (spending {budget.spending}, by {budget.by})")
 
 
 def _how(forecast: Forecast) -> str:

@@ -128,7 +128,7 @@ def _facts(certificate: Certificate) -> list[list[str]]:
         "claim": f"epsilon {claim.epsilon!r}, delta {claim.delta!r}",
         "tested against": f"delta {number(claim.threshold, 9)} = (1 - kappa) times the claim, kappa = {claim.kappa!r}",
         "attempt": f"{release.attempt} {name}",
-        "false-positive budget": f"{number(release.budget)} (all attempts: {number(release.total_budget)})",
+        "false-positive allowance": f"{number(release.budget)} (all attempts: {number(release.total_budget)})",
         "method": checked.method if checked.method == "strict" else f"{checked.method}, proposal {checked.proposal}",
         "entropy": "none: no samples"
         if checked.method == "strict"

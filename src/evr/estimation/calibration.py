@@ -9,6 +9,14 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
+import attrs
+from dp_accounting.dp_event import (
+    DpEvent,
+    GaussianDpEvent,
+    PoissonSampledDpEvent,
+    SampledWithoutReplacementDpEvent,
+    SelfComposedDpEvent,
+)
 from scipy.optimize import brentq
 
 from evr import validate
@@ -19,6 +27,7 @@ from evr.mechanisms.relations import Relation
 TIGHTEST = 0.9999
 """How much of a claimed delta an estimate may be, raised by its own error, for ``certify`` to verify the claim."""
 _SAMPLED = 0.99  # the same where estimates come from samples, and so does the proof
+_AROUND = (SelfComposedDpEvent, PoissonSampledDpEvent, SampledWithoutReplacementDpEvent)
 _DIGITS = 4
 _CLOSE = 1e-6  # relative: how close to the root the search ends, before digits are cut
 _LEAST, _GREATEST = 1e-6, 1e9  # how far a parameter is looked for where nobody says
@@ -111,7 +120,7 @@ def calibrate(
         if parameter not in found:
             event = make_event(int(parameter) if integer else parameter)
             found[parameter] = estimate_delta(event, epsilon, neighboring_relation=neighboring_relation)
-        return math.log(max(_needed(found[parameter]), 1e-320) / delta)
+        return math.log(max(needed(found[parameter]), 1e-320) / delta)
 
     private, leaky = _bracket(gap, low, high, integer)
     if integer:
@@ -126,7 +135,34 @@ def calibrate(
     )
 
 
-def _needed(found: Estimate | UpperBound) -> float:
+def other_noise(event: Any) -> Callable[[float], Any] | None:
+    """From a noise multiplier to the same event with that one; None where the event is not one Gaussian mechanism,
+    sampled and repeated.
+    """
+    around = []
+    while isinstance(event, _AROUND):
+        around.append(event)
+        event = event.event
+    if not isinstance(event, GaussianDpEvent) or not event.noise_multiplier > 0:
+        return None
+
+    def with_noise(noise: float) -> DpEvent:
+        found: DpEvent = GaussianDpEvent(noise)
+        for outer in reversed(around):
+            found = attrs.evolve(outer, event=found)
+        return found
+
+    return with_noise
+
+
+def noise_of(event: Any) -> float:
+    """The noise multiplier of such an event."""
+    while isinstance(event, _AROUND):
+        event = event.event
+    return float(event.noise_multiplier)
+
+
+def needed(found: Estimate | UpperBound) -> float:
     """The least delta that ``certify`` can verify."""
     sampled = isinstance(found, Estimate) and found.standard_error
     return (found.value + (found.doubt or 0.0)) / (_SAMPLED if sampled else TIGHTEST)

@@ -10,12 +10,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from evr import validate
+from evr.certification.budget import Budget
 from evr.certification.build import build, differences, software
 from evr.certification.certificate import Certificate
 from evr.certification.event_json import event_digest, event_from_json
-from evr.certification.ledger import Ledger
+from evr.certification.ledger import Ledger, opened
 from evr.certification.per_record import epsilon_per_record
 from evr.certification.proof_file import proof_file, seal_of, write_proof
 from evr.certification.tables import ELSEWHERE, Attempt
@@ -80,6 +82,7 @@ def start(ledger: Ledger, request: Request, *, for_output: bool = False) -> Atte
             "record": request.record,
             "description": request.description,
             "replaces": request.path is not None and request.path.is_file(),
+            "budget": None if request.budget is None else {"name": request.budget.name, "by": request.budget.by},
         },
         software=software(),
         name=request.name,
@@ -147,6 +150,7 @@ def perform(
             seconds={} if ahead is None else ahead.seconds,
         )
         strict = verification.verdict is Verdict.ACCEPTED and verification.method in ("strict", "both")
+        budget = _spent(ledger, attempt) if verification.accepted else None
         certificate = build(
             verification,
             event=attempt.event,
@@ -163,6 +167,7 @@ def perform(
                 "seconds": time.perf_counter() - begun,
             },
             record=attempt.options.get("record"),
+            budget=budget,
             proof=_proof_written(composition, claim, verification, attempt.options.get("proof")),
             per_record=epsilon_per_record(event_from_json(attempt.event), claim.delta, attempt.relation)
             if strict
@@ -173,6 +178,17 @@ def perform(
         elsewhere = None if path is None else f"{ELSEWHERE}{path}"
         ledger.finish(attempt, certificate.verdict, samples=verification.samples, message=elsewhere)
     return certificate
+
+
+def _spent(ledger: Ledger, attempt: Attempt) -> dict[str, Any] | None:
+    """Spend what an attempt is about from its budget, if it has one; an attempt that is continued spends once."""
+    if not attempt.options.get("budget"):
+        return None
+    budget = Budget(**attempt.options["budget"], ledger=ledger)
+    spending = budget.spend(event_from_json(attempt.event), attempt=attempt)
+    row = budget.account().row
+    named = {"name": row.name, "epsilon": row.epsilon, "delta": row.delta, "kind": row.kind}
+    return {**named, "spending": spending.number, "by": spending.spender}
 
 
 def _proof_written(composition: Composition, claim: Claim, verification: Verification, path: str | None) -> str | None:
@@ -261,14 +277,3 @@ def resume(
         check_at_work(executor)
         sampling = Sampling(workers=workers, executor=executor)
         return perform(one, one.take_over(chosen), sampling, progress=progress, path=elsewhere)
-
-
-@contextlib.contextmanager
-def opened(ledger: Ledger | str | Path | None) -> Iterator[Ledger]:
-    """A ledger to work with; closed at the end if it was opened here."""
-    one = Ledger.of(ledger)
-    try:
-        yield one
-    finally:
-        if one is not ledger:
-            one.close()

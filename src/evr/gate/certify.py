@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from evr import validate
+from evr.certification.budget import Budget
 from evr.certification.certificate import Certificate
-from evr.certification.ledger import Ledger
-from evr.gate.attempt import attempted, opened
+from evr.certification.ledger import Ledger, opened
+from evr.gate.attempt import attempted
 from evr.gate.request import Request
 from evr.mechanisms.relations import Relation
 from evr.proving import Announce
@@ -27,6 +28,7 @@ def certify(
     path: str | Path | None = None,
     proof: str | Path | None = None,
     release: str | None = None,
+    budget: Budget | str | None = None,
     progress: ProgressHook | None = None,
     announce: Announce | None = None,
     neighboring_relation: Relation | None = None,
@@ -60,6 +62,9 @@ def certify(
         ``check_proof.py`` is put beside it.
     release
         A name that groups attempts across claims; the first fixes the least that any may claim.
+    budget
+        An ``evr.Budget``, or its name in the ledger: an accepted attempt is spent from it, before the certificate is
+        written, and the certificate names it. What does not fit is refused.
     progress
         As of ``evr.verify``.
     announce
@@ -89,6 +94,8 @@ def certify(
 
     Raises
     ------
+    BudgetExceededError
+        If the event does not fit in the budget: nothing is spent then, and the error says what would fit.
     FalseClaimError
         If the pair is false by its estimate, or true by too little to be verified. Nothing is counted then.
     ValueError
@@ -131,6 +138,8 @@ def certify(
         progress=progress,
         record=record,
         description=description,
+        budget=budget,
+        ledger=ledger,
         **sampling,
     )
     return certify_claim(request, ledger=ledger, announce=announce)
@@ -140,5 +149,5 @@ def certify_claim(
     request: Request, *, ledger: Ledger | str | Path | None = None, announce: Announce | None = None
 ) -> Certificate:
     """As ``certify``, of a request."""
-    with opened(ledger) as one:
+    with opened(request.place(ledger)) as one:
         return attempted(one, request, announce)[1]

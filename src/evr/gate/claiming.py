@@ -5,26 +5,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import attrs
-from dp_accounting.dp_event import (
-    DpEvent,
-    GaussianDpEvent,
-    PoissonSampledDpEvent,
-    SampledWithoutReplacementDpEvent,
-    SelfComposedDpEvent,
-)
-
 from evr import validate
 from evr.errors import FalseClaimError
 from evr.estimation import Estimate, UpperBound, calibrate, estimate_delta, estimate_epsilon
-from evr.estimation.calibration import TIGHTEST
+from evr.estimation.calibration import TIGHTEST, noise_of, other_noise
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 from evr.numbers import round_up
 from evr.proving.slack import DEFAULT, LOOSEST, not_below, tau_of
 from evr.verification import Claim
 
-_AROUND = (SelfComposedDpEvent, PoissonSampledDpEvent, SampledWithoutReplacementDpEvent)
 _LEAST = 1e-290 / LOOSEST  # of a delta that is not 0
 
 
@@ -104,22 +94,12 @@ def _enough_noise(ran: Any, epsilon: float, delta: float, relation: Relation) ->
     """A noise multiplier with which the pair could be verified; None where what ran is not one Gaussian mechanism,
     sampled and repeated.
     """
-    around = []
-    while isinstance(ran, _AROUND):
-        around.append(ran)
-        ran = ran.event
-    if not isinstance(ran, GaussianDpEvent) or not ran.noise_multiplier > 0:
+    with_noise = other_noise(ran)
+    if with_noise is None:
         return None
-
-    def with_noise(noise: float) -> DpEvent:
-        event: DpEvent = GaussianDpEvent(noise)
-        for outer in reversed(around):
-            event = attrs.evolve(outer, event=event)
-        return event
-
     try:
         return calibrate(
-            with_noise, epsilon=epsilon, delta=delta, low=ran.noise_multiplier, neighboring_relation=relation
+            with_noise, epsilon=epsilon, delta=delta, low=noise_of(ran), neighboring_relation=relation
         ).value
     except ValueError:  # no noise is enough
         return None

@@ -17,9 +17,9 @@ from types import TracebackType
 from typing import Any, Generic, Literal, ParamSpec, TypeVar
 
 from evr.certification.certificate import Certificate
-from evr.certification.ledger import Ledger
+from evr.certification.ledger import Ledger, opened
 from evr.errors import EvrError, NotReleasedError
-from evr.gate.attempt import attempted, opened
+from evr.gate.attempt import attempted
 from evr.gate.request import Request
 
 T = TypeVar("T")
@@ -68,8 +68,8 @@ def opened_gate(request: Request, ledger: Ledger | str | Path | None) -> Iterato
     Once it is counted it stays so, however the inside ends (docs/guarantees.md, Section 5.6). The ledger is closed
     meanwhile: what runs inside may take days, change the folder, or fork.
     """
-    with opened(ledger) as counting:
-        path = counting.path.absolute()
+    with opened(request.place(ledger)) as counting:
+        address = counting.address
         counting.check()
         relation = request.subject.composition.relation
         counting.refuse_second_output(request.claim, name=request.name, relation=relation)
@@ -84,7 +84,7 @@ def opened_gate(request: Request, ledger: Ledger | str | Path | None) -> Iterato
         yield certificate
         ending = "released"
     finally:
-        with contextlib.suppress(EvrError), Ledger(path, create=False) as counting:
+        with contextlib.suppress(EvrError), Ledger(address, create=False) as counting:
             counting.end_output(attempt, ending)
 
 
@@ -117,8 +117,8 @@ def release(
     ledger
         A path or a ``Ledger``; ``.evr/ledger.sqlite`` in the working directory by default.
     options
-        ``name`` of the release; ``method``, ``tau``, ``path``, ``neighboring_relation``, ``progress`` and the options
-        of samples as of ``evr.certify``.
+        ``name`` of the release; ``method``, ``tau``, ``path``, ``budget``, ``neighboring_relation``, ``progress`` and
+        the options of samples as of ``evr.certify``.
 
     Returns
     -------
@@ -148,7 +148,7 @@ def release(
     False
     """
     _check_mechanism(mechanism)
-    request = Request.of(event, epsilon=epsilon, delta=delta, refuses=False, **options)
+    request = Request.of(event, epsilon=epsilon, delta=delta, ledger=ledger, refuses=False, **options)
     with opened_gate(request, ledger) as certificate:
         if not certificate.accepted:
             return Release(False, certificate)
@@ -212,7 +212,7 @@ class released:
     def __enter__(self) -> Certificate:
         options = dict(self._options)
         ledger = options.pop("ledger", None)
-        manager = opened_gate(Request.of(self._event, refuses=False, **options), ledger)
+        manager = opened_gate(Request.of(self._event, ledger=ledger, refuses=False, **options), ledger)
         certificate = manager.__enter__()
         if not certificate.accepted:
             manager.__exit__(None, None, None)

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from evr import atomic, validate
+from evr.certification.budget import Budget
 from evr.certification.description import description_of
 from evr.certification.event_json import digest_of, event_from_json, event_to_json
+from evr.certification.ledger import Ledger
 from evr.certification.proof_file import check_texts
 from evr.certification.words import check_words
 from evr.gate.claiming import claimed
@@ -80,6 +82,8 @@ class Request:
         Who is told how far it is.
     record, description
         The recorded training that it is about, and the training in numbers, for the certificate.
+    budget
+        What an accepted attempt is spent from.
     """
 
     subject: Subject
@@ -92,6 +96,7 @@ class Request:
     progress: ProgressHook | None = None
     record: dict[str, Any] | None = None
     description: Mapping[str, Any] | None = None
+    budget: Budget | None = None
 
     def __post_init__(self) -> None:
         event = event_from_json(self.subject.document)
@@ -118,18 +123,28 @@ class Request:
         progress: ProgressHook | None = None,
         record: dict[str, Any] | None = None,
         description: Mapping[str, Any] | None = None,
+        budget: Budget | str | None = None,
+        ledger: Ledger | str | Path | None = None,
         refuses: bool = True,
         **sampling: Any,
     ) -> Request:
         """Estimate, choose the method, and check everything that can be checked before an attempt is counted.
-        ``refuses`` says whether a pair that seems to be false is refused, or tested.
+        ``refuses`` says whether a pair that seems to be false is refused, or tested. ``ledger`` is where a budget lies
+        that is given by its name.
         """
         for other, why in (("direction", "a guarantee needs both"), ("attempt", "the ledger counts attempts")):
             if other in sampling:
                 raise TypeError(f"{other}={sampling[other]!r} cannot be given here: {why}")
         drawn = Sampling.of(sampling)
         settings = drawn.settings(sampled_if_auto(method))
+        spent_from = None if budget is None else Budget.of(budget, ledger)
+        if spent_from is not None:
+            neighboring_relation = spent_from.relation(neighboring_relation)
         subject = Subject.of(event, neighboring_relation)
+        if spent_from is not None:
+            account = spent_from.account()
+            if not account.seems_to_allow(event):
+                raise account.refusal(event)
         claim = claimed(subject.composition, event, epsilon=epsilon, delta=delta, tau=tau, refuses=refuses)
         if method == "auto" and not drawn.is_wanted:
             enough = threshold_of(claim) * (1 - Fraction(claim.kappa))  # as an attempt of a release
@@ -146,7 +161,12 @@ class Request:
             progress=progress,
             record=record,
             description=description,
+            budget=spent_from,
         )
+
+    def place(self, ledger: Ledger | str | Path | None) -> Ledger | str | Path | None:
+        """Where the attempt is counted: in the ledger of its budget, if it has one."""
+        return ledger if self.budget is None else self.budget.ledger
 
     def _check_proof(self) -> None:
         if self.proof is None:

@@ -64,7 +64,7 @@ def verify(
         ``"strict"`` where every law has an exact form and the proof takes seconds and succeeds, else ``"sequential"``.
         A seed, ``proposal``, ``max_samples`` or ``device`` belong to samples and choose them.
     attempt
-        The number of this attempt at the release, from 1: it sets the false-positive budget ``kappa delta 2^-attempt``.
+        The number of this attempt at the release, from 1: it sets the false-positive rate ``kappa delta 2^-attempt``.
         The fixed verifier without one spends the paper's budget, ``delta``, which is good for a single attempt.
     direction
         Test only ``"remove"`` or ``"add"``: then there is no guarantee, for it needs both.

@@ -11,7 +11,7 @@ import html
 import io
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from evr.certification.certificate import ClaimSection, DirectionSection
+    from evr.certification.tables import BudgetRow
     from evr.proving.audit import Audit
     from evr.sweeps import Sweep
 
@@ -200,6 +201,31 @@ def audit(found: Audit) -> Figure:
         bounds.set_title(f"claimed: ε = {above(found.claimed, 3)}", loc="left", fontsize=11.5, color=PAINTS["add"])
     bounds.set_xlim(0.0, 1.2 * max(ends))
     bounds.set_xlabel(f"ε at δ = ${latex(f'{found.delta:.3g}')}$: at least, confidence {found.confidence:g}")
+    return figure
+
+
+def budget(row: BudgetRow, spenders: Sequence[str], used: Sequence[float]) -> Figure:
+    """What each spending took from a budget, a colour for each spender: ``used`` is the part after each, from 0 on."""
+    figure, axes = _axes(f"Budget {row.name}")
+    planned = row.kind == "planned"
+    unit = row.epsilon if planned else 100.0
+    names = list(dict.fromkeys(spenders))
+    for index, name in enumerate(names):
+        mine = [i for i, spender in enumerate(spenders) if spender == name]
+        rises = [unit * (used[i + 1] - used[i]) for i in mine]
+        colour = LOOKS[index % len(LOOKS)].colour
+        axes.bar([i + 1 for i in mine], rises, bottom=[unit * used[i] for i in mine], color=colour, label=name)
+    axes.axhline(unit, color=PAINTS["bad"], linestyle="--", linewidth=1.4)
+    axes.annotate(
+        "budget", (1, unit), (0, 4), xycoords=("axes fraction", "data"), textcoords="offset points", ha="right"
+    )
+    axes.set_ylim(0, 1.12 * unit)
+    axes.set_xlim(0.4, max(len(spenders), 4) + 0.6)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.set_xlabel("spendings, in order")
+    axes.set_ylabel(f"ε at δ = ${latex(f'{row.delta:.3g}')}$" if planned else "percent of the budget")
+    if names:
+        _legend(axes, "lower right")
     return figure
 
 

@@ -1,0 +1,339 @@
+"""Budgets: an ``(epsilon, delta)`` that all spendings together keep (docs/guarantees_budget.md).
+
+A budget lives in the ledger. A spending is one row, written by one transaction before anything is released, and stays:
+what is spent is never given back. The proof that the budget is kept is made outside of the transaction, about a list
+of spendings. The row is written only if that list is still the whole list; else somebody was faster, and the proof is
+made again. So no lock is held while a proof is made, nobody waits in a circle, and the budget is never exceeded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import json
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from dp_accounting import NeighboringRelation, dp_event
+
+from evr import validate
+from evr.bounds.filters import PrivacyFilter
+from evr.certification import tables
+from evr.certification.event_json import event_from_json, event_to_json
+from evr.certification.ledger import Ledger, now, opened
+from evr.certification.tables import Attempt, BudgetRow, Spending
+from evr.certification.text_rules import NAME_IN_WORDS, in_alphabet, is_name
+from evr.errors import AccuracyError, BudgetExceededError, LedgerError
+from evr.estimation import estimate_delta, estimate_epsilon
+from evr.estimation.calibration import needed, noise_of, other_noise
+from evr.laws import Direction
+from evr.mechanisms import Composition
+from evr.mechanisms.relations import ADD_OR_REMOVE, Relation, name_of, relation_named
+from evr.numbers import round_up
+from evr.proving import prove
+from evr.proving.slack import likely_tau
+from evr.verification import Claim, Terms
+from evr.verification.attempts import Attempt as Trying
+from evr.verification.settings import Settings
+
+KAPPA = 2.0**-12
+"""The part of delta that pays for all false positives of sampled proofs."""
+_MOST_NOISE = 1e6
+
+
+@dataclass(frozen=True)
+class Account:
+    """A budget (``row``), everything that was spent from it, in order, and how many sampled proofs were begun: at one
+    moment.
+    """
+
+    row: BudgetRow
+    spent: tuple[Spending, ...]
+    tries: int = 0
+
+    @classmethod
+    def of(cls, held: tables.Contents, name: str) -> Account:
+        """The account of that name, or an error that lists the names."""
+        row = next((one for one in held.budgets if one.name == name), None)
+        if row is None:
+            names = ", ".join(repr(one.name) for one in held.budgets) or "none"
+            raise LedgerError(f"there is no budget {name!r} (budgets here: {names}): `evr budget create` makes one")
+        mine = [one for one in held.spendings if one.budget_id == row.id]
+        spent = tuple(one for one in mine if one.state == "spent")
+        return cls(row, spent, len(mine) - len(spent))
+
+    @cached_property
+    def events(self) -> list[dp_event.DpEvent]:
+        """What was spent."""
+        return [event_from_json(one.event) for one in self.spent]
+
+    def first(self, count: int) -> Account:
+        """As it was after so many spendings."""
+        return replace(self, spent=self.spent[:count])
+
+    def event(self, *more: Any) -> dp_event.DpEvent:
+        """Everything that was spent, and more, as one event."""
+        return dp_event.ComposedDpEvent([*self.events, *more])
+
+    def total(self, *more: Any) -> Composition:
+        """The laws of it."""
+        return Composition.of(self.event(*more), self.row.relation)
+
+    @property
+    def half(self) -> float:
+        """Of delta: an adaptive budget has two accounts (docs/guarantees_budget.md, Section B3)."""
+        return self.row.delta / 2
+
+    def filter(self) -> PrivacyFilter:
+        """The second account of an adaptive budget, before anything was spent."""
+        return PrivacyFilter(epsilon=self.row.epsilon, delta=self.half, neighboring_relation=self.row.relation)
+
+    def used(self) -> float:
+        """About which part of the budget is spent: of its epsilon; of a filter's moments where that decides."""
+        total = self.total()
+        if self.row.kind == "planned" or _is_one_law(total):
+            delta = self.row.delta if self.row.kind == "planned" else self.half
+            return estimate_epsilon(total, delta).value / self.row.epsilon if self.spent else 0.0
+        return self.filter().would_use(self.event())
+
+    def seems_to_allow(self, event: Any) -> bool:
+        """Whether the event could be spent, by an estimate. Nothing rests on it."""
+        total = self.total(event)
+        if self.row.kind == "planned":
+            return _seems_below(total, self.row.epsilon, self.row.delta * (1 - KAPPA))
+        if _is_one_law(total) and _seems_below(total, self.row.epsilon, self.half):
+            return True
+        return self.filter().fits(self.event(event))
+
+    def method(self, event: Any) -> str:
+        """How it can be proved that the event fits."""
+        total = self.total(event)
+        with contextlib.suppress(ValueError):  # a law that is not known exactly
+            if (self.row.kind == "planned" or _is_one_law(total)) and total.exact_directions():
+                return "strict"
+        return "sequential" if self.row.kind == "planned" else "renyi"
+
+    def proves(self, event: Any, method: str, attempt: int) -> str | None:
+        """The method that proved that the event fits, None where none did."""
+        total, row = self.total(event), self.row
+        terms = Terms(KAPPA, row.delta) if row.kind == "planned" else None
+        if method != "renyi":
+            claim = Claim(row.epsilon, row.delta if terms else self.half, terms=terms)
+            if method == "sequential":
+                claim = replace(claim, tau=likely_tau(total, claim))
+            if prove(total, claim, Settings(method), Trying(number=attempt, progress=False)).accepted:
+                return method
+        return "renyi" if row.kind == "adaptive" and self.filter().fits(self.event(event)) else None
+
+    def most_steps(self, event: Any) -> int | None:
+        """The greatest number of steps of a training that could be spent, at most what it has; None where what ran is
+        not one mechanism, repeated.
+        """
+        if not isinstance(event, dp_event.SelfComposedDpEvent):
+            return None
+        low, high = 0, int(event.count) + 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            fits = self.seems_to_allow(dp_event.SelfComposedDpEvent(event.event, middle))
+            low, high = (middle, high) if fits else (low, middle)
+        return low
+
+    def least_noise(self, event: Any) -> float | None:
+        """The least noise multiplier with which an event could be spent, to four digits; None where there is none."""
+        with_noise = other_noise(event)
+        if with_noise is None:
+            return None
+        low = high = noise_of(event)
+        while not self.seems_to_allow(with_noise(high)):
+            low, high = high, 2 * high
+            if high > _MOST_NOISE:
+                return None
+        while high / low > 1 + 1e-5:
+            middle = math.sqrt(low * high)
+            low, high = (low, middle) if self.seems_to_allow(with_noise(middle)) else (middle, high)
+        return round_up(high, 4)
+
+    def refusal(self, event: Any) -> BudgetExceededError:
+        """Says what is left."""
+        row, ways = self.row, []
+        if steps := self.most_steps(event):
+            ways.append(f"{steps:,} steps instead of {event.count:,}")
+        if (noise := self.least_noise(event)) is not None:
+            ways.append(f"a noise multiplier of {noise!r} instead of {noise_of(event)!r}")
+        left = f"What would fit: {', or '.join(ways)}" if ways else "Nothing like it fits any more"
+        return BudgetExceededError(
+            f"budget {row.name!r}, ({row.epsilon!r}, {row.delta!r}) under {name_of(row.relation)}: this does not fit, "
+            f"and nothing was spent. {self.used():.1%} is used. {left}"
+        )
+
+
+def _is_one_law(total: Composition) -> bool:
+    """Whether everything is one law, repeated, or Gaussian mechanisms only (Section B3)."""
+    return all(len(total.simplified(one)) == 1 for one in Direction)
+
+
+def _seems_below(total: Composition, epsilon: float, delta: float) -> bool:
+    try:
+        return needed(estimate_delta(total, epsilon)) <= delta
+    except AccuracyError:  # too small to tell
+        return True
+
+
+class Budget:
+    """A budget that several people spend from, in a ledger that they share.
+
+    Everything that is ever spent from it is ``(epsilon, delta)``-DP together, proved in exact arithmetic where laws
+    allow it. A *planned* budget composes exactly: what is spent next must not depend on what was released before. An
+    *adaptive* budget holds also if it does. The proof is docs/guarantees_budget.md.
+
+    Parameters
+    ----------
+    name
+        Of a budget that ``Budget.create`` made.
+    ledger
+        Where it lives: as of ``evr.certify``.
+    by
+        Who spends: a team, a person. By default the user's name.
+
+    Examples
+    --------
+    >>> import evr, tempfile
+    >>> from dp_accounting import NeighboringRelation, dp_event
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> budget = evr.Budget.create("patients", epsilon=2.0, delta=1e-6, by="vision",
+    ...                            ledger=f"{folder.name}/ledger.sqlite")
+    >>> budget.spend(dp_event.GaussianDpEvent(4.0)).number
+    1
+    >>> budget.fits(dp_event.GaussianDpEvent(4.0)), budget.fits(dp_event.GaussianDpEvent(2.0))
+    (True, False)
+    >>> budget.spend(dp_event.GaussianDpEvent(2.0))
+    Traceback (most recent call last):
+    ...
+    evr.errors.BudgetExceededError: budget 'patients', (2.0, 1e-06) under add-or-remove: this does not fit, ...
+    >>> [(one.number, one.spender) for one in budget.account().spent]
+    [(1, 'vision')]
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, name: str, *, ledger: Ledger | str | Path | None = None, by: str | None = None) -> None:
+        self.name = _checked(name=name)
+        self.ledger = ledger
+        self.by = _user() if by is None else _checked(by=by)
+
+    @classmethod
+    def create(
+        cls,
+        name: str,
+        *,
+        epsilon: float,
+        delta: float,
+        neighboring_relation: Relation = ADD_OR_REMOVE,
+        adaptive: bool = False,
+        ledger: Ledger | str | Path | None = None,
+        by: str | None = None,
+    ) -> Budget:
+        """Make a budget. Its numbers, its relation of neighbours and its kind never change.
+
+        ``epsilon`` and ``delta``, both above 0, bound everything that is spent together. ``adaptive`` says whether what
+        is spent next may depend on what was released before.
+        """
+        found = cls(name, ledger=ledger, by=by)
+        row = {
+            "name": found.name,
+            "kind": "adaptive" if adaptive else "planned",
+            "epsilon": validate.positive(epsilon=epsilon).hex(),
+            "delta": validate.open_probability(delta=delta).hex(),
+            "relation": relation_named(neighboring_relation).name,
+            "owner": tables.this_process(),
+            "created": now(),
+        }
+        Claim(epsilon, delta / 2)  # its numbers can be tested
+        with opened(ledger) as one, one.transaction() as connection:
+            if any(other.name == name for other in tables.contents(connection).budgets):
+                raise LedgerError(f"{one.path}: there is a budget {name!r} already: give this one another name")
+            tables.append(connection, "budgets", row)
+        return found
+
+    @classmethod
+    def of(cls, budget: Budget | str, ledger: Ledger | str | Path | None) -> Budget:
+        """The budget given, or that of a name, in the ledger."""
+        if not isinstance(budget, Budget):
+            return cls(budget, ledger=ledger)
+        if ledger is not None and ledger is not budget.ledger and str(ledger) != str(budget.ledger):
+            raise ValueError(f"ledger={str(ledger)!r}, but budget {budget.name!r} lies elsewhere: leave out ledger")
+        return budget
+
+    def relation(self, asked: Relation | None) -> NeighboringRelation:
+        """Which data sets are neighbours: what is asked for must agree."""
+        fixed = self.account().row.relation
+        if asked is not None and relation_named(asked) is not fixed:
+            raise ValueError(
+                f"neighboring_relation={name_of(relation_named(asked))!r}, but budget {self.name!r} is under "
+                f"{name_of(fixed)!r}: spend it under that one, or from another budget"
+            )
+        return fixed
+
+    def account(self) -> Account:
+        """What was fixed, and what was spent so far."""
+        with opened(self.ledger) as one:
+            return Account.of(one.contents(), self.name)
+
+    def fits(self, event: Any) -> bool:
+        """Whether an event could be spent, by an estimate: ``spend`` proves it."""
+        return self.account().seems_to_allow(event)
+
+    def spend(self, event: Any, *, attempt: Attempt | None = None) -> Spending:
+        """Spend an event, before it runs: prove that it fits beside everything that was spent, and write it down. An
+        attempt spends once, however often it is continued. ``BudgetExceededError`` says what would fit.
+        """
+        document = json.dumps(event_to_json(event))
+        with opened(self.ledger) as ledger:
+            while True:
+                account = Account.of(ledger.contents(), self.name)
+                for one in account.spent:
+                    if attempt is not None and one.attempt_id == attempt.id:
+                        return one
+                if not account.seems_to_allow(event):
+                    raise account.refusal(event)
+                method = account.method(event)
+                row = {"attempt_id": attempt and attempt.id, "event": document, "method": method, "spender": self.by}
+                tries = max(account.tries, 1)
+                if method == "sequential":  # counts before its first sample
+                    tried = _written(ledger, account, {**row, "state": "tried"})
+                    if tried is None:
+                        continue
+                    tries = tried.number
+                proved = account.proves(event, method, tries)
+                if proved is None:
+                    raise account.refusal(event)
+                spent = _written(ledger, account, {**row, "state": "spent", "method": proved})
+                if spent is not None:
+                    return spent
+
+
+def _written(ledger: Ledger, account: Account, row: dict[str, Any]) -> Spending | None:
+    """Write a row of the account, if what was spent is still what the account says; else None."""
+    with ledger.transaction() as connection:
+        current = Account.of(tables.contents(connection), account.row.name)
+        if current.spent != account.spent:
+            return None
+        number = 1 + (len(current.spent) if row["state"] == "spent" else current.tries)
+        named = {"budget_id": account.row.id, "number": number, "owner": tables.this_process(), "moment": now()}
+        return tables.spending(tables.append(connection, "spendings", {**row, **named}))
+
+
+def _checked(**named: Any) -> str:
+    ((key, value),) = named.items()
+    if not is_name(value):
+        raise ValueError(f"{key}={validate.shown(value)} is not a name: {NAME_IN_WORDS}")
+    return str(value)
+
+
+def _user() -> str:
+    with contextlib.suppress(OSError, KeyError, ImportError):  # a process may have no user
+        if is_name(found := in_alphabet(getpass.getuser())):
+            return found
+    return "unknown"
