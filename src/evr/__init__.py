@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from evr.estimation import privacy_curve as privacy_curve
     from evr.events import dpsgd as dpsgd
     from evr.gate import release as release
-    from evr.gate import released as released
     from evr.gate import resume as resume
     from evr.gate.certify import certify as certify
     from evr.proving import verify as verify
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from evr.proving.risk import risk as risk
     from evr.records import Record as Record
     from evr.records import record as record
+    from evr.searching import tuning as tuning
     from evr.spec import load as load
     from evr.sweeps import sweep as sweep
     from evr.verification import Guarantee as Guarantee
@@ -66,11 +66,11 @@ _HOMES = {
     "record": "evr.records",
     "register": "evr.described",
     "release": "evr.gate",
-    "released": "evr.gate",
     "replay": "evr.certification.replay",
     "resume": "evr.gate",
     "risk": "evr.proving.risk",
     "sweep": "evr.sweeps",
+    "tuning": "evr.searching",
     "verify": "evr.proving",
 }
 _MODULES = ("errors", "events", "integrations")

@@ -12,6 +12,7 @@ from evr import validate
 from evr.jax_privacy import from_jax_privacy
 from evr.mechanisms.schemes import (
     BallsInBinsDpEvent,
+    BinomialSelectDpEvent,
     BMinSepDpEvent,
     CyclicPoissonDpEvent,
     DiscreteGaussianDpEvent,
@@ -20,12 +21,14 @@ from evr.mechanisms.schemes import (
     PoissonSampledUsersDpEvent,
     RedrawnBinsDpEvent,
     ShuffledBatchesDpEvent,
+    ThresholdSelectDpEvent,
     ZeroOutDpEvent,
 )
 
 __all__ = [
     "BMinSepDpEvent",
     "BallsInBinsDpEvent",
+    "BinomialSelectDpEvent",
     "CyclicPoissonDpEvent",
     "DiscreteGaussianDpEvent",
     "EpsilonDeltaDpEvent",
@@ -33,6 +36,7 @@ __all__ = [
     "PoissonSampledUsersDpEvent",
     "RedrawnBinsDpEvent",
     "ShuffledBatchesDpEvent",
+    "ThresholdSelectDpEvent",
     "ZeroOutDpEvent",
     "dpsgd",
     "from_jax_privacy",

@@ -14,10 +14,9 @@ import numpy as np
 from dp_accounting import NeighboringRelation
 
 from evr import validate
-from evr.estimation.api import directions_of
+from evr.estimation.api import directions_of, greater_epsilon
 from evr.estimation.counting import Count, counter
 from evr.estimation.curves import OnlineEpsilon
-from evr.estimation.epsilons import greater_epsilon
 from evr.estimation.interpolation import Evaluate, Interpolated, Point
 from evr.estimation.timeline import timeline
 from evr.laws import Direction, Pairs, line_pair

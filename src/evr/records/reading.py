@@ -194,8 +194,8 @@ class Record:
 
     @contextlib.contextmanager
     def released(self, **options: Any) -> Iterator[Certificate]:
-        """``evr.released`` of what ran, as a context manager: its body runs only if the claim was verified. Relation
-        and names as of ``certify``.
+        """``evr.gate.released`` of what ran, as a context manager: its body runs only if the claim was verified.
+        Relation and names as of ``certify``.
         """
         relation = self._checked_relation(options.pop("neighboring_relation", None))
         gate = released(self.event, neighboring_relation=relation, record=self._section, **options)
