@@ -16,6 +16,7 @@ import numpy as np
 from dp_accounting import dp_event
 
 from attacking import bins as binned
+from attacking import tuned
 from attacking.composition import Composition
 from attacking.laws import LONG, Unreached
 from evr.events import BallsInBinsDpEvent, DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
@@ -49,7 +50,9 @@ def make(seed: int, index: int) -> Case:
     rng = np.random.default_rng([seed, index])
     for _ in range(50):
         try:
-            if index % BINS_EVERY == BINS_FIRST:
+            if index % tuned.EVERY == tuned.FIRST:
+                kind, event, epsilon = tuned.make(rng)
+            elif index % BINS_EVERY == BINS_FIRST:
                 kind, event, epsilon = _bins(rng)
             else:
                 kind, event, epsilon = _corner(rng) if rng.random() < CORNERS else _anything(rng)

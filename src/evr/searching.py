@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from dp_accounting import dp_event
@@ -109,10 +110,10 @@ def tuning(
     if isinstance(rule, UntilGood):
         rule = NegativeBinomialRuns(1 / rule.stop, Fraction(1))
     entropy, found = 1, None if isinstance(rule, Runs) else 1
-    while found is None:
+    while isinstance(rule, Runs) and found is None:
         entropy = entropy << ENTROPY_BITS | secrets.randbits(ENTROPY_BITS)
         found = number_of_runs(rule, entropy)
-    return Tuning(whole, found, entropy)
+    return Tuning(whole, found or 0, entropy)
 
 
 def number_of_runs(law: Runs, entropy: int) -> int | None:
