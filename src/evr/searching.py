@@ -24,20 +24,13 @@ _MORE_BITS = 64  # of balls than of entropy
 class Tuning:
     """A search for the best run, before it starts.
 
-    Attributes
-    ----------
-    event
-        What is certified: the whole search.
-    runs
-        How many runs to make, perhaps none. With ``stop_probability``, at most how many: the first good one ends the
-        search. Do not show it to anybody: the guarantee rests on its being secret.
-    entropy
-        The fresh random bits that ``runs`` follows from, after a leading 1; as secret as ``runs``.
+    Make just ``runs`` runs, perhaps none; with ``stop_probability`` at most so many, for the first good one ends the
+    search. Do not show the number to anybody: the guarantee rests on its being secret.
     """
 
-    event: dp_event.DpEvent
+    event: dp_event.DpEvent  # what is certified: the whole search
     runs: int = field(repr=False)
-    entropy: int = field(repr=False)
+    entropy: int = field(repr=False)  # the fresh random bits that ``runs`` follows from, after a leading 1
 
     @property
     def record(self) -> dict[str, Any]:

@@ -240,6 +240,15 @@ def test_one_run_is_the_run() -> None:
     assert evr.estimate_delta(nothing, 9.0).value == 1
 
 
+@pytest.mark.parametrize(("mean", "shape"), [(1.0000001, 0.0), (50, -0.99), (2, 1e6), (1e9, 1.0), (0.01, math.inf)])
+def test_laws_at_the_ends_of_their_ranges(mean: float, shape: float) -> None:
+    event = dp_event.RepeatAndSelectDpEvent(dp_event.GaussianDpEvent(10.0), mean, shape)
+    estimate = evr.estimate_delta(event, 1.0).value
+    assert estimate * (1 - 1e-6) <= evr.estimate_delta(event, 1.0, method="strict").value <= min(estimate * 1.01, 1.0)
+    if shape != math.inf:
+        assert estimate >= gaussian_delta(0.1, 1.0)
+
+
 def test_infinite_losses_grow_by_the_number_of_runs() -> None:
     event = dp_event.RepeatAndSelectDpEvent(evr.events.EpsilonDeltaDpEvent(0.5, 1e-8), 10, 1)
     assert evr.estimate_delta(event, math.inf, method="strict").value == near(1e-7, 1e-9)

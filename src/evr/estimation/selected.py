@@ -13,6 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
+from flint import ctx
 
 from evr.bounds.strict.selection import Selected, outcomes_above
 from evr.bounds.strict.tradeoff import Point
@@ -38,8 +39,9 @@ _FARTHEST = 10**6  # of epsilons
 
 def fineness_of(law: Selection) -> int:
     """How narrow cells are: as many of them as is good for all."""
-    density = law.rule.log_density()
-    falls = float(density(Ball(0)) - density(Ball(1)))
+    with ctx.workprec(128):
+        density = law.rule.log_density()
+        falls = float(density(Ball(0)) - density(Ball(1)))
     return max(8, math.floor(FINENESS * min(1.0, _MOST_FALLS / max(falls, 1.0))))
 
 

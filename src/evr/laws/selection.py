@@ -71,12 +71,6 @@ class NegativeBinomialRuns(Runs):
 
     ``shape`` is their ``eta > -1``. Their ``gamma`` follows from the mean, which is above 1. Shape 1 is the geometric
     law, shape 0 the logarithmic one.
-
-    Examples
-    --------
-    >>> runs = NegativeBinomialRuns(Fraction(10), Fraction(1))
-    >>> print(runs.log_density()(Ball(0)).exp().str(10), (-runs.log_odds()).exp().str(10))
-    [10.00000000 +/- ...] [0.1000000000 +/- ...]
     """
 
     mean: Fraction
@@ -161,20 +155,12 @@ class UntilGood(Rule):
 class Selection(LossLaw, ExactLaw):
     """The law of one selected output, in one direction.
 
-    A strict proof bounds it by proved points of both directions of a run (docs/guarantees_selection.md); it has no
-    density to draw from.
-
-    Attributes
-    ----------
-    rule
-        How many runs there are, or when they stop.
-    steps, reverse
-        The laws of one run in this direction, and in the other.
+    A strict proof bounds it by proved points of one run in both directions; it has no density to draw from.
     """
 
     rule: Rule
-    steps: tuple[Step, ...]
-    reverse: tuple[Step, ...]
+    steps: tuple[Step, ...]  # the laws of one run in this direction
+    reverse: tuple[Step, ...]  # and in the other
 
     def greatest(self) -> Ball:
         return Ball.pos_inf()

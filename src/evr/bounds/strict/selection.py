@@ -43,34 +43,18 @@ class Mark(NamedTuple):
 @dataclass(frozen=True)
 class Selected:
     """Upper bounds on delta of what is selected, in one direction: at every epsilon the least of 1, the greatest of
-    some terms (Sections T2 and T4) and the sum of others (Section T3).
-
-    Attributes
-    ----------
-    curve
-        Points of the curve of one run, a convex hull, from ``(0, 1)`` on.
-    bits
-        Of the units of terms.
-    greatest, parts
-        The terms, their ratios rising. Without parts there is no sum.
+    some terms (Sections T2 and T4) and the sum of others (Section T3). Ratios rise.
     """
 
-    curve: tuple[Line, ...]
-    bits: int
+    curve: tuple[Line, ...]  # points of the curve of one run, a convex hull, from ``(0, 1)`` on
+    bits: int  # of the units of terms
     greatest: tuple[Term, ...]
-    parts: tuple[Term, ...] = ()
+    parts: tuple[Term, ...] = ()  # without parts there is no sum
 
     @classmethod
     def of(cls, rule: Rule, ahead: Sequence[Point], back: Sequence[Point], fineness: int) -> Selected:
         """From pairs ``(epsilon, delta)``, ``epsilon >= 0``, of one run in this direction, and in the other: as true as
         they are. The greater the fineness, the narrower the cells and the tighter the bounds.
-
-        Examples
-        --------
-        >>> from evr.laws.selection import PoissonRuns
-        >>> pure = [(Fraction(1, 10), Fraction(0))]  # each run is (0.1, 0)-DP
-        >>> float(Selected.of(PoissonRuns(Fraction(5)), pure, pure, 100).delta(Fraction(1, 2)))
-        0.0
         """
         curve = Tradeoff.of_points(ahead, back).lines[::-1]
         corners = Tradeoff.of_points(back, ahead).corners
@@ -129,8 +113,6 @@ class Selected:
 def outcomes_above(ahead: Sequence[Point], back: Sequence[Point]) -> RationalOutcomes:
     """A pair of laws on finitely many outcomes that dominates everything of which the points are true (Section T6).
 
-    Examples
-    --------
     >>> law = outcomes_above([(Fraction(1), Fraction(0))], [(Fraction(1), Fraction(0))])
     >>> [f"{float(p):.4f}" for p in law.p], [f"{float(q):.4f}" for q in law.q]
     (['0.0000', '0.2689', '0.7311', '0.0000'], ['0.0000', '0.7311', '0.2689', '0.0000'])
