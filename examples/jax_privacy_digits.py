@@ -24,6 +24,7 @@ from jax_privacy.experimental.execution_plan import BandMFExecutionPlanConfig, D
 from sklearn.datasets import load_digits
 
 import evr
+from evr.gate import released
 
 EPSILON, DELTA = 3.0, 1e-5
 RECORDS, STEPS, RATE = 1500, 150, 2.0
@@ -82,7 +83,7 @@ def main() -> None:
     chosen = parser.parse_args()
     chosen.folder.mkdir(parents=True, exist_ok=True)
     plan = execution_plan()
-    with evr.released(
+    with released(
         evr.events.from_jax_privacy(plan),
         epsilon=EPSILON,
         delta=DELTA,

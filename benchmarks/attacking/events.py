@@ -16,7 +16,7 @@ import numpy as np
 from dp_accounting import dp_event
 
 from attacking import bins as binned
-from attacking import state
+from attacking import state, tuned
 from attacking.composition import Composition
 from attacking.laws import LONG, Unreached
 from evr.events import BallsInBinsDpEvent, DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
@@ -55,7 +55,9 @@ def make(seed: int, index: int) -> Case:
     at_least = None
     for _ in range(50):
         try:
-            if index % BINS_EVERY == BINS_FIRST:
+            if index % tuned.EVERY == tuned.FIRST:
+                kind, event, epsilon = tuned.make(rng)
+            elif index % BINS_EVERY == BINS_FIRST:
                 kind, event, epsilon = _bins(rng)
             elif index % BINS_EVERY == BOUNDS_FIRST:
                 kind, (event, epsilon, at_least) = state.draw(rng)

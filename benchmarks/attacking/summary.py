@@ -65,7 +65,9 @@ def _introduction(records: Records, seed: int, version: str) -> str:
 mechanism, sampled, nested and composed, one to four kinds, 1 to 10^9 steps, noise of 10^-3 to 10^4,
 probabilities of 10^-9 to 1 - 10^-9, epsilons of 0 to 10^6 where the losses of the event live,
 deltas of 0.9 to 10^-60; about a third of them lie near a corner on purpose. One in twelve is a
-training in 2 to 5000 bins, alone or beside another kind of step. Of each it asks
+training in 2 to 5000 bins, alone or beside another kind of step. One in twenty-four is a search for
+the best of several runs, whose truth is the delta of an explicit score: no answer may be below it. Of
+each it asks
 
 - the **estimate** of delta in both directions, which must be within its stated error of the truth;
 - to verify a **false claim**, 3 to 50% below the truth, which must not be accepted;

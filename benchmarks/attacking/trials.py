@@ -24,6 +24,7 @@ from attacking import relations
 from attacking.events import Case
 from attacking.laws import Unreached
 from attacking.truth import Truth, of_composition, truth
+from attacking.tuned import SELECTIONS, lower_bound
 
 GOOD, REFUSED, SLOW, UNKNOWN, WRONG, CRASHED = ("good", "refused", "too slow", "truth unknown", "WRONG", "CRASHED")
 FAILURES = (WRONG, CRASHED)
@@ -34,6 +35,8 @@ STRICT_EVERY = 16  # the strict bound takes longer than the rest together
 MOST_SAMPLES = 1_000_000
 _EVR = str(Path(evr.__file__).parent)
 _LEAST_CLAIM = 1e-280
+_NOISE = 1e-17  # of the floats that an explicit score is computed in
+_SEARCH = 10  # times the seconds, for a search
 _MORE = 5  # times the seconds, where a bound is said to be below the truth
 
 
@@ -81,6 +84,8 @@ def attack(case: Case, limits: Limits) -> dict[str, Any]:
     start = time.process_time()
     if case.at_least is not None:
         return _attack_bound(case, case.at_least, limits, start)
+    if isinstance(case.event, SELECTIONS):
+        return _searched(case, limits, start)
     truths = {direction: _truth(case, direction, limits) for direction in DIRECTIONS}
     answers = {f"estimate, {d}": _ask(lambda d=d: _estimate(case, d, truths[d]), limits.answer) for d in DIRECTIONS}
     delta, relative = _greater(truths)
@@ -94,6 +99,10 @@ def attack(case: Case, limits: Limits) -> dict[str, Any]:
         answers["strict bound"] = Answer(UNKNOWN)
         if delta is not None:
             answers["strict bound"] = _ask(lambda: _strict(case, delta, relative), limits.answer)
+    return _record(case, truths, answers, start)
+
+
+def _record(case: Case, truths: dict[str, Truth | None], answers: dict[str, Answer], start: float) -> dict[str, Any]:
     return {
         "index": case.index,
         "kind": case.kind,
@@ -141,6 +150,33 @@ def _proved_claim(case: Case) -> Answer:
     return Answer(GOOD if found.accepted else WRONG, _reason(found))
 
 
+def _searched(case: Case, limits: Limits, start: float) -> dict[str, Any]:
+    """The questions about a search, whose truth is a lower bound: nothing may be below it. A claim of little more than
+    the estimate is to be accepted.
+    """
+    least = {d: lower_bound(case.event, case.epsilon, d) for d in DIRECTIONS}
+    most, seconds = max(least.values()), _SEARCH * limits.answer
+
+    def above(value: float, floor: float) -> Answer:
+        said = f"{value!r}, an explicit score has {floor!r}"
+        return Answer(GOOD if 0 <= value <= 1 and value >= floor * (1 - 1e-9) - _NOISE else WRONG, said)
+
+    def claim(delta: float, accepted: bool) -> Answer:
+        found = evr.verify(case.event, epsilon=case.epsilon, delta=delta)
+        return Answer(GOOD if found.accepted is accepted else WRONG, f"claim {delta!r}: {_reason(found)}")
+
+    def estimate(direction: str | None = None, **options: Any) -> float:
+        return evr.estimate_delta(case.event, case.epsilon, direction=direction, **options).value
+
+    answers = {f"estimate, {d}": _ask(lambda d=d: above(estimate(d), least[d]), seconds) for d in DIRECTIONS}
+    answers["false claim"] = Answer(UNKNOWN, "delta is too small to claim less")
+    if most > 1e3 * _NOISE:
+        answers["false claim"] = _ask(lambda: claim((1 - case.false_by) * most, False), seconds)
+    answers["true claim"] = _ask(lambda: claim(max(min(1.0, 1.05 * estimate()), 1e-30), True), seconds)
+    answers["strict bound"] = _ask(lambda: above(estimate(method="strict"), most), seconds)
+    return _record(case, dict.fromkeys(DIRECTIONS), answers, start)
+
+
 def attack_strict(case: Case, limits: Limits, known: dict[str, dict[str, Any] | None] | None) -> dict[str, Any]:
     """The strict bound of one case against the truths of its record, as a record for JSON.
 
@@ -180,6 +216,8 @@ def _read(known: dict[str, dict[str, Any] | None]) -> dict[str, Truth | None]:
 
 
 def _truth(case: Case, direction: str, limits: Limits) -> Truth | None:
+    if isinstance(case.event, SELECTIONS):
+        return None  # only lower bounds are known
     try:
         with limited(3 * limits.truth + 2):
             if case.relation is None:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from evr.estimation import privacy_curve as privacy_curve
     from evr.events import dpsgd as dpsgd
     from evr.gate import release as release
-    from evr.gate import released as released
     from evr.gate import resume as resume
     from evr.gate.certify import certify as certify
     from evr.proving import verify as verify
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from evr.proving.risk import risk as risk
     from evr.records import Record as Record
     from evr.records import record as record
+    from evr.searching import tuning as tuning
     from evr.spec import load as load
     from evr.sweeps import sweep as sweep
     from evr.verification import Guarantee as Guarantee
@@ -51,12 +51,13 @@ _NAMES = {
     "estimation": "Estimate FFTAccountant MonteCarloAccountant UpperBound calibrate estimate_delta estimate_epsilon "
     "online_epsilon privacy_curve",
     "events": "dpsgd",
-    "gate": "release released resume",
+    "gate": "release resume",
     "gate.certify": "certify",
     "proving": "verify",
     "proving.audit": "audit",
     "proving.risk": "risk",
     "records": "Record record",
+    "searching": "tuning",
     "spec": "load",
     "sweeps": "sweep",
     "verification": "Guarantee Verification",

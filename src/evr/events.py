@@ -12,6 +12,7 @@ from evr import validate
 from evr.jax_privacy import from_jax_privacy
 from evr.mechanisms.schemes import (
     BallsInBinsDpEvent,
+    BinomialSelectDpEvent,
     BMinSepDpEvent,
     CyclicPoissonDpEvent,
     DiscreteGaussianDpEvent,
@@ -25,6 +26,7 @@ from evr.mechanisms.schemes import (
     RedrawnBinsDpEvent,
     ShuffledBatchesDpEvent,
     SummedDiscreteGaussiansDpEvent,
+    ThresholdSelectDpEvent,
     UsersDpEvent,
     ZeroOutDpEvent,
 )
@@ -32,6 +34,7 @@ from evr.mechanisms.schemes import (
 __all__ = [
     "BMinSepDpEvent",
     "BallsInBinsDpEvent",
+    "BinomialSelectDpEvent",
     "CyclicPoissonDpEvent",
     "DiscreteGaussianDpEvent",
     "EpsilonDeltaDpEvent",
@@ -44,6 +47,7 @@ __all__ = [
     "RedrawnBinsDpEvent",
     "ShuffledBatchesDpEvent",
     "SummedDiscreteGaussiansDpEvent",
+    "ThresholdSelectDpEvent",
     "UsersDpEvent",
     "ZeroOutDpEvent",
     "dpsgd",

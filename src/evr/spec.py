@@ -12,6 +12,10 @@
     delta = 1e-9
     tau = 0.99
 
+    [tuning]           # optional: all of it is one run of several, the best of which is released
+    mean = 20
+    shape = 1
+
 Above the first table there may be ``adjacency = "replace-one"`` (or ``"zero-out"``): which data sets are neighbours.
 
 Kinds and keys are those of the registered mechanisms (``descriptor.py``), and ``dpsgd``. Every mechanism takes
@@ -48,6 +52,7 @@ from evr.mechanisms.descriptor import Mechanism
 from evr.mechanisms.registry import MECHANISMS, is_writable, written_fields
 from evr.mechanisms.relations import Relation
 from evr.mechanisms.users import SPLIT
+from evr.searching import tuning
 
 
 def _ratio(value: Any) -> Any:
@@ -185,10 +190,21 @@ class Target(_Table):
     tau: float | None = Field(default=None, gt=0, lt=1)
 
 
+class Tuned(_Table):
+    """The file describes one run of several, of which one is released: the keys are the arguments of ``evr.tuning``."""
+
+    mean: float | None = None
+    shape: float | None = None
+    most_runs: int | None = None
+    probability: float | None = None
+    stop_probability: float | None = None
+
+
 class Spec(_Table):
     """A whole file."""
 
     mechanism: list[Any]
+    tuning: Tuned | None = None
     adjacency: Literal["add-or-remove", "replace-one", "zero-out"] | None = None
     claim: Target = Target()
     _source: str = PrivateAttr(default="")
@@ -204,7 +220,15 @@ class Spec(_Table):
                 where = f"{self._source}mechanism[{index}] (kind {mechanism.kind!r})"
                 raise SpecError(f"{where}: {error}") from None
             built.append(event)
-        return built[0] if len(built) == 1 else dp_event.ComposedDpEvent(built)
+        one = built[0] if len(built) == 1 else dp_event.ComposedDpEvent(built)
+        if self.tuning is None:
+            return one
+        try:
+            event = tuning(one, **self.tuning.model_dump()).event
+            Composition.of(event, relation or self.adjacency)
+        except (ValueError, TypeError) as error:
+            raise SpecError(f"{self._source}tuning: {error}") from None
+        return event
 
 
 @dataclass(frozen=True)
@@ -219,7 +243,8 @@ class _Grammar:
         """The keys that are known where a complaint is about."""
         model: type[BaseModel] = self.spec
         if len(location) > 1:
-            model = Target if location[0] == "claim" else self.tables[str(location[2])]
+            others: dict[str | int, type[BaseModel]] = {"claim": Target, "tuning": Tuned}
+            model = others.get(location[0]) or self.tables[str(location[2])]
         return sorted(field.alias or name for name, field in model.model_fields.items())
 
 
@@ -302,7 +327,7 @@ def parse(text: str) -> Spec:
     grammar = _grammar(tuple(MECHANISMS.values()))
     if isinstance(data.get("mechanism"), dict):
         raise SpecError("[mechanism] is one table, and a file holds a list of them: write [[mechanism]]")
-    if "mechanism" not in data and data.keys() <= {"claim", "adjacency"}:
+    if "mechanism" not in data and data.keys() <= {"claim", "adjacency", "tuning"}:
         raise SpecError(_NOTHING)
     try:
         return grammar.spec.model_validate(data)

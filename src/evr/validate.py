@@ -66,6 +66,8 @@ probability = _real("in [0, 1]", lambda x: 0 <= x <= 1)
 open_probability = _real("in (0, 1)", lambda x: 0 < x < 1)
 half_open_probability = _real("in (0, 1]", lambda x: 0 < x <= 1)
 finite = _real("finite", math.isfinite)
+run_count = _real("in (0, 1e9]", lambda x: 0 < x <= 1e9)
+run_shape = _real("in [-0.99, 1e6] or infinite", lambda x: -0.99 <= x <= 1e6 or x == math.inf)
 noise_scale = _real("0 or in [1e-100, 1e100]", lambda x: x == 0 or 1e-100 <= x <= 1e100)
 
 MAX_COUNT = 2**63 - 1

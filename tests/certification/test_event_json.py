@@ -36,6 +36,8 @@ EVENTS = [
     dp_event.SingleEpochTreeAggregationDpEvent(1.0, [3, 4]),
     dp_event.SingleEpochTreeAggregationDpEvent(1.0, 5),
     dp_event.RepeatAndSelectDpEvent(GAUSSIAN, 2.0, 1.0),
+    events.BinomialSelectDpEvent(GAUSSIAN, 20, 0.5),
+    events.ThresholdSelectDpEvent(GAUSSIAN, 0.1),
     dp_event.ZCDpEvent(0.5, 0.1),
     dp_event.TruncatedSubsampledGaussianDpEvent(100, 0.1, 20, 1.0),
     events.DiscreteGaussianDpEvent(3.0, 2),

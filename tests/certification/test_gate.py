@@ -10,6 +10,7 @@ from dp_accounting import dp_event
 
 import evr
 from evr.errors import AlreadyReleasedError, NotReleasedError, UnsupportedEventError
+from evr.gate import released
 from helpers import near
 
 
@@ -111,7 +112,7 @@ def test_what_is_not_an_event_or_not_a_mechanism(claim: dict[str, Any], gaussian
 
 
 def test_decorator(gaussian: Any, claim: dict[str, Any]) -> None:
-    @evr.released(gaussian, **claim)
+    @released(gaussian, **claim)
     def train(data: str, *, rate: float) -> str:
         """Trains."""
         return f"{data} {rate}"
@@ -123,12 +124,12 @@ def test_decorator(gaussian: Any, claim: dict[str, Any]) -> None:
 
 
 def test_context_manager(gaussian: Any, claim: dict[str, Any]) -> None:
-    with evr.released(gaussian, **claim) as certificate:
+    with released(gaussian, **claim) as certificate:
         assert certificate.accepted
     assert certificate.release.attempt == 1
-    with pytest.raises(AlreadyReleasedError), evr.released(gaussian, **claim):
+    with pytest.raises(AlreadyReleasedError), released(gaussian, **claim):
         pytest.fail("the body ran")
-    with pytest.raises(NotReleasedError), evr.released(gaussian, **(claim | {"delta": claim["delta"] / 2})):
+    with pytest.raises(NotReleasedError), released(gaussian, **(claim | {"delta": claim["delta"] / 2})):
         pytest.fail("the body ran")
 
 

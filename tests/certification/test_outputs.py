@@ -21,6 +21,7 @@ import evr
 from attempts import start
 from evr.certification import ledger as ledger_module
 from evr.errors import AlreadyReleasedError, LedgerError, NearbyReleaseWarning
+from evr.gate import released
 from evr.gate.attempt import perform
 from evr.verification import Claim
 from evr.verification.settings import Settings
@@ -40,7 +41,7 @@ def assert_shut(claim: dict[str, Any], message: str = REFUSED) -> None:
         before = len(ledger.attempts())
         with pytest.raises(AlreadyReleasedError, match=message):
             evr.release(lambda: pytest.fail("ran twice"), SURE, **(claim | {"ledger": ledger}))
-        with pytest.raises(AlreadyReleasedError, match=message), evr.released(SURE, **(claim | {"ledger": ledger})):
+        with pytest.raises(AlreadyReleasedError, match=message), released(SURE, **(claim | {"ledger": ledger})):
             pytest.fail("ran twice")
         assert len(ledger.attempts()) == before
 
@@ -49,7 +50,7 @@ def test_a_body_that_publishes_and_raises_has_published(claim: dict[str, Any]) -
     published = []
 
     def script() -> None:
-        with evr.released(SURE, **claim):
+        with released(SURE, **claim):
             published.append("noisy answer")
             raise ZeroDivisionError
 
@@ -72,7 +73,7 @@ def test_a_mechanism_that_raises_may_have_published(claim: dict[str, Any]) -> No
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError, RecursionError])
 def test_any_exception_counts(claim: dict[str, Any], error: type[BaseException]) -> None:
-    with pytest.raises(error), evr.released(SURE, **claim):
+    with pytest.raises(error), released(SURE, **claim):
         raise error
     assert_shut(claim)
 
@@ -82,7 +83,7 @@ def test_a_process_that_dies_after_publishing_has_published(tmp_path: Path, clai
     path, out = claim["ledger"].path, tmp_path / "out"
     child = os.fork()
     if child == 0:
-        with evr.released(SURE, **(claim | {"ledger": path})):
+        with released(SURE, **(claim | {"ledger": path})):
             out.write_text("noisy answer")
             os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
@@ -99,7 +100,7 @@ def test_an_owner_elsewhere_is_never_forgotten(
     with monkeypatch.context() as there:
         there.setattr(ledger_module, "this_process", lambda: owner)
         there.setattr(ledger_module, "now", lambda: time)
-        gate = evr.released(SURE, **claim)
+        gate = released(SURE, **claim)
         gate.__enter__()
     assert claim["ledger"].releases()[0].output == "open"
     assert_shut(claim)
@@ -152,7 +153,7 @@ def test_an_ending_that_cannot_be_written_loses_nothing(claim: dict[str, Any], m
 
 
 def test_a_release_inside_the_same_release_is_refused(claim: dict[str, Any]) -> None:
-    gate = evr.released(SURE, **claim)
+    gate = released(SURE, **claim)
     with gate:
         with pytest.raises(AlreadyReleasedError), gate:
             pytest.fail("ran twice")
@@ -163,7 +164,7 @@ def test_a_release_inside_the_same_release_is_refused(claim: dict[str, Any]) -> 
 
 def test_a_generator_that_is_dropped_in_the_middle(claim: dict[str, Any]) -> None:
     def answers() -> Generator[int, None, None]:
-        with evr.released(SURE, **claim):
+        with released(SURE, **claim):
             yield 1
             yield 2
 
@@ -175,7 +176,7 @@ def test_a_generator_that_is_dropped_in_the_middle(claim: dict[str, Any]) -> Non
 
 
 def test_a_gate_that_is_never_left(claim: dict[str, Any]) -> None:
-    evr.released(SURE, **claim).__enter__()  # and forgotten
+    released(SURE, **claim).__enter__()  # and forgotten
     assert_shut(claim)
 
 
@@ -192,7 +193,7 @@ def test_what_would_run_after_the_gate_is_refused_before_it(claim: dict[str, Any
     with pytest.raises(TypeError, match="a generator or a coroutine"):
         evr.release(mechanism, SURE, **claim)
     with pytest.raises(TypeError, match="a generator or a coroutine"):
-        evr.released(SURE, **claim)(mechanism)
+        released(SURE, **claim)(mechanism)
     assert claim["ledger"].attempts() == []
 
 
@@ -221,7 +222,7 @@ def test_a_body_that_changes_the_folder_or_closes_the_ledger(tmp_path: Path, mon
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     claim: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-3, "tau": 0.9}
-    with evr.released(SURE, **claim):
+    with released(SURE, **claim):
         os.chdir(elsewhere)
     assert list(elsewhere.iterdir()) == []
     with evr.Ledger(tmp_path / ".evr" / "ledger.sqlite") as ledger:
@@ -236,7 +237,7 @@ def test_a_child_of_the_body_does_not_speak_for_it(claim: dict[str, Any]) -> Non
     """A worker that is forked inside and leaves by an exception says nothing
     of how the body ends.
     """
-    with evr.released(SURE, **claim):
+    with released(SURE, **claim):
         child = os.fork()
         if child == 0:
             try:

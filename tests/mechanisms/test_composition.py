@@ -33,7 +33,6 @@ REFUSED = [
     dp_event.UnsupportedDpEvent(),
     dp_event.SampledWithReplacementDpEvent(100, 10, dp_event.GaussianDpEvent(1.0)),
     dp_event.SampledWithoutReplacementDpEvent(100, 10, dp_event.GaussianDpEvent(1.0)),
-    dp_event.RepeatAndSelectDpEvent(dp_event.GaussianDpEvent(1.0), 1.0, 1.0),
     dp_event.PoissonSampledDpEvent(0.5, dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(1.0), 2)),
 ]
 FREE = [

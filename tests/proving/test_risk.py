@@ -16,7 +16,7 @@ from dp_accounting import dp_event
 from scipy.stats import norm
 
 import evr
-from evr.bounds.tradeoff import Line, Tradeoff, _above, _below, _envelope
+from evr.bounds.strict.tradeoff import Line, Tradeoff, _above, _below, _envelope
 from evr.laws import Direction
 from evr.mechanisms import Composition
 from evr.planning.strict import StrictCurve

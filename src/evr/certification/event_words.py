@@ -11,12 +11,13 @@ from typing import Any
 
 from dp_accounting import NeighboringRelation, dp_event
 
-from evr.certification.scheme_words import LISTED, SCHEMES
+from evr.certification.scheme_words import LISTED, SCHEMES, selection_in_words
 from evr.described import described, name_in_words
 from evr.mechanisms.registry import MECHANISMS, written_fields
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT
 from evr.mechanisms.replaced import NOISES
 from evr.mechanisms.schemes import ZeroOutDpEvent
+from evr.mechanisms.selection import ASSUMPTIONS, SELECTED
 from evr.numbers import typed
 
 _SAMPLED = (
@@ -62,6 +63,8 @@ def describe(event: dp_event.DpEvent) -> str:
     if isinstance(event, dp_event.SampledWithoutReplacementDpEvent):
         sizes = f"{event.sample_size:,} of {event.source_dataset_size:,} records"
         return f"sampling without replacement ({sizes}) of {describe(event.event)}"
+    if isinstance(event, SELECTED):
+        return f"{selection_in_words(event)}, each of them {describe(event.event)}"
     if isinstance(event, ZeroOutDpEvent):
         return describe(event.event)  # the statement names the neighbours
     if isinstance(event, dp_event.NoOpDpEvent):
@@ -145,6 +148,8 @@ def assumptions(*events: dp_event.DpEvent, relation: NeighboringRelation = ADD_O
                 sampling[_SCALAR] = None
         elif isinstance(one, dp_event.SampledWithoutReplacementDpEvent):
             sampling[_DRAWN] = None
+        elif isinstance(one, SELECTED):
+            sampling.update(dict.fromkeys(ASSUMPTIONS))
         elif type(one) in MECHANISMS:
             mechanisms.append(MECHANISMS[type(one)])
     clauses = [*sampling] + [clause for mechanism in dict.fromkeys(mechanisms) for clause in mechanism.assumptions]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from evr.mechanisms.matrix_mechanism import PARTITIONS
 from evr.mechanisms.schemes import (
     IDENTITY,
     BallsInBinsDpEvent,
+    BinomialSelectDpEvent,
     BMinSepDpEvent,
     CyclicPoissonDpEvent,
     DiscreteGaussianDpEvent,
@@ -22,6 +24,7 @@ from evr.mechanisms.schemes import (
     RedrawnBinsDpEvent,
     ShuffledBatchesDpEvent,
     SummedDiscreteGaussiansDpEvent,
+    ThresholdSelectDpEvent,
     UsersDpEvent,
 )
 from evr.numbers import typed
@@ -138,6 +141,27 @@ def _owned(event: Any) -> str:
 
 
 USERS = (PoissonSampledUsersDpEvent, FixedBatchUsersDpEvent, UsersDpEvent)
+
+
+_LAWS = {0.0: "logarithmic", 1.0: "geometric", math.inf: "Poisson"}
+
+
+def selection_in_words(event: Any) -> str:
+    """Which of several runs is released, as it stands in a statement.
+
+    >>> selection_in_words(dp_event.RepeatAndSelectDpEvent(dp_event.NoOpDpEvent(), 20, 1))
+    'the best of a random number of runs (geometric law, mean 20)'
+    """
+    if isinstance(event, ThresholdSelectDpEvent):
+        chance = typed(event.stop_probability)
+        return f"the first good one of several runs (after each that is not good, the last with probability {chance})"
+    if isinstance(event, BinomialSelectDpEvent):
+        law = f"binomial law, at most {event.most_runs:,}, each with probability {typed(event.probability)}"
+    elif (name := _LAWS.get(event.shape)) is not None:
+        law = f"{name} law, mean {typed(event.mean)}"
+    else:
+        law = f"truncated negative binomial law, mean {typed(event.mean)}, shape {typed(event.shape)}"
+    return f"the best of a random number of runs ({law})"
 
 
 def is_about_users(event: dp_event.DpEvent) -> bool:

@@ -15,11 +15,11 @@ from dp_accounting.dp_event import DpEvent
 
 from evr import validate
 from evr.errors import AccuracyError, UnsupportedEventError
-from evr.estimation.bins_line import on_lines
 from evr.estimation.curves import Count, PrivacyCurve, counter
-from evr.estimation.epsilons import FLOOR, SAYS_LITTLE, greater_epsilon
+from evr.estimation.epsilons import FLOOR, SAYS_LITTLE, Epsilon, epsilon_of
 from evr.estimation.fft import FftCurve
 from evr.estimation.results import Estimate, UpperBound
+from evr.estimation.selected import on_lines
 from evr.laws import Direction, on_a_line
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import REPLACE_ONE, Relation
@@ -184,6 +184,26 @@ def _estimated(
         least, winner = greater_epsilon(composition, at, directions_of(composition, direction), guess)
         found = Estimate(least.value, method, winner.value, least.error if math.isfinite(least.value) else None)
     return replace(found, seconds=time.perf_counter() - start)
+
+
+def greater_epsilon(
+    composition: Composition, delta: float, directions: tuple[Direction, ...], guess: float | None = None
+) -> tuple[Epsilon, Direction]:
+    """The greater epsilon of the directions, on a line, and the direction that has it; ``guess`` is where to look
+    first.
+    """
+    best, winner, errors = -1.0, directions[0], [0.0]
+    for one in directions:
+        curve = FftCurve(on_lines(composition.simplified(one)))
+        if best > 0 and 0 < delta < 1:
+            found = curve.delta(best, FLOOR * delta)
+            if found.value + found.error <= delta:
+                continue  # this direction needs no more
+        value, error = epsilon_of(curve, delta, guess)
+        errors.append(error)
+        if value > best:
+            best, winner = value, one
+    return Epsilon(best, max(errors)), winner
 
 
 def privacy_curve(

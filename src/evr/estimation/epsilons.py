@@ -1,4 +1,4 @@
-"""From delta to epsilon by the default method: a root, its error, and the greater direction."""
+"""From delta to epsilon of one direction by the default method: a root, and its error."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import math
 from typing import NamedTuple
 
 from evr.errors import AccuracyError
-from evr.estimation.bins_line import on_lines
 from evr.estimation.closed_forms import pair_delta
 from evr.estimation.fft import FftCurve
 from evr.estimation.inversion import solve_epsilon
 from evr.estimation.tilting import likely_epsilon
-from evr.laws import Direction, Step
+from evr.laws import Step
 from evr.laws.law import UNIT
-from evr.mechanisms import Composition
 
 SAYS_LITTLE = 0.3  # an error, relative to delta, above which an estimate is refused
 FLOOR = 1e-13  # of one direction's delta: what is below it in the other need not be known
@@ -25,24 +23,6 @@ class Epsilon(NamedTuple):
 
     value: float
     error: float
-
-
-def greater_epsilon(
-    composition: Composition, delta: float, directions: tuple[Direction, ...], guess: float | None = None
-) -> tuple[Epsilon, Direction]:
-    """The greater epsilon of the directions, on a line, and which has it; ``guess`` is where to look first."""
-    best, winner, errors = -1.0, directions[0], [0.0]
-    for one in directions:
-        curve = FftCurve(on_lines(composition.simplified(one)))
-        if best > 0 and 0 < delta < 1:
-            found = curve.delta(best, FLOOR * delta)
-            if found.value + found.error <= delta:
-                continue  # this direction needs no more
-        value, error = epsilon_of(curve, delta, guess)
-        errors.append(error)
-        if value > best:
-            best, winner = value, one
-    return Epsilon(best, max(errors)), winner
 
 
 def epsilon_of(curve: FftCurve, delta: float, guess: float | None = None) -> Epsilon:

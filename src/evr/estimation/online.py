@@ -13,9 +13,8 @@ import numpy as np
 from dp_accounting import NeighboringRelation
 
 from evr import validate
-from evr.estimation.api import directions_of
+from evr.estimation.api import directions_of, greater_epsilon
 from evr.estimation.curves import Count, OnlineEpsilon, counter
-from evr.estimation.epsilons import greater_epsilon
 from evr.estimation.interpolation import Evaluate, Interpolated, Point
 from evr.laws import Direction, Pairs, line_pair
 from evr.mechanisms import Composition

@@ -184,13 +184,13 @@ class released:
     >>> from dp_accounting import dp_event
     >>> folder = tempfile.TemporaryDirectory()
     >>> ledger = f"{folder.name}/ledger.sqlite"
-    >>> @evr.released(dp_event.GaussianDpEvent(4.0), epsilon=1.0, delta=1e-5, ledger=ledger)
+    >>> @released(dp_event.GaussianDpEvent(4.0), epsilon=1.0, delta=1e-5, ledger=ledger)
     ... def answer(question):
     ...     return f"noisy answer to {question}"
     >>> answer("it all").value
     'noisy answer to it all'
     >>> event = dp_event.GaussianDpEvent(4.0)
-    >>> with evr.released(event, epsilon=1.0, delta=2e-5, ledger=ledger) as certificate:
+    >>> with released(event, epsilon=1.0, delta=2e-5, ledger=ledger) as certificate:
     ...     print(certificate.verdict)
     accepted
     >>> folder.cleanup()

@@ -105,6 +105,8 @@ class Request:
         self._check_proof()
         check_progress(self.progress)
         check_at_work(self.sampling.executor)
+        if self.settings.method != "strict":
+            self.subject.composition.check_drawn()
         check_proposal(self.subject.composition, self.claim, self.settings.proposal)
 
     @classmethod
@@ -148,7 +150,7 @@ class Request:
         claim = claimed(subject.composition, event, epsilon=epsilon, delta=delta, tau=tau, refuses=refuses)
         if method == "auto" and not drawn.is_wanted:
             enough = threshold_of(claim) * (1 - Fraction(claim.kappa))  # as an attempt of a release
-            if subject.strict.shows(claim, enough):
+            if subject.strict.is_the_way(claim, enough):
                 settings = Settings("strict")
         return cls(
             subject,

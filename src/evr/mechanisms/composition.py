@@ -14,8 +14,9 @@ from functools import cached_property
 from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
-from evr.errors import OtherRelationError
+from evr.errors import OtherRelationError, UnsupportedEventError
 from evr.laws import NON_PRIVATE_PAIR, Direction, Pairs, Step, merged, simplify
+from evr.laws.selection import Selection
 from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT, Relation, name_of, relation_named
 from evr.mechanisms.tree import leaves
 
@@ -111,6 +112,19 @@ class Composition:
     def is_non_private(self) -> bool:
         """Whether some mechanism has no privacy at all."""
         return any(step.law == NON_PRIVATE_PAIR for step in self.remove)
+
+    @cached_property
+    def has_selection(self) -> bool:
+        """Whether some step is the best of several runs, which no sample can be drawn of."""
+        return any(isinstance(step.law, Selection) for step in self.remove)
+
+    def check_drawn(self) -> None:
+        """Refuse what no sample can be drawn of."""
+        if self.has_selection:
+            raise UnsupportedEventError(
+                "a selection among several runs is proved from points of the privacy curve of one run, and no sample "
+                "is drawn of it: use method='strict', and leave the options of samples out"
+            )
 
     @cached_property
     def is_symmetric(self) -> bool:

@@ -229,3 +229,27 @@ class ZeroOutDpEvent(dp_event.DpEvent):
     """
 
     event: dp_event.DpEvent
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class BinomialSelectDpEvent(dp_event.DpEvent):
+    """``most_runs`` times a coin of ``probability`` decides whether ``event`` runs; the best output is released.
+
+    As dp_accounting's ``RepeatAndSelectDpEvent``, with a number of runs that has a limit.
+    """
+
+    event: dp_event.DpEvent
+    most_runs: int
+    probability: float
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class ThresholdSelectDpEvent(dp_event.DpEvent):
+    """``event`` runs until its output is good, which is released; after each output that is not good, there is no
+    further run with ``stop_probability``, and nothing is released (Liu and Talwar 2019).
+
+    Which outputs are good is fixed in advance, or depends on the output alone.
+    """
+
+    event: dp_event.DpEvent
+    stop_probability: float

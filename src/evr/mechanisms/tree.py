@@ -20,12 +20,14 @@ from evr.mechanisms.registry import MECHANISMS, known
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT, not_under
 from evr.mechanisms.sampling import NON_PRIVATE_PAIRS, Sampling, sampling_of
 from evr.mechanisms.schemes import ZeroOutDpEvent
+from evr.mechanisms.selection import SELECTED, Selecting, rule_of
 
 _COMBINATORS = (
     "PoissonSampledDpEvent",
     "SampledWithoutReplacementDpEvent",
     "SelfComposedDpEvent",
     "ComposedDpEvent",
+    *(cls.__name__ for cls in SELECTED),
     "ZeroOutDpEvent",
     "NoOpDpEvent",
     "NonPrivateDpEvent",
@@ -63,32 +65,33 @@ def walk(
     # an event, where it is, and whether it is `settled` (`Mechanism.laws_under`)
     stack: list[tuple[Any, str, bool]] = [(event, path, False)]
     counts = [1]
-    samplings: list[Sampling] = []
+    parts: list[Sampling | Selecting] = []  # around the event: a selection can only be the first
     units: dict[str, str] = {}  # whose data each mechanism protects, and which is the first
 
     def found(pairs: Pairs | None) -> Iterator[Visited]:
-        if not samplings:
+        if not parts:
             yield Visited(pairs, counts[-1])
         elif pairs is not None:
-            samplings[-1].inner.append((pairs, counts[-1]))
+            parts[-1].inner.append((pairs, counts[-1]))
 
     while stack:
         node, path, settled = stack.pop()
         if isinstance(node, End):
             counts.pop()
-            if not samplings:
+            if not parts:
                 yield node
             continue
-        if isinstance(node, Sampling):
-            samplings.pop()
+        if isinstance(node, Sampling | Selecting):
+            parts.pop()
             counts.pop()
             yield from found(node.pairs())
             continue
         node = known(node, path)
+        sampled = parts[-1] if parts and isinstance(parts[-1], Sampling) else None
         if type(node) is dp_event.SelfComposedDpEvent:
             count = _located(path, partial(validate.positive_integer, count=node.count))
             counts.append(_located(path, partial(validate.positive_integer, count=counts[-1] * count)))
-            if not samplings:
+            if not parts:
                 yield Begin(count, path)
             stack += [(End(), path, settled), (node.event, path + ".event", settled)]
         elif type(node) is dp_event.ComposedDpEvent:
@@ -98,25 +101,33 @@ def walk(
             if relation is not ZERO_OUT:
                 raise not_under(f"{type(node).__name__} at {path}", relation, node, ZERO_OUT)
             stack.append((node.event, path + ".event", settled))
+        elif type(node) in SELECTED:
+            if parts:
+                raise _selected_inside(node, path)
+            if (rule := _located(path, partial(rule_of, node))) is not None:
+                parts.append(Selecting(node, path, rule))
+                counts.append(1)
+                stack.append((parts[-1], path, settled))
+            stack.append((node.event, path + ".event", settled))
         elif type(node) in SAMPLED:
-            if samplings and type(node) is dp_event.SampledWithoutReplacementDpEvent:
+            if sampled and type(node) is dp_event.SampledWithoutReplacementDpEvent:
                 raise _sampled_already(node, path)
             sampling = _located(path, partial(sampling_of, node, path, relation))
             if sampling is not None:
                 if not settled:  # records are sampled, whatever the mechanism is about
                     _one_unit(units, "record", node, path)
-                samplings.append(sampling)
+                parts.append(sampling)
                 counts.append(1)
                 stack.append((sampling, path, settled))
             stack.append((node.event, path + ".event", settled))
         else:
             mechanism = MECHANISMS.get(type(node))
-            if samplings and mechanism is not None and not mechanism.takes_sampling:
+            if sampled and mechanism is not None and not mechanism.takes_sampling:
                 raise _sampled_already(node, path)
             if mechanism is not None and mechanism.unit is not None and not settled:
                 _one_unit(units, mechanism.unit, node, path)
-            if mechanism is not None and samplings and relation is REPLACE_ONE:
-                samplings[-1].check_replaced(node)
+            if mechanism is not None and sampled and relation is REPLACE_ONE:
+                sampled.check_replaced(node)
             pairs, settles = _translated(node, path, relation, settled)
             if isinstance(pairs, dp_event.DpEvent):  # an event that stands for this one
                 stack.append((pairs, path, settles))
@@ -129,6 +140,15 @@ def _sampled_already(node: Any, path: str) -> UnsupportedEventError:
     return UnsupportedEventError(
         f"unsupported {type(node).__name__} at {path}: it says itself who takes part, so it cannot "
         "be applied to a sample of the records; describe one sampling",
+        node,
+    )
+
+
+def _selected_inside(node: Any, path: str) -> UnsupportedEventError:
+    """No theorem here is about it."""
+    return UnsupportedEventError(
+        f"unsupported {type(node).__name__} at {path}: a selection may stand beside other mechanisms, but neither in a "
+        "run of another selection nor on a sample of the records; describe one selection, around the sampling",
         node,
     )
 

@@ -16,8 +16,8 @@ from fractions import Fraction
 import numpy as np
 
 from evr.bounds.strict import Grid, ProofPlan, Window, schedule
-from evr.estimation.bins_line import on_lines
 from evr.estimation.points import LossPoints, log_moment, rough_points
+from evr.estimation.selected import on_lines
 from evr.estimation.tilting import chernoff, plan_tilt
 from evr.laws import DominatingPair, Floats, Step, loss_range
 from evr.laws.line.pair import log_sum_exp

@@ -6,13 +6,16 @@ import contextlib
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from evr import validate
 from evr.bounds.strict import (
+    CurvePlan,
     Plans,
     Proof,
     ProofPlan,
+    SelectionPlan,
     halves,
     infinite_delta,
     needs_no_plan,
@@ -23,15 +26,18 @@ from evr.bounds.strict import (
     prove_curve,
     prove_within,
     ratios_of,
+    resolved,
     rounded_up,
+    selected,
     stays_within,
 )
 from evr.errors import AccuracyError
-from evr.estimation.bins_line import on_lines
 from evr.estimation.epsilons import epsilon_of
 from evr.estimation.fft import FftCurve, delta_of
+from evr.estimation.selected import fineness_of, on_lines, outcomes_at, points_of
 from evr.laws import Direction, Step
 from evr.laws.exact import ExactBins
+from evr.laws.selection import Selection
 from evr.mechanisms import Composition
 from evr.planning.grids import choose, outlook
 
@@ -49,6 +55,10 @@ _PLACE = 2e-8  # seconds to multiply the masses of a place, for each bit
 _RATIO_PLACE = 4e-5  # to find the mass of a place of a grid of ratios
 _LEAST_SECONDS = 0.1
 _NEAR = 4  # the part of a list of points, one in so many, that a second composition serves
+_TOGETHER = 32  # points of a run that is selected, from one composition
+_BEYOND = 1e-5  # of delta: what the last of these points may add
+_LOOSEST = 0.02  # tolerance of these points
+_POINT = 1e-6  # seconds for each place, to ask a composition for one more point
 
 
 class StrictCurve:
@@ -95,6 +105,11 @@ class StrictCurve:
         bound over delta goes with the square of the spacing.
         """
         law = self.steps[0].exact_law
+        if isinstance(law, Selection):
+            found = yield self._selecting(guess, wanted / 2)
+            if wanted < _excess(found, guess) < 4 * wanted:
+                yield self._selecting(guess, wanted / 8)
+            return
         if not isinstance(law, ExactBins):
             yield ProofPlan.of_one_step(_bits(guess))
             return
@@ -126,6 +141,8 @@ class StrictCurve:
         guess = self.estimate(epsilon)
         if self.is_one_step:
             law = self.steps[0].exact_law
+            if isinstance(law, Selection):
+                return self._selecting(guess, tolerance)
             spacing = _widest_spacing(law, Fraction(epsilon)) / 4 if isinstance(law, ExactBins) else Fraction(1)
             return ProofPlan.of_one_step(_bits(guess), spacing)
         return self._plan(epsilon, guess, tolerance) if guess * (1.0 + tolerance) < 1 else None
@@ -144,11 +161,13 @@ class StrictCurve:
             for law, grid in zip((step.exact_law for step in self.steps), plan.grids, strict=True)
             if isinstance(law, ExactBins)
         )
-        return _LEAST_SECONDS + _PLACE * plan.bits * plan.work + _RATIO_PLACE * ratios
+        return _LEAST_SECONDS + _PLACE * plan.bits * plan.work + _RATIO_PLACE * ratios + _selecting_seconds(plan)
 
     def _one_step_seconds(self, epsilon: Fraction, guess: float, wanted: float) -> float:
         """For bins, tried on the first grid of ratios; the time goes with the places of the next one."""
         law = self.steps[0].exact_law
+        if isinstance(law, Selection):
+            return _selecting_seconds(self._selecting(guess, wanted / 2))
         if not isinstance(law, ExactBins):
             return 0.0
         spacing = _widest_spacing(law, epsilon)
@@ -181,8 +200,21 @@ class StrictCurve:
             while plan.places > _MOST_PLACES and tolerance < 1:
                 tolerance *= 4
                 plan = choose(view, tolerance)
-            self._plans[key] = plan
+            self._plans[key] = replace(plan, selections=self._selections(guess, tolerance / 4, composed=True))
         return self._plans[key]
+
+    def _selecting(self, guess: float, tolerance: float) -> ProofPlan:
+        """The plan of one step that is a selection."""
+        key = (-1.0, guess, tolerance)
+        if key not in self._plans:
+            plan = ProofPlan.of_one_step(_bits(guess))
+            self._plans[key] = replace(plan, selections=self._selections(guess, tolerance, composed=False))
+        return self._plans[key]
+
+    def _selections(self, guess: float, tolerance: float, *, composed: bool) -> tuple[SelectionPlan, ...]:
+        """Which points of one run the selections among the steps follow from."""
+        laws = [step.exact_law for step in self.steps]
+        return tuple(_selection(law, guess, tolerance, composed) for law in laws if isinstance(law, Selection))
 
     def epsilon(self, delta: float, tolerance: float = TOLERANCE) -> float:
         """A float, little above the least, at which delta is proved to be at most ``delta``, or infinity."""
@@ -213,11 +245,16 @@ class StrictCurve:
                 far = Fraction(guess) * Fraction(101, 100)
                 spacing = _widest_spacing(law, far) / 4
                 law = outcomes_of(law, Fraction(guess) * Fraction(99, 100), far, spacing, bits)
+            if isinstance(law, Selection):
+                one = selected(law, self._selecting(float(target), tolerance / 2).selections[0])
 
             def bound(epsilon: float) -> Fraction:
+                if isinstance(law, Selection):
+                    return one.delta(Fraction(epsilon))
                 return one_step_delta(law, Fraction(epsilon), bits)
         else:
-            composed = halves(self.steps, self._plan(guess, self.fft.delta(guess).value, tolerance))
+            plan = self._plan(guess, self.fft.delta(guess).value, tolerance)
+            composed = halves(resolved(self.steps, plan), plan)
 
             def bound(epsilon: float) -> Fraction:
                 return composed.delta(Fraction(epsilon))
@@ -232,6 +269,38 @@ class StrictCurve:
             middle = (low + high) / 2
             low, high = (low, middle) if bound(middle) <= target else (middle, high)
         return high
+
+
+def _selection(law: Selection, guess: float, tolerance: float, composed: bool) -> SelectionPlan:
+    """The plan of a selection whose delta is about ``guess``: points of both directions of a run, up to a delta that is
+    next to nothing.
+    """
+    least = guess * _BEYOND / float(law.rule.factor)
+    ahead, back = (_curves(steps, least, tolerance) for steps in (law.steps, law.reverse))
+    return SelectionPlan(fineness_of(law), ahead, back, outcomes_at(law) if composed else ())
+
+
+def _curves(steps: tuple[Step, ...], least: float, tolerance: float) -> tuple[CurvePlan, ...]:
+    """The points of one direction: each composition serves the points about the one that it is planned for."""
+    curve, points = StrictCurve(steps), points_of(steps)
+    number = next((k for k, (_, delta) in enumerate(points, start=1) if delta <= least), len(points))
+    parts = -(-number // _TOGETHER)
+    found = []
+    for part in range(parts):
+        epsilons = tuple(epsilon for epsilon, _ in points[number * part // parts : number * (part + 1) // parts])
+        plan = curve._plan_at(float(epsilons[len(epsilons) // 2]), min(max(tolerance, TOLERANCE), _LOOSEST))
+        if plan is not None:
+            found.append(CurvePlan(epsilons, plan))
+    return tuple(found)
+
+
+def _selecting_seconds(plan: ProofPlan) -> float:
+    """About how long it takes to prove the points that selections follow from."""
+    curves = [curve for one in plan.selections for curve in one.curves]
+    return math.fsum(
+        _PLACE * plan.bits * plan.work + _POINT * len(epsilons) * plan.places + 1e-3 * len(epsilons)
+        for epsilons, plan in curves
+    )
 
 
 def _finer(spacing: Fraction, excess: float, wanted: float) -> Fraction:

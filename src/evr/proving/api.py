@@ -115,7 +115,7 @@ def verify(
     check_progress(progress)
     composition = Composition.of(event, neighboring_relation)
     strict = StrictProving(composition)
-    if method == "auto" and not drawn.is_wanted and strict.shows(claim, threshold_of(claim)):
+    if method == "auto" and not drawn.is_wanted and strict.is_the_way(claim, threshold_of(claim)):
         settings = Settings("strict")
     if tau is None and settings.method != "strict":
         claim = replace(claim, tau=likely_tau(composition, claim))

@@ -15,7 +15,7 @@ from dp_accounting.dp_event import DpEvent, GaussianDpEvent
 from scipy.stats import binom
 
 from evr import validate
-from evr.bounds.tradeoff import Tradeoff
+from evr.bounds.strict.tradeoff import Tradeoff
 from evr.estimation import estimate_epsilon, privacy_curve
 from evr.laws import Floats
 from evr.mechanisms.relations import Relation

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from evr.bounds.tradeoff import Tradeoff
+from evr.bounds.strict.tradeoff import Tradeoff
 from evr.laws import Floats
 
 _BISECTIONS = 60

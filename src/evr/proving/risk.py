@@ -14,7 +14,7 @@ from dp_accounting import NeighboringRelation
 
 from evr import validate
 from evr.bounds.strict import Proof, rounded_up
-from evr.bounds.tradeoff import Tradeoff
+from evr.bounds.strict.tradeoff import Tradeoff
 from evr.errors import UnsupportedEventError
 from evr.estimation.epsilons import epsilon_of
 from evr.laws import Direction, Floats

@@ -33,6 +33,12 @@ class StrictProving:
             for one, steps in self.composition.exact_directions().items()
         }
 
+    def is_the_way(self, claim: Claim, enough: Fraction) -> bool:
+        """Whether ``"auto"`` means a strict proof: where it takes seconds and shows enough, and where there is no
+        other.
+        """
+        return self.composition.has_selection or self.shows(claim, enough)
+
     def shows(self, claim: Claim, enough: Fraction) -> bool:
         """Whether proofs that take seconds show that delta is at most ``enough``. False if a law has no exact form."""
         plans = self._planner(claim.epsilon, enough)

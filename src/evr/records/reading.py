@@ -188,7 +188,7 @@ class Record:
 
     @contextlib.contextmanager
     def released(self, **options: Any) -> Iterator[Certificate]:
-        """``evr.released`` of what ran: its body runs only if the claim was verified. Relation as of ``certify``."""
+        """``evr.gate.released`` of what ran; the body runs only if the claim was verified. Relation: as ``certify``."""
         relation = self.checked_relation(options.pop("neighboring_relation", None))
         gate = released(self.event, neighboring_relation=relation, record=self._section, **options)
         with gate as certificate:

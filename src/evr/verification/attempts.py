@@ -83,6 +83,7 @@ class Attempt:
 
     def _drawn(self, composition: Composition, claim: Claim, settings: Settings, planner: Planner) -> Verification:
         """Test one direction after the other, until one fails."""
+        composition.check_drawn()
         entropy = entropy_of(self.seed)
         number = 1 if self.number is None and settings.method == "sequential" else self.number
         budget = claim.log_budget(number)

@@ -7,7 +7,7 @@ extracted from that proof (docs/trust.md).
 from evr.bounds.strict.bins import outcomes_of, places_for
 from evr.bounds.strict.bound import Halves, halves, infinite_delta, one_step_delta, stays_within
 from evr.bounds.strict.one_step import ratios_of
-from evr.bounds.strict.plan import Grid, ProofPlan, Window, schedule
+from evr.bounds.strict.plan import CurvePlan, Grid, ProofPlan, SelectionPlan, Window, schedule
 from evr.bounds.strict.proof import (
     Plans,
     Proof,
@@ -16,15 +16,19 @@ from evr.bounds.strict.proof import (
     prove,
     prove_curve,
     prove_within,
+    resolved,
     rounded_up,
+    selected,
 )
 
 __all__ = [
+    "CurvePlan",
     "Grid",
     "Halves",
     "Plans",
     "Proof",
     "ProofPlan",
+    "SelectionPlan",
     "StatedProof",
     "Window",
     "halves",
@@ -37,7 +41,9 @@ __all__ = [
     "prove_curve",
     "prove_within",
     "ratios_of",
+    "resolved",
     "rounded_up",
     "schedule",
+    "selected",
     "stays_within",
 ]

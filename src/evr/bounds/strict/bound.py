@@ -17,6 +17,7 @@ from evr.bounds.strict.one_step import one_step
 from evr.bounds.strict.plan import MOST_PLACES, ProofPlan, compose, power, schedule
 from evr.laws.exact import ExactCurve, ExactLaw, ExactOutcomes
 from evr.laws.exact.law import ball
+from evr.laws.selection import Selection
 from evr.laws.steps import Step
 
 
@@ -123,8 +124,14 @@ def infinite_delta(steps: Sequence[Step], bits: int = 256) -> Fraction:
     """At least the probability that some loss is infinite: delta at an infinite epsilon. Curves have no such losses."""
     total = 0
     for step in steps:
-        if isinstance(step.exact_law, ExactOutcomes):
-            one = integer_above(functools.partial(_infinite, step.exact_law), bits)
+        if isinstance(law := step.exact_law, Selection):
+            units = law.rule.factor * infinite_delta(law.steps, bits) * (1 << bits)
+            one = min(-(-units.numerator // units.denominator), 1 << bits)
+        elif isinstance(law, ExactOutcomes):
+            one = integer_above(functools.partial(_infinite, law), bits)
+        else:
+            one = 0
+        if one:
             total = either(total, power(one, step.count, lambda a, b: either(a, b, bits)), bits)
     return Fraction(total, 1 << bits)
 

@@ -16,6 +16,8 @@ MOST_BITS = 6_000  # a bound of twice as many is still text that Python reads
 MOST_HALVINGS = 26
 MOST_PLACES = 1 << 26
 """More than any chooser asks for: a plan from elsewhere may not ask for all of a machine."""
+MOST_CURVES, MOST_POINTS, MOST_FINENESS = 64, 4096, 4096
+"""Of the plan of a selection: compositions, epsilons, and how narrow its cells are."""
 
 
 class Window(NamedTuple):
@@ -123,6 +125,7 @@ class ProofPlan:
     spacing: Fraction  # of the coarse grid
     grids: tuple[Grid, ...]  # for each kind of step; none where a single step is bounded by its curve
     windows: tuple[Window, ...]  # after each product of ``schedule``, in its order
+    selections: tuple[SelectionPlan, ...] = ()  # for each kind of step that is a selection, in the order of the steps
 
     def __post_init__(self) -> None:
         if not 1 <= self.bits <= MOST_BITS or self.spacing <= 0:
@@ -145,12 +148,14 @@ class ProofPlan:
     @property
     def places(self) -> int:
         """The most places that a law has on the way: what memory and time go with."""
-        return max([0, *(g.places for g in self.grids), *(w.places for w in self.windows)])
+        inner = [curve.plan.places for one in self.selections for curve in one.curves]
+        return max([0, *inner, *(g.places for g in self.grids), *(w.places for w in self.windows)])
 
     @property
     def work(self) -> int:
         """About how many masses are multiplied in all; one of a step on its grid counts as twenty."""
-        return 20 * sum(g.places for g in self.grids) + sum(w.places for w in self.windows)
+        inner = sum(curve.plan.work for one in self.selections for curve in one.curves)
+        return inner + 20 * sum(g.places for g in self.grids) + sum(w.places for w in self.windows)
 
     def to_json(self) -> dict[str, object]:
         """The plan as JSON has it: integers, and rational numbers as text."""
@@ -160,6 +165,7 @@ class ProofPlan:
             "spacing": str(self.spacing),
             "grids": grids,
             "windows": [list(window) for window in self.windows],
+            **({"selections": [one.to_json() for one in self.selections]} if self.selections else {}),
         }
 
     @classmethod
@@ -171,13 +177,81 @@ class ProofPlan:
         >>> ProofPlan.from_json(ProofPlan.of_one_step(80).to_json()) == ProofPlan.of_one_step(80)
         True
         """
-        if not isinstance(document, dict) or set(document) != {"bits", "spacing", "grids", "windows"}:
-            raise ValueError("a plan has bits, spacing, grids and windows, and nothing else")
+        given = set(document) if isinstance(document, dict) else set()
+        if not isinstance(document, dict) or given - {"selections"} != {"bits", "spacing", "grids", "windows"}:
+            raise ValueError("a plan has bits, spacing, grids and windows, perhaps selections, and nothing else")
         (bits,) = _integers([document["bits"]], 1)
         grids = [Grid(fraction_of(row[0]), *_integers(row[1:], 5)) for row in _rows(document["grids"])]
         windows = [Window(*_integers(row, 5)) for row in _rows(document["windows"])]
         spacing = fraction_of(document["spacing"])
-        return cls(bits, spacing, tuple(grids), tuple(windows))
+        selections = document.get("selections", [])
+        if not isinstance(selections, list):
+            raise ValueError("the selections of a plan are a list")
+        return cls(bits, spacing, tuple(grids), tuple(windows), tuple(map(SelectionPlan.from_json, selections)))
+
+
+class CurvePlan(NamedTuple):
+    """At which epsilons one composition is asked, and its plan."""
+
+    epsilons: tuple[Fraction, ...]
+    plan: ProofPlan
+
+
+@dataclass(frozen=True)
+class SelectionPlan:
+    """How to bound the best of several runs in one direction (docs/guarantees_selection.md)."""
+
+    fineness: int  # how narrow cells are
+    ahead: tuple[CurvePlan, ...]  # points of the curve of one run in this direction
+    back: tuple[CurvePlan, ...]  # and in the other
+    at: tuple[Fraction, ...] = ()  # epsilons at which the selection is asked, where it is composed with other steps
+
+    def __post_init__(self) -> None:
+        points = len(self.at) + sum(len(curve.epsilons) for curve in self.curves)
+        if not 1 <= self.fineness <= MOST_FINENESS or len(self.curves) > MOST_CURVES or points > MOST_POINTS:
+            raise ValueError(
+                f"the plan of a selection has at most {MOST_CURVES} curves, {MOST_POINTS:,} epsilons and a fineness "
+                f"from 1 to {MOST_FINENESS:,}"
+            )
+        if any(curve.plan.selections for curve in self.curves):
+            raise ValueError("one run of a selection holds no selection")
+        if any(epsilon < 0 for epsilon in (*self.at, *(e for curve in self.curves for e in curve.epsilons))):
+            raise ValueError("the epsilons of a selection are not negative")
+
+    @property
+    def curves(self) -> tuple[CurvePlan, ...]:
+        """Those of both directions."""
+        return self.ahead + self.back
+
+    def to_json(self) -> dict[str, object]:
+        """The plan as JSON has it."""
+        ahead, back = (
+            [{"epsilons": [str(e) for e in epsilons], "plan": plan.to_json()} for epsilons, plan in side]
+            for side in (self.ahead, self.back)
+        )
+        return {"fineness": self.fineness, "ahead": ahead, "back": back, "at": [str(e) for e in self.at]}
+
+    @classmethod
+    def from_json(cls, document: object) -> SelectionPlan:
+        """The plan that ``to_json`` wrote, or an error."""
+        if not isinstance(document, dict) or set(document) != {"fineness", "ahead", "back", "at"}:
+            raise ValueError("the plan of a selection has fineness, ahead, back and at, and nothing else")
+        (fineness,) = _integers([document["fineness"]], 1)
+        return cls(fineness, _curves(document["ahead"]), _curves(document["back"]), _fractions(document["at"]))
+
+
+def _curves(value: object) -> tuple[CurvePlan, ...]:
+    if not isinstance(value, list) or not all(
+        isinstance(one, dict) and set(one) == {"epsilons", "plan"} for one in value
+    ):
+        raise ValueError("the curves of a selection's plan are a list, each with epsilons and a plan")
+    return tuple(CurvePlan(_fractions(one["epsilons"]), ProofPlan.from_json(one["plan"])) for one in value)
+
+
+def _fractions(value: object) -> tuple[Fraction, ...]:
+    if not isinstance(value, list):
+        raise ValueError("epsilons are a list")
+    return tuple(map(fraction_of, value))
 
 
 def fraction_of(text: object) -> Fraction:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 from fractions import Fraction
+from functools import lru_cache
 
 from evr.bounds.strict.bins import outcomes_of
 from evr.bounds.strict.bound import halves, infinite_delta, one_step_delta, stays_within
-from evr.bounds.strict.plan import ProofPlan, fraction_of
+from evr.bounds.strict.plan import CurvePlan, ProofPlan, SelectionPlan, fraction_of
+from evr.bounds.strict.selection import Selected, outcomes_above
+from evr.laws.selection import Selection
 from evr.laws.steps import Step
 
 _SEAL = object()
@@ -100,13 +103,56 @@ def prove_curve(steps: Sequence[Step], epsilons: Sequence[Fraction], plan: Proof
     if not plan.grids:
         if len(steps) != 1 or steps[0].count != 1:
             raise ValueError("a plan without grids serves one step alone")
-        law = outcomes_of(steps[0].exact_law, min(epsilons), max(epsilons), plan.spacing, plan.bits)
+        if isinstance(law := steps[0].exact_law, Selection):
+            bound = selected(law, _selections(steps, plan)[0]).delta
+            return [Proof(about, epsilon, bound(epsilon), plan, seal=_SEAL) for epsilon in epsilons]
+        law = outcomes_of(law, min(epsilons), max(epsilons), plan.spacing, plan.bits)
         return [
             Proof(about, epsilon, one_step_delta(law, epsilon, plan.bits), plan, seal=_SEAL) for epsilon in epsilons
         ]
-    found = halves(steps, plan)
+    found = halves(resolved(steps, plan), plan)
     digest = found.digest(plan)
     return [Proof(about, epsilon, found.delta(epsilon), plan, digest, seal=_SEAL) for epsilon in epsilons]
+
+
+def selected(law: Selection, plan: SelectionPlan, *, reverse: bool = False) -> Selected:
+    """The bounds on a selection that follow from a plan, in its direction or in the other: whatever the plan, they hold
+    (docs/guarantees_selection.md). Preconditions are those of ``prove``, for one run.
+    """
+    ahead, back = _points(law.steps, plan.ahead), _points(law.reverse, plan.back)
+    return Selected.of(law.rule, *((back, ahead) if reverse else (ahead, back)), plan.fineness)
+
+
+def resolved(steps: Sequence[Step], plan: ProofPlan) -> tuple[Step, ...]:
+    """The steps, each selection as a law on finitely many outcomes that dominates it."""
+    plans = iter(_selections(steps, plan))
+    found = []
+    for step in steps:
+        if isinstance(law := step.exact_law, Selection):
+            how = next(plans)
+            sides = (selected(law, how), selected(law, how, reverse=True))
+            ahead, back = ([(epsilon, side.delta(epsilon)) for epsilon in how.at] for side in sides)
+            step = replace(step, exact=outcomes_above(ahead, back))
+        found.append(step)
+    return tuple(found)
+
+
+def _selections(steps: Sequence[Step], plan: ProofPlan) -> tuple[SelectionPlan, ...]:
+    number = sum(isinstance(step.exact_law, Selection) for step in steps)
+    if len(plan.selections) != number:
+        raise ValueError(f"the plan has {len(plan.selections)} selections, and the steps have {number}")
+    return plan.selections
+
+
+@lru_cache(maxsize=16)
+def _points(steps: tuple[Step, ...], curves: tuple[CurvePlan, ...]) -> tuple[tuple[Fraction, Fraction], ...]:
+    """Epsilons with their deltas, each proved here."""
+    found: dict[Fraction, Fraction] = {}
+    for epsilons, plan in curves:
+        for proof in prove_curve(steps, epsilons, plan) if epsilons else ():
+            known = needs_no_plan(steps, proof.epsilon) or proof
+            found[proof.epsilon] = min(known.delta, proof.delta, found.get(proof.epsilon, Fraction(1)))
+    return tuple(found.items())
 
 
 def prove_within(

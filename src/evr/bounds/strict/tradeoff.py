@@ -8,14 +8,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from flint import arb, ctx
 from scipy.special import ndtri
 
 from evr.bounds.strict.balls import power_above, power_below
-from evr.bounds.strict.proof import Proof
 from evr.laws.exact.law import ball
+
+if TYPE_CHECKING:
+    from evr.bounds.strict.proof import Proof
 
 _BITS = 128  # behind the point: of slopes, and of the exponential function
 _NARROW = 1e-9  # by which mu is raised, in parts of itself, until it is proved

@@ -1,0 +1,181 @@
+"""Delta of a selected run, from points of the privacy curve of one run (docs/guarantees_selection.md).
+
+Whatever the cells are, the bound holds. Balls are rounded to integers before they decide anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+from flint import arb, ctx, fmpz
+
+from evr.bounds.strict.balls import GUARD, ceiling, power_below
+from evr.bounds.strict.tradeoff import Line, Point, Tradeoff
+from evr.laws.exact import RationalOutcomes
+from evr.laws.exact.law import ball
+from evr.laws.selection import Rule, UntilGood
+
+MOST_CELLS = 1 << 17
+_BITS = 128
+
+
+class Term(NamedTuple):
+    """``weight`` times the curve of one run at ``ratio e^epsilon``, both in units of ``2^-bits``."""
+
+    weight: int
+    ratio: int
+
+
+class Mark(NamedTuple):
+    """Where a cell begins: ``x``, the bound ``T(x)`` on the same probability in the other world, ``log g`` of both."""
+
+    x: Fraction
+    most: Fraction
+    here: arb
+    there: arb
+
+
+@dataclass(frozen=True)
+class Selected:
+    """Upper bounds on delta of what is selected, in one direction: at every epsilon the least of 1, the greatest of
+    some terms (Sections T2 and T4) and the sum of others (Section T3). Ratios rise.
+    """
+
+    curve: tuple[Line, ...]  # points of the curve of one run, a convex hull, from ``(0, 1)`` on
+    bits: int  # of the units of terms
+    greatest: tuple[Term, ...]
+    parts: tuple[Term, ...] = ()  # without parts there is no sum
+
+    @classmethod
+    def of(cls, rule: Rule, ahead: Sequence[Point], back: Sequence[Point], fineness: int) -> Selected:
+        """From pairs ``(epsilon, delta)``, ``epsilon >= 0``, of one run in this direction, and in the other: as true as
+        they are. The greater the fineness, the narrower the cells and the tighter the bounds.
+        """
+        curve = Tradeoff.of_points(ahead, back).lines[::-1]
+        corners = Tradeoff.of_points(back, ahead).corners
+        with ctx.workprec(_BITS):
+            density = rule.log_density()
+            bits = _BITS + _above(2 * (density(arb(0)) - density(arb(1))), 0)
+        with ctx.workprec(bits + GUARD):
+            density = rule.log_density()
+            marks = [Mark(x, most, density(ball(x)), density(ball(most))) for x, most in corners]
+            lines = _lines(_narrowed(marks, density, fineness), bits)
+            if isinstance(rule, UntilGood):
+                terms = [Term(a, (b << bits) // a) for a, b in lines]
+                return cls(curve, bits, tuple(sorted(terms, key=lambda term: term.ratio)))
+            fall = max(_above((mark.here - mark.there).exp(), bits) for mark in marks)
+            simple = Term(_above(ball(rule.factor), bits), (1 << 2 * bits) // fall)
+        return cls(curve, bits, (simple,), tuple(_parts(lines, bits)))
+
+    def delta(self, epsilon: Fraction) -> Fraction:
+        """A rational number that is at least delta(epsilon), for ``epsilon >= 0``."""
+        if epsilon < 0:
+            raise ValueError(f"epsilon={float(epsilon)!r}: a selection is bounded at epsilons >= 0")
+        beyond = self.bits + self._whole_curve[-1][0].bit_length()  # where the curve falls no more
+        scale = power_below(min(epsilon, Fraction(beyond)), self.bits)
+        found = max(self._values(self.greatest, scale))
+        found = min(found, sum(self._values(self.parts, scale))) if self.parts else found
+        return min(Fraction(found, 1 << (self.bits + self._wide)), Fraction(1))
+
+    @cached_property
+    def _wide(self) -> int:
+        """Bits of heights: enough for the least."""
+        least = min(line.height for line in self.curve if line.height)
+        return _BITS + max(0, least.denominator.bit_length() - least.numerator.bit_length())
+
+    @cached_property
+    def _whole_curve(self) -> list[tuple[int, int, int]]:
+        """Its points in integers: where, how high, and how steeply it falls from there on."""
+        places = [_ceiled(line.slope, self.bits) for line in self.curve]
+        heights = [_ceiled(line.height, self._wide) for line in self.curve]
+        falls = [
+            ((a - b) << self.bits) // (y - x) if y > x else 0
+            for (x, y), (a, b) in zip(pairwise(places), pairwise(heights), strict=True)
+        ]
+        return list(zip(places, heights, [*falls, 0], strict=True))
+
+    def _values(self, terms: Sequence[Term], scale: int) -> Iterator[int]:
+        """Each term, rounded up, in units of ``2^-(bits + _wide)``."""
+        curve, place = self._whole_curve, 0
+        for weight, ratio in terms:
+            at = ratio * scale >> self.bits
+            while place + 1 < len(curve) and curve[place + 1][0] <= at:
+                place += 1
+            start, height, fall = curve[place]
+            yield weight * (height - ((at - start) * fall >> self.bits))
+
+
+def outcomes_above(ahead: Sequence[Point], back: Sequence[Point]) -> RationalOutcomes:
+    """A pair of laws on finitely many outcomes that dominates everything of which the points are true (Section T6).
+
+    >>> law = outcomes_above([(Fraction(1), Fraction(0))], [(Fraction(1), Fraction(0))])
+    >>> [f"{float(p):.4f}" for p in law.p], [f"{float(q):.4f}" for q in law.q]
+    (['0.0000', '0.2689', '0.7311', '0.0000'], ['0.0000', '0.7311', '0.2689', '0.0000'])
+    """
+    hull = Tradeoff.of_points(ahead, back).lines[::-1]
+    falls = [(a.height - b.height) / (b.slope - a.slope) for a, b in pairwise(hull)]
+    q = [a - b for a, b in pairwise([Fraction(1), *falls, Fraction(0)])]
+    p = [line.slope * mass for line, mass in zip(hull, q, strict=True)]
+    return RationalOutcomes.of([*p, hull[-1].height], [*q, Fraction(0)])
+
+
+def _narrowed(corners: list[Mark], density: Callable[[arb], arb], fineness: int) -> list[Mark]:
+    """The corners of ``T``, and marks between them, by halves, until ``g`` falls by less than ``e^{1/fineness}`` from
+    one to the next in both worlds.
+    """
+    width, found, ahead = ball(Fraction(1, fineness)), corners[:1], corners[:0:-1]
+    while ahead:
+        low, high = found[-1], ahead[-1]
+        if low.here - high.here < width and low.there - high.there < width:
+            found.append(ahead.pop())
+            continue
+        x, most = (low.x + high.x) / 2, (low.most + high.most) / 2  # T is linear between corners
+        ahead.append(Mark(x, most, density(ball(x)), density(ball(most))))
+        if len(found) + len(ahead) > MOST_CELLS:
+            raise ValueError(f"fineness={fineness!r} asks for more than {MOST_CELLS:,} cells: give less")
+    return found
+
+
+def _lines(marks: list[Mark], bits: int) -> list[tuple[int, int]]:
+    """For each cell ``g(x)`` where it begins, rounded up, and ``g(T(x))`` where it ends, rounded down."""
+    return [(_above(low.here.exp(), bits), -_above(-high.there.exp(), bits)) for low, high in pairwise(marks)]
+
+
+def _parts(lines: list[tuple[int, int]], bits: int) -> Iterator[Term]:
+    """The upper envelope of the lines ``a l - b`` and of 0, where ``l >= 0``, as a sum of ``weight (l - ratio)_+``."""
+    kept, kinks = [(0, 0)], [Fraction(0)]
+    for a, b in sorted(lines, key=lambda line: (line[0], -line[1])):
+        if a == kept[-1][0]:
+            kept.pop()  # of equal slopes the later one is higher
+            kinks.pop()
+        while True:
+            slope, height = kept[-1]
+            kink = max(Fraction(b - height, a - slope), Fraction(0))
+            if len(kept) == 1 or kink > kinks[-1]:
+                break
+            kept.pop()
+            kinks.pop()
+        kept.append((a, b))
+        kinks.append(kink)
+    for (one, other), kink in zip(pairwise(kept), kinks[1:], strict=True):
+        yield Term(other[0] - one[0], (kink.numerator << bits) // kink.denominator)
+
+
+def _above(number: arb, bits: int) -> int:
+    """``2^bits`` times a number, rounded up."""
+    scaled = number * (fmpz(1) << bits)
+    found = ceiling(scaled)
+    found = ceiling(scaled.upper()) if found is None else found
+    if found is None:
+        raise ArithmeticError("the density of what is selected has no finite enclosure")
+    return found
+
+
+def _ceiled(number: Fraction, bits: int) -> int:
+    """``2^bits`` times a number, rounded up."""
+    return -((-number.numerator << bits) // number.denominator)

@@ -1,0 +1,169 @@
+"""The best of several runs: how many runs there are, or when they stop, and the law of what is selected.
+
+Notation of docs/guarantees_selection.md: ``K`` is the number of runs, ``f`` its probability generating function, and
+``g(x) = f'(1 - x)`` is the density of what is selected where a run is better with probability ``x``.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from evr.laws.exact.law import Ball, ExactLaw, ball, proved_root
+from evr.laws.law import LossLaw
+from evr.laws.steps import Step
+
+
+class Rule(abc.ABC):
+    """Which run is released."""
+
+    @abc.abstractmethod
+    def log_density(self) -> Callable[[Ball], Ball]:
+        """The function from ``x`` in [0, 1] to ``log g(x)``, which falls, its constants enclosed at the present
+        precision.
+        """
+
+    @property
+    @abc.abstractmethod
+    def factor(self) -> Fraction:
+        """``g(0)``: by how much the probability of an infinite loss may grow."""
+
+
+class Runs(Rule):
+    """The best of ``K`` runs, whose number is independent of the data: ``factor`` is ``E[K]``."""
+
+    @abc.abstractmethod
+    def none(self) -> Ball:
+        """The probability that ``K = 0``."""
+
+    @abc.abstractmethod
+    def growth(self) -> Callable[[int], Ball]:
+        """The function from ``k >= 1`` to the probability that ``K = k + 1`` over that of ``K = k``."""
+
+
+@dataclass(frozen=True)
+class PoissonRuns(Runs):
+    """A Poisson number of runs."""
+
+    mean: Fraction
+
+    @property
+    def factor(self) -> Fraction:
+        return self.mean
+
+    def log_density(self) -> Callable[[Ball], Ball]:
+        mean = ball(self.mean)
+        return lambda x: mean.log() - mean * x
+
+    def none(self) -> Ball:
+        return ball(-self.mean).exp()
+
+    def growth(self) -> Callable[[int], Ball]:
+        return lambda k: ball(self.mean / (k + 1))
+
+
+@dataclass(frozen=True)
+class NegativeBinomialRuns(Runs):
+    """A truncated negative binomial number of runs, at least 1 (Papernot and Steinke 2022, Definition 1).
+
+    ``shape`` is their ``eta > -1``. Their ``gamma`` follows from the mean, which is above 1. Shape 1 is the geometric
+    law, shape 0 the logarithmic one.
+    """
+
+    mean: Fraction
+    shape: Fraction
+
+    @property
+    def factor(self) -> Fraction:
+        return self.mean
+
+    def log_odds(self) -> Ball:
+        """``u = log(1 / gamma)``: the root of ``(e^u - 1) shape / (1 - e^{-shape u}) = mean``, which rises with
+        ``u``.
+        """
+        if self.shape == 1:
+            return ball(self.mean).log()
+        shape, target = ball(self.shape), ball(self.mean).log()
+
+        def value_and_slope(u: Ball) -> tuple[Ball, Ball]:
+            part = -(-shape * u).expm1() / shape if self.shape else u
+            slope = u.exp() / u.expm1() - (-shape * u).exp() / part
+            return u.expm1().log() - part.log() - target, slope
+
+        low, high = -46.0, 12.0  # of log u
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (middle, high) if value_and_slope(Ball(math.exp(middle)))[0] < 0 else (low, middle)
+        return proved_root(value_and_slope, math.exp(low))
+
+    def log_density(self) -> Callable[[Ball], Ball]:
+        odds, power, mean = self.log_odds().expm1(), ball(self.shape + 1), ball(self.mean)
+        return lambda x: mean.log() - power * (odds * x).log1p()
+
+    def none(self) -> Ball:
+        return Ball(0)
+
+    def growth(self) -> Callable[[int], Ball]:
+        limit = -(-self.log_odds()).expm1()
+        return lambda k: limit * ball((k + self.shape) / (k + 1))
+
+
+@dataclass(frozen=True)
+class BinomialRuns(Runs):
+    """Each of ``most`` runs takes place with a probability below 1."""
+
+    most: int
+    probability: Fraction
+
+    @property
+    def factor(self) -> Fraction:
+        return self.most * self.probability
+
+    def log_density(self) -> Callable[[Ball], Ball]:
+        mean, chance, others = ball(self.factor), ball(self.probability), self.most - 1
+        return lambda x: mean.log() + others * (-chance * x).log1p()
+
+    def none(self) -> Ball:
+        return ball(1 - self.probability) ** self.most
+
+    def growth(self) -> Callable[[int], Ball]:
+        odds = self.probability / (1 - self.probability)
+        return lambda k: ball(Fraction(max(self.most - k, 0), k + 1) * odds)
+
+
+@dataclass(frozen=True)
+class UntilGood(Rule):
+    """The first run whose output is good; after each that is not, there is no further run with probability ``stop``.
+    Here ``g(x) = 1 / (stop + (1 - stop) x)``.
+    """
+
+    stop: Fraction
+
+    @property
+    def factor(self) -> Fraction:
+        return 1 / self.stop
+
+    def log_density(self) -> Callable[[Ball], Ball]:
+        stop, on = ball(self.stop), ball(1 - self.stop)
+        return lambda x: -(stop + on * x).log()
+
+
+@dataclass(frozen=True)
+class Selection(LossLaw, ExactLaw):
+    """The law of one selected output, in one direction.
+
+    A strict proof bounds it by proved points of one run in both directions; it has no density to draw from.
+    """
+
+    rule: Rule
+    steps: tuple[Step, ...]  # the laws of one run in this direction
+    reverse: tuple[Step, ...]  # and in the other
+
+    def greatest(self) -> Ball:
+        return Ball.pos_inf()
+
+    def describe(self) -> str:
+        return f"the best of several runs ({type(self.rule).__name__})"

@@ -1,0 +1,89 @@
+"""Selected parts of an event tree: the best of several runs (docs/guarantees_selection.md)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+from dp_accounting import dp_event
+
+from evr import validate
+from evr.errors import UnsupportedEventError
+from evr.laws import Direction, DominatingPair, Pairs, merged, simplify
+from evr.laws.patterns.bins import IndependentBins
+from evr.laws.selection import BinomialRuns, NegativeBinomialRuns, PoissonRuns, Rule, Selection, UntilGood
+from evr.mechanisms.sampling import NON_PRIVATE_PAIRS
+from evr.mechanisms.schemes import BinomialSelectDpEvent, ThresholdSelectDpEvent
+
+SELECTED = (dp_event.RepeatAndSelectDpEvent, BinomialSelectDpEvent, ThresholdSelectDpEvent)
+
+ASSUMPTIONS = (
+    "the runs had fresh noise and batches each, and their hyper-parameters were drawn anew for each run from a law "
+    "that does not depend on the data",
+    "a run was scored by its output, and by nothing else that depends on the data",
+    "the number of runs was drawn from the stated law before the first of them, and neither it nor the other runs nor "
+    "the time that they took was shown",
+)
+"""What a statement about a selection assumes: Section T1."""
+_MOST_FALL = 1e4  # of log g from 0 to 1: that many bits, and cells, are followed
+
+
+def rule_of(node: Any) -> Rule | None:
+    """The rule of a selecting event; None where there is one run, always."""
+    if isinstance(node, ThresholdSelectDpEvent):
+        stop = validate.half_open_probability(stop_probability=node.stop_probability)
+        return None if stop == 1 else UntilGood(Fraction(stop))
+    if isinstance(node, BinomialSelectDpEvent):
+        most = validate.positive_integer(most_runs=node.most_runs)
+        chance = validate.open_probability(probability=node.probability)
+        _check_fall(-most * math.log1p(-chance), f"most_runs={most!r} with probability={chance!r}")
+        return BinomialRuns(most, Fraction(chance))
+    mean, shape = validate.run_count(mean=node.mean), validate.run_shape(shape=node.shape)
+    if shape == math.inf:
+        _check_fall(mean, f"mean={mean!r} of a Poisson law")
+        return PoissonRuns(Fraction(mean))
+    if mean < 1:
+        raise ValueError(f"mean={mean!r} is below 1, and there is at least one run: give more, or shape=inf (Poisson)")
+    return None if mean == 1 else NegativeBinomialRuns(Fraction(mean), Fraction(shape))
+
+
+def _check_fall(fall: float, what: str) -> None:
+    if fall > _MOST_FALL:
+        raise ValueError(f"{what}: so many runs are not followed; take fewer, or a geometric law (shape=1)")
+
+
+@dataclass(frozen=True)
+class Selecting:
+    """A selected part of a tree: the mechanisms of one run are gathered until it ends."""
+
+    node: Any
+    path: str
+    rule: Rule
+    inner: list[tuple[Pairs, int]] = field(default_factory=list)
+
+    def pairs(self) -> Pairs | None:
+        """The laws of what is selected; None if it costs nothing."""
+        if any(pairs == NON_PRIVATE_PAIRS for pairs, _ in self.inner):
+            return NON_PRIVATE_PAIRS
+        steps = {one: simplify(merged(self.inner, one)) for one in Direction}
+        if not any(steps.values()):
+            return None
+        for step in steps[Direction.REMOVE]:
+            if not isinstance(step.law, DominatingPair | IndependentBins):
+                raise UnsupportedEventError(
+                    f"unsupported {type(self.node).__name__} at {self.path}: a selection is bounded by proved points "
+                    f"of the privacy curve of one run, and {step.law.describe()} is known by samples only. Select "
+                    "among runs whose steps are on a line, such as DP-SGD with independent noise",
+                    self.node,
+                )
+        law = partial(_law, self.rule, steps)
+        known = all(step.exact is not None for one in steps.values() for step in one)
+        return Pairs.each(law, law if known else None)
+
+
+def _law(rule: Rule, steps: dict[Direction, Any], direction: Direction) -> Selection:
+    other = Direction.ADD if direction is Direction.REMOVE else Direction.REMOVE
+    return Selection(rule, steps[direction], steps[other])

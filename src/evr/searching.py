@@ -1,0 +1,130 @@
+"""``tuning``: how many runs there are among which the best is released, drawn from the law that is certified."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from dp_accounting import dp_event
+from flint import arb, ctx, fmpq
+
+from evr.certification.event_json import event_to_json
+from evr.events import BinomialSelectDpEvent, ThresholdSelectDpEvent
+from evr.laws.selection import NegativeBinomialRuns, Runs, UntilGood
+from evr.mechanisms.selection import rule_of
+from evr.randomness import ENTROPY_BITS
+from evr.version import __version__
+
+_MORE_BITS = 64  # of balls than of entropy
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """A search for the best run, before it starts.
+
+    Make just ``runs`` runs, perhaps none; with ``stop_probability`` at most so many, for the first good one ends the
+    search. Do not show the number to anybody: the guarantee rests on its being secret.
+    """
+
+    event: dp_event.DpEvent  # what is certified: the whole search
+    runs: int = field(repr=False)
+    entropy: int = field(repr=False)  # the fresh random bits that ``runs`` follows from, after a leading 1
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What to keep, in JSON's types and in a safe place: anybody who has it can draw the same number again."""
+        event, entropy = event_to_json(self.event), f"{self.entropy:x}"
+        return {"event": event, "runs": self.runs, "entropy": entropy, "evr": __version__}
+
+
+def tuning(
+    event: dp_event.DpEvent,
+    *,
+    mean: float | None = None,
+    shape: float | None = None,
+    most_runs: int | None = None,
+    probability: float | None = None,
+    stop_probability: float | None = None,
+) -> Tuning:
+    """Draw how many runs a search for hyper-parameters makes, from fresh entropy, and say what is to be certified.
+
+    Each run draws its hyper-parameters anew, with replacement, from a list that does not depend on the data. The best
+    output is released and nothing else: docs/guide/tuning.md.
+
+    Parameters
+    ----------
+    event
+        One run: its training, and whatever its score costs. Where candidates differ, the one that costs the most.
+    mean, shape
+        The mean number of runs, and the shape of its law: 1 is geometric (the default), 0 logarithmic, ``math.inf``
+        Poisson, others truncated negative binomial: as of dp_accounting's ``RepeatAndSelectDpEvent``.
+    most_runs, probability
+        A binomial number of runs instead: at most so many, each with a probability.
+    stop_probability
+        Runs until one is good enough, instead; after each that is not, the search ends with that probability.
+
+    Returns
+    -------
+    Tuning
+        ``event``, which ``certify`` takes, and ``runs``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a value is out of its range, or not just one law is given.
+
+    Examples
+    --------
+    >>> import evr
+    >>> run = evr.dpsgd(noise_multiplier=2.0, sampling_probability=0.01, steps=100)
+    >>> search = evr.tuning(run, mean=20)
+    >>> search.runs >= 1
+    True
+    >>> evr.estimate_epsilon(search.event, delta=1e-5).value < 4 * evr.estimate_epsilon(run, delta=1e-5).value
+    True
+    """
+    laws = [(mean, shape), (most_runs, probability), (stop_probability,)]
+    if sum(any(one is not None for one in law) for law in laws) != 1 or (shape is not None and mean is None):
+        raise ValueError(
+            "which law has the number of runs? Give mean (and shape), or most_runs and probability, or stop_probability"
+        )
+    whole: dp_event.DpEvent
+    if stop_probability is not None:
+        whole = ThresholdSelectDpEvent(event, stop_probability)
+    elif mean is not None:
+        whole = dp_event.RepeatAndSelectDpEvent(event, mean, 1.0 if shape is None else shape)
+    elif most_runs is None or probability is None:
+        raise ValueError(f"most_runs={most_runs!r} and probability={probability!r}: a binomial law needs both")
+    else:
+        whole = BinomialSelectDpEvent(event, most_runs, probability)
+    rule = rule_of(whole)
+    if isinstance(rule, UntilGood):
+        rule = NegativeBinomialRuns(1 / rule.stop, Fraction(1))
+    entropy, found = 1, None if isinstance(rule, Runs) else 1
+    while isinstance(rule, Runs) and found is None:
+        entropy = entropy << ENTROPY_BITS | secrets.randbits(ENTROPY_BITS)
+        found = number_of_runs(rule, entropy)
+    return Tuning(whole, found or 0, entropy)
+
+
+def number_of_runs(law: Runs, entropy: int) -> int | None:
+    """The number of runs by inversion: the least ``k`` whose distribution function exceeds the uniform number whose
+    binary digits are those of ``entropy`` after the leading 1. None if these digits do not decide it.
+
+    Balls enclose the distribution function, so the law is exact.
+    """
+    bits = entropy.bit_length() - 1
+    place = entropy - (1 << bits)
+    with ctx.workprec(bits + _MORE_BITS):
+        low, high = (arb(fmpq(end, 1 << bits)) for end in (place, place + 1))
+        growth, below, k = law.growth(), law.none(), 0
+        chance = law.log_density()(arb(1)).exp()  # that of one run
+        while not high <= below:
+            if not below <= low:
+                return None
+            k += 1
+            below = below + chance
+            chance = chance * growth(k)
+    return k
