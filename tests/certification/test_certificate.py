@@ -339,7 +339,7 @@ def test_the_statement_names_every_assumption(documents: dict[str, dict[str, Any
         "recorded as fresh",
         "later mechanisms are chosen",
         "did not depend on the data",
-        "floating-point",
+        "follows the stated distribution exactly",
         "one output",
         "sequential test",
     ):
@@ -367,8 +367,8 @@ def test_the_statement_names_every_assumption(documents: dict[str, dict[str, Any
             "9 mechanisms one after the other, the first being nothing",
         ),
         (
-            {"type": "DiscreteGaussianDpEvent", "sigma": 3.0, "sensitivity": 2},
-            "a discrete Gaussian mechanism (sigma 3, sensitivity 2)",
+            {"type": "DiscreteGaussianDpEvent", "sigma": 3.0, "sensitivity": 2, "dimension": 1},
+            "a discrete Gaussian mechanism (sigma 3, sensitivity 2, dimension 1)",
         ),
     ],
 )

@@ -40,7 +40,7 @@ It is assumed that
 
 {assumed}
 
-To check it: `pip install evr-dp=={version}`, then `evr replay` with the certificate, whose digest is {digest}.
+To check it, install version {version} of `evr-dp` and run `evr replay` on the certificate, whose digest is {digest}.
 """
 _ENTRY = """# Written by evr. Complete every line that says FILL IN.
 url_slug: {slug}

@@ -175,7 +175,7 @@ def on_a_line(steps: Iterable[Step]) -> bool:
 def loss_range(law: LossLaw) -> tuple[float, float]:
     """Least and greatest privacy loss, possibly infinite."""
     if isinstance(law, PatternLaw):
-        least = law.log_absent
+        least = law._log_absent
         return (least, math.inf) if law.direction is Direction.REMOVE else (-math.inf, -least)
     pair = line_pair(law)
     return float(pair.privacy_loss(-math.inf)), float(pair.privacy_loss(math.inf))

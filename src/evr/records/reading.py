@@ -287,10 +287,10 @@ def agreed(records: list[Record]) -> Record:
                 raise RecordError(f"the ranks do not agree: ranks {first.rank} and {record.rank} differ in {words}")
     ordered = sorted(records, key=lambda record: record.rank or 0)
 
-    def joined(name: str) -> tuple[Any, ...]:
+    def gathered(name: str) -> tuple[Any, ...]:
         return tuple(each for record in ordered for each in getattr(record, name))
 
-    parts: dict[str, Any] = {name: joined(name) for name in ("notes", "breaches", "conditions", "paths", "seals")}
+    parts: dict[str, Any] = {name: gathered(name) for name in ("notes", "breaches", "conditions", "paths", "seals")}
     return replace(first, secure=all(record.secure for record in ordered), rank=None, **parts)
 
 

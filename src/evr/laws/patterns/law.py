@@ -64,7 +64,7 @@ class PatternLaw(LossLaw):
         """``max_x |m_x|^2``, or more."""
 
     @property
-    def log_absent(self) -> float:
+    def _log_absent(self) -> float:
         """``log`` of the chance that the record never takes part: ``L`` is never less."""
         return -math.inf
 

@@ -235,7 +235,7 @@ class MinSep(PatternLaw):
         return self.dimension
 
     @property
-    def log_absent(self) -> float:
+    def _log_absent(self) -> float:
         return self.chain.log_absent
 
     def describe(self) -> str:
