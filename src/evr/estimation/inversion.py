@@ -52,4 +52,4 @@ def solve_epsilon(
             if low == 0.0:
                 return 0.0
             high = low
-    return float(brentq(gap, low, high, xtol=1e-300, rtol=1e-11, maxiter=200))
+    return float(brentq(gap, low, high, xtol=1e-300, rtol=1e-13, maxiter=200))
