@@ -12,6 +12,11 @@ for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 collect_ignore = [
     file
-    for extra, file in (("opacus", "src/evr/integrations/opacus.py"), ("distributed", "src/evr/integrations/dask.py"))
+    for extra, file in (
+        ("opacus", "src/evr/integrations/opacus.py"),
+        ("torch", "src/evr/integrations/canaries.py"),
+        ("opacus", "src/evr/integrations/sensitivity.py"),
+        ("distributed", "src/evr/integrations/dask.py"),
+    )
     if not find_spec(extra)
 ]

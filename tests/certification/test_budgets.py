@@ -115,6 +115,36 @@ def test_an_adaptive_budget_repeats_one_law_exactly_and_others_by_moments(tmp_pa
     assert half.fits(other.account().event())
 
 
+def spent_by(budget: Budget, event: dp_event.DpEvent) -> str:
+    """How it was proved that an event fits, or why it was not."""
+    try:
+        return budget.spend(event).method
+    except UnsupportedEventError:
+        return "no proved moments"
+
+
+def test_laws_of_two_numbers_that_add_are_one_law_only_if_equal(tmp_path: Path) -> None:
+    """Whoever may choose rho and xi by outputs, on the frontier of what is left, gets up to three times delta."""
+    budget = Budget.create("data", epsilon=8.0, delta=1e-2, adaptive=True, ledger=tmp_path / "ledger.sqlite")
+    assert budget.spend(dp_event.ZCDpEvent(0.3, 0.0)).method == "strict"
+    assert budget.spend(dp_event.ZCDpEvent(0.3, 0.0)).method == "strict"
+    assert spent_by(budget, dp_event.ZCDpEvent(0.1, 1.0)) != "strict"
+    other = Budget.create("more", epsilon=8.0, delta=1e-2, adaptive=True, ledger=tmp_path / "ledger.sqlite")
+    assert other.spend(evr.events.DiscreteGaussianDpEvent(50.0, 10.0, 10**6)).method == "strict"
+    assert spent_by(other, evr.events.DiscreteGaussianDpEvent(20.0, 2.0, 1000)) != "strict"
+
+
+def test_an_attempt_cannot_spend_another_event(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.sqlite"
+    budget = Budget.create("data", epsilon=8.0, delta=1e-5, ledger=ledger)
+    evr.certify(GAUSSIAN(8.0), delta=1e-6, ledger=ledger, budget="data")
+    with evr.Ledger(ledger) as opened:
+        (attempt,) = opened.attempts()
+    assert budget.spend(GAUSSIAN(8.0), attempt=attempt).attempt_id == attempt.id
+    with pytest.raises(LedgerError, match="another event"):
+        budget.spend(GAUSSIAN(0.5), attempt=attempt)
+
+
 def test_an_adaptive_budget_promises_half_of_delta_by_each_account(tmp_path: Path) -> None:
     budget = Budget.create("data", epsilon=1.0, delta=1e-5, adaptive=True, ledger=tmp_path / "ledger.sqlite")
     budget.spend(GAUSSIAN(8.0))

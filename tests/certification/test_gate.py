@@ -107,7 +107,7 @@ def test_what_is_not_an_event_or_not_a_mechanism(claim: dict[str, Any], gaussian
     with pytest.raises(TypeError, match="is not a DpEvent"):
         evr.release(Mechanism(), "gaussian", **claim)
     with pytest.raises(UnsupportedEventError):
-        evr.release(Mechanism(), dp_event.ZCDpEvent(0.1, 0.0), **claim)
+        evr.release(Mechanism(), dp_event.UnsupportedDpEvent(), **claim)
     assert claim["ledger"].attempts() == []
 
 

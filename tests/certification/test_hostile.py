@@ -65,7 +65,9 @@ def many_parts(document: dict[str, Any]) -> None:
 
 
 def many_outcomes(document: dict[str, Any]) -> None:
-    kinds = [{"type": "DiscreteGaussianDpEvent", "sigma": 19_000.0 + i, "sensitivity": 1} for i in range(100)]
+    kinds = [
+        {"type": "DiscreteGaussianDpEvent", "sigma": 19_000.0 + i, "sensitivity": 1, "dimension": 1} for i in range(100)
+    ]
     document["event"] = {"type": "ComposedDpEvent", "events": kinds}
 
 
@@ -231,7 +233,7 @@ def test_words_of_wide_and_nested_compositions_are_few() -> None:
 def test_what_everybody_does_is_not_refused(genuine: dict[str, Any]) -> None:
     for event in (
         {"type": "SelfComposedDpEvent", "event": GAUSSIAN, "count": 10**9},
-        {"type": "DiscreteGaussianDpEvent", "sigma": 20_000.0, "sensitivity": 1},
+        {"type": "DiscreteGaussianDpEvent", "sigma": 20_000.0, "sensitivity": 1, "dimension": 1},
         {"type": "ComposedDpEvent", "events": [GAUSSIAN] * 10_000},
         {
             "type": "BallsInBinsDpEvent",

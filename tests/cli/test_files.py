@@ -204,18 +204,18 @@ def test_the_ledger_says_what_ran_and_where_its_certificate_is(evr: Callable[...
     assert certificate.guarantee is not None
     assert row["claim"] == f"({certificate.guarantee.epsilon:g}, 0.001)"
     # One number, one rounding: up, in statement, command and ledger.
-    assert float(row["budget"]) >= certificate.release.budget
-    assert row["budget"] == stated(certificate.release.budget, 2)
+    assert float(row["allowance"]) >= certificate.release.budget
+    assert row["allowance"] == stated(certificate.release.budget, 2)
     total = stated(certificate.release.total_budget, 2)
     assert f"at most {total}" in certificate.statement
-    assert f"spent on it: {row['budget']} of {total}" in told.out
+    assert f"spent on it: {row['allowance']} of {total}" in told.out
 
 
-def test_the_ledger_lists_no_budget_for_a_proof_in_exact_arithmetic(evr: Callable[..., Any]) -> None:
+def test_the_ledger_lists_no_allowance_for_a_proof_in_exact_arithmetic(evr: Callable[..., Any]) -> None:
     assert evr("certify", "noise.toml", "--method", "strict").code == 0
     attempts = evr("ledger").rows
-    assert dict(zip(attempts[0], attempts[1], strict=True))["budget"] == "none"
-    assert evr("ledger", "--json").json["attempts"][0]["budget"] == 0
+    assert dict(zip(attempts[0], attempts[1], strict=True))["allowance"] == "none"
+    assert evr("ledger", "--json").json["attempts"][0]["allowance"] == 0
 
 
 def test_latex_of_a_certificate(evr: Callable[..., Any]) -> None:

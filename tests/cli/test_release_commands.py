@@ -54,7 +54,7 @@ def test_certify(spec: Path, evr: Callable[..., Any]) -> None:
     listed = evr("ledger", "--json").json
     assert [(a["attempt"], a["state"]) for a in listed["attempts"]] == [(1, "accepted"), (2, "accepted")]
     (release,) = listed["releases"]
-    assert release["left"] == near(release["budget"] / 4)
+    assert release["left"] == near(release["allowance"] / 4)
 
 
 def test_certify_by_flags_and_json(spec: Path, evr: Callable[..., Any], tmp_path: Path) -> None:

@@ -184,3 +184,12 @@ def test_room_at_little_noise() -> None:
     truth = evr.estimate_delta(event, 7.5, direction="remove").value
     found = evr.estimate_delta(event, 7.5, method="strict", direction="remove", tolerance=0.05).value
     assert truth * (1 - 1e-6) <= found <= 1.05 * truth
+
+
+@pytest.mark.parametrize(("noise", "bins", "epochs", "epsilon"), [(0.5, 4, 4, 13.0), (0.4, 3, 2, 6.0)])
+def test_coarse_places_are_multiples_of_their_size(noise: float, bins: int, epochs: int, epsilon: float) -> None:
+    """Masses on cells of more than 2^16 fine ones were put a cell too low: the bound was a third below delta."""
+    event = evr.events.RedrawnBinsDpEvent(noise, bins, epochs)
+    bound = evr.estimate_delta(event, epsilon, method="strict", direction="remove").value
+    found = evr.estimate_delta(event, epsilon, direction="remove")
+    assert found.value * (1 - 1e-6) <= bound <= 1.5 * found.value

@@ -208,7 +208,10 @@ def test_statements_speak_of_users_and_of_records(tmp_path: Path) -> None:
     record = evr.estimate_epsilon(evr.dpsgd(noise_multiplier=4.0, **fixed), 1e-5, **REPLACED).value
     assert made.per_record is not None
     assert record <= made.per_record <= record * 1.02
-    assert f"Per record instead of per user it is ({made.per_record:g}, 1e-5)" in made.short_statement
+    assert (
+        f"Per record (of those in the data) instead of per user it is ({made.per_record:g}, 1e-5)"
+        in made.short_statement
+    )
     assert evr.replay(made).agrees
     answer = check_proof.check(proof.read_bytes())
     assert answer.accepted
@@ -298,3 +301,11 @@ def test_what_has_no_law_for_users_is_refused() -> None:
         )
     with pytest.raises(ValueError, match="needs records_per_user"):
         evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.1, steps=1, user_norm=1.0)
+
+
+def test_one_record_beside_others_moves_a_clipped_sum_from_end_to_end(tmp_path: Path) -> None:
+    """A user owns -0.5, and +1 is added: the sum that is clipped to 0.5 moves by 1."""
+    event = PoissonSampledUsersDpEvent(1.0, 1.0, 2, 0.5)
+    made = evr.certify(event, epsilon=1.0, delta=1e-2, ledger=tmp_path / "ledger.sqlite")
+    assert made.per_record is not None
+    assert evr.estimate_delta(dp_event.GaussianDpEvent(1.0), made.per_record).value <= 1e-2

@@ -22,14 +22,15 @@ from dp_accounting import NeighboringRelation, dp_event
 from evr import validate
 from evr.bounds.filters import PrivacyFilter
 from evr.certification import tables
-from evr.certification.event_json import event_from_json, event_to_json
+from evr.certification.event_json import event_digest, event_from_json, event_to_json
 from evr.certification.ledger import Ledger, now, opened
 from evr.certification.tables import Attempt, BudgetRow, Spending
 from evr.certification.text_rules import NAME_IN_WORDS, in_alphabet, is_name
-from evr.errors import AccuracyError, BudgetExceededError, LedgerError
+from evr.errors import AccuracyError, BudgetExceededError, LedgerError, UnsupportedEventError
 from evr.estimation import estimate_delta, estimate_epsilon
 from evr.estimation.calibration import needed, noise_of, other_noise
-from evr.laws import Direction
+from evr.laws import TRIVIAL_PAIR, Direction
+from evr.laws.exact import ExactGaussian
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import ADD_OR_REMOVE, Relation, name_of, relation_named
 from evr.numbers import round_up
@@ -104,8 +105,12 @@ class Account:
         total = self.total(event)
         if self.row.kind == "planned":
             return _seems_below(total, self.row.epsilon, self.row.delta * (1 - KAPPA))
-        if _is_one_law(total) and _seems_below(total, self.row.epsilon, self.half):
-            return True
+        if _is_one_law(total):
+            if _seems_below(total, self.row.epsilon, self.half):
+                return True
+            with contextlib.suppress(UnsupportedEventError):  # a law without proved moments has the first account only
+                return self.filter().fits(self.event(event))
+            return False
         return self.filter().fits(self.event(event))
 
     def method(self, event: Any) -> str:
@@ -171,8 +176,15 @@ class Account:
 
 
 def _is_one_law(total: Composition) -> bool:
-    """Whether everything is one law, repeated, or Gaussian mechanisms only (Section B3)."""
-    return all(len(total.simplified(one)) == 1 for one in Direction)
+    """Whether everything is one law, repeated, or Gaussian mechanisms only (Section B3). Laws of two numbers that add,
+    as those of zCDP and of integer noise, are one law only if they are equal.
+    """
+
+    def one(direction: Direction) -> bool:
+        folded, steps = total.simplified(direction), {step.law for step in total.steps(direction)} - {TRIVIAL_PAIR}
+        return len(folded) == 1 and (len(steps) == 1 or isinstance(folded[0].exact, ExactGaussian))
+
+    return all(map(one, Direction))
 
 
 def _seems_below(total: Composition, epsilon: float, delta: float) -> bool:
@@ -295,6 +307,8 @@ class Budget:
                 account = Account.of(ledger.contents(), self.name)
                 for one in account.spent:
                     if attempt is not None and one.attempt_id == attempt.id:
+                        if one.event != json.loads(document) or attempt.event_digest != event_digest(event):
+                            raise LedgerError(f"attempt {attempt.id} has spent another event: start another attempt")
                         return one
                 if not account.seems_to_allow(event):
                     raise account.refusal(event)

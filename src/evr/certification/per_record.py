@@ -8,7 +8,7 @@ from dp_accounting import NeighboringRelation, dp_event
 from evr.certification.scheme_words import USERS, is_about_users
 from evr.errors import EvrError
 from evr.estimation import estimate_delta, estimate_epsilon
-from evr.mechanisms.schemes import UsersDpEvent
+from evr.mechanisms.schemes import PoissonSampledUsersDpEvent, UsersDpEvent
 from evr.numbers import round_up
 
 
@@ -22,6 +22,9 @@ def of_records(event: dp_event.DpEvent) -> dp_event.DpEvent:
         return attr.evolve(event, events=[of_records(one) for one in event.events])
     if isinstance(event, UsersDpEvent):
         return event.event
+    if isinstance(event, PoissonSampledUsersDpEvent) and event.user_norm is not None and event.records_per_user > 1:
+        # beside a user's other records, one more moves the clipped sum by up to 1, or from one end to the other
+        return attr.evolve(event, records_per_user=1, user_norm=min(1.0, 2.0 * event.user_norm))
     if isinstance(event, USERS):
         return attr.evolve(event, records_per_user=1)
     return attr.evolve(event, event=of_records(event.event)) if hasattr(event, "event") else event

@@ -146,7 +146,7 @@ def _beside(document: dict[str, Any]) -> str:
     if document.get("per_record") is None:
         return ""
     pair = f"({stated(document['per_record'])}, {stated(document['claim']['delta'])})"
-    return f"Per record instead of per {unit(document)} it is {pair}-differentially private. "
+    return f"Per record (of those in the data) instead of per {unit(document)} it is {pair}-differentially private. "
 
 
 def _checked(document: dict[str, Any]) -> str:

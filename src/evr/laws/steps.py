@@ -145,6 +145,10 @@ def _folded(gaussians: list[Step]) -> Step:
     return Step(law, 1, ExactGaussian(exact) if known else None)
 
 
+MOST_CONCENTRATED = 1000
+"""Of a sum of rho, or of xi."""
+
+
 def _added(steps: list[Step]) -> Step:
     """Laws of one type, both of whose numbers add."""
     rows = [
@@ -153,6 +157,11 @@ def _added(steps: list[Step]) -> Step:
     first, second = (sum((count * row[i] for count, row in rows), Fraction(0)) for i in (0, 1))
     if isinstance(steps[0].exact, ExactShifted):
         return Step(ShiftedPair(math.sqrt(first), float(second)), 1, ExactShifted(first, second))
+    if max(first, second) > MOST_CONCENTRATED:
+        raise ValueError(
+            f"zCDP guarantees add up to rho={float(first):.6g}, xi={float(second):.6g}: evr bounds delta up to "
+            f"{MOST_CONCENTRATED:,} of either, and beyond that nothing is left to protect"
+        )
     exact = ExactConcentrated(first, second)
     return Step(exact.in_floats(), 1, exact)
 

@@ -17,7 +17,7 @@ from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 from evr.mechanisms.relations import REPLACE_ONE
 from evr.mechanisms.schemes import EpsilonDeltaDpEvent, ExponentialMechanismDpEvent, PermuteAndFlipDpEvent
 
-_LEAST_RHO, _GREATEST_RHO = 1e-24, 1e4
+_LEAST_RHO, _GREATEST_RHO = 1e-24, 1e3
 _LEAST_RANGE, _GREATEST_RANGE = 1e-12, 100.0
 
 

@@ -25,6 +25,7 @@ from evr.mechanisms.relations import REPLACE_ONE
 from evr.mechanisms.schemes import DiscreteGaussianDpEvent, SummedDiscreteGaussiansDpEvent
 
 MAX_SENSITIVITY = 1_000_000  # as many outcomes has discrete Laplace noise
+_MOST_SIGMA = 1e12  # of integer noise in many dimensions
 MAX_SIGMA = 20_000.0  # of discrete Gaussian noise
 
 
@@ -81,10 +82,17 @@ def discrete_gaussian(
     clients = 1
     if isinstance(event, SummedDiscreteGaussiansDpEvent):
         clients = validate.positive_integer(clients=event.clients)
+    if event.dimension is not None:
+        validate.positive_integer(dimension=event.dimension)
     if clients == 1 == event.dimension:
         return _scalar(sigma, times * validate.positive_integer(sensitivity=event.sensitivity))
     sensitivity = times * validate.positive(sensitivity=event.sensitivity)
-    if sigma == 0:
+    if sensitivity < 1 or sigma * math.sqrt(clients) > _MOST_SIGMA:
+        raise ValueError(
+            f"sigma={sigma!r}, sensitivity={event.sensitivity!r}: integer values change by 1 or more, and the "
+            f"noise may have a standard deviation of {_MOST_SIGMA:g} at most. Give both in units of the integers"
+        )
+    if sigma == 0 or sensitivity > 100 * sigma * math.sqrt(clients):
         return NON_PRIVATE
     if event.dimension is not None or clients > 1:
         dimension = validate.positive_integer(dimension=event.dimension)

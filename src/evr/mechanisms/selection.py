@@ -28,7 +28,7 @@ ASSUMPTIONS = (
     "the time that they took was shown",
 )
 """What a statement about a selection assumes: Section T1."""
-_MOST_FALL = 1e4  # of log g from 0 to 1: that many bits, and cells, are followed
+_MOST_FALL = 1e3  # of log g from 0 to 1: that many bits, and cells, are followed
 
 
 def rule_of(node: Any) -> Rule | None:

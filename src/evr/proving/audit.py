@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -332,6 +333,6 @@ def _checked(scores: Iterable[float], included: Iterable[bool]) -> tuple[Floats,
             "a fair coin of its own"
         )
     values = np.clip(values, -1e300, 1e300)
-    # canaries are often listed by their coins; guesses must not depend on that order
-    order = np.random.default_rng(0).permutation(values.size)
+    # canaries are often listed by their coins; an order from fresh entropy knows nothing of them (Section U7)
+    order = np.random.default_rng(secrets.randbits(128)).permutation(values.size)
     return values[order], coins[order]

@@ -141,7 +141,8 @@ class _Sums:
 
     def _one(self, law: ExactBins) -> _Sum:
         """One ratio, masses rounded up."""
-        places = [*range(self.top + 1), *range(self.top + self.size, self.wide * self.size + 1, self.size)]
+        first = (self.top // self.size + 1) * self.size  # of the coarse places, which are multiples of their size
+        places = [*range(self.top + 1), *range(first, self.wide * self.size + 1, self.size)]
         unit, last = fmpz(1) << self.bits, len(places) - 1
 
         def enclosed(first: int, end: int) -> list[arb]:

@@ -75,7 +75,7 @@ class Selected:
     def delta(self, epsilon: Fraction) -> Fraction:
         """A rational number that is at least delta(epsilon), for ``epsilon >= 0``."""
         if epsilon < 0:
-            raise ValueError(f"epsilon={float(epsilon)!r}: a selection is bounded at epsilons >= 0")
+            raise ValueError(f"epsilon={epsilon}: a selection is bounded at epsilons >= 0")
         beyond = self.bits + self._whole_curve[-1][0].bit_length()  # where the curve falls no more
         scale = power_below(min(epsilon, Fraction(beyond)), self.bits)
         found = max(self._values(self.greatest, scale))

@@ -23,7 +23,12 @@ Point = tuple[Fraction, Fraction]
 
 _BITS = 64  # of a bound, beyond its leading one
 # where a zCDP curve is bounded, in deviations of a Gaussian's loss: 40 are enough for any float
-_PLACES = (*np.arange(-6.0, 1.0, 0.5), *np.arange(1.0, 7.0, 0.02), *np.arange(7.0, 40.0, 0.5))
+_PLACES = (
+    *np.arange(-6.0, -2.0, 0.5),
+    *np.arange(-2.0, 1.0, 0.05),
+    *np.arange(1.0, 7.0, 0.02),
+    *np.arange(7.0, 40.0, 0.5),
+)
 
 
 def above(exponent: Fraction, bits: int) -> Fraction:

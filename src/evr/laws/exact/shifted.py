@@ -69,7 +69,7 @@ def integer_gaussian(sigma: float, sensitivity: float, dimension: int, clients: 
     """The law of integer values of that L2 sensitivity with integer noise; None where no rounding is near enough.
 
     >>> print(integer_gaussian(50.0, 10.0, 10**6).curve()(Ball(1).exp()).str(4))
-    [1.77e-8 +/- ...]
+    [1.769e-8 +/- ...]
     """
     variance, best = clients * sigma**2, None
     for part in range(16, 144):
