@@ -124,16 +124,7 @@ def _attack_bound(case: Case, at_least: float, limits: Limits, start: float) -> 
         "false claim": _ask(lambda: _false_claim(case, at_least * (1 - 1e-9)), seconds),
         "true claim": _ask(lambda: _proved_claim(case), seconds),
     }
-    unknown = dict.fromkeys(DIRECTIONS)
-    return {
-        "index": case.index,
-        "kind": case.kind,
-        "event": repr(case.event),
-        "epsilon": case.epsilon,
-        "truth": unknown,
-        "answers": {question: asdict(answer) for question, answer in answers.items()},
-        "seconds": time.process_time() - start,
-    }
+    return _record(case, dict.fromkeys(DIRECTIONS), answers, start)
 
 
 def _above(case: Case, at_least: float) -> Answer:

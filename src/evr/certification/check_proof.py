@@ -721,11 +721,17 @@ def curve_of(mp: Any, law: Any, add: bool) -> Any:
         scale, shift = numbers[0], int(given[1])
         if name == "discrete_laplace":
             reach = int((mp.prec + 9) / scale) + 1
-            term: Any = lambda x: mp.exp(-scale * abs(x)) * mp.tanh(scale / 2)  # noqa: E731
+
+            def term(x: int) -> Any:
+                return mp.exp(-scale * abs(x)) * mp.tanh(scale / 2)
+
         else:
             reach = int(scale * mp.sqrt(2 * (mp.prec + 9))) + 1
             whole = sum(mp.exp(-mp.mpf(x * x) / (2 * scale**2)) for x in range(-reach, reach + 1))
-            term = lambda x: mp.exp(-mp.mpf(x * x) / (2 * scale**2)) / whole  # noqa: E731
+
+            def term(x: int) -> Any:
+                return mp.exp(-mp.mpf(x * x) / (2 * scale**2)) / whole
+
         around = range(-reach - shift, reach + shift + 1)
         if chance:
             moved = [(1 - chance) * term(x) + chance * term(x - shift) for x in around]

@@ -213,9 +213,13 @@ def _chosen(curve: Curve, canaries: int, level: float) -> int:
     for share in _SHARES:
         each = min(max(1, round(share * canaries)), canaries // 2)
         hits = Count(math.floor(2 * _expected(curve, each / canaries) * canaries), 2 * each, canaries)
-        bound = _greatest(lambda mu, hits=hits: hits.rejects(gaussian(mu), level))  # type: ignore[misc]
-        best, number = max((best, number), (bound, each))
+        best, number = max((best, number), (_shown_by(hits, level), each))
     return number
+
+
+def _shown_by(hits: Count, level: float) -> float:
+    """The greatest mu of a Gaussian mechanism that so many right guesses reject."""
+    return _greatest(lambda mu: hits.rejects(gaussian(mu), level))
 
 
 def _expected(curve: Curve, share: float) -> float:
