@@ -31,6 +31,11 @@ def near(expected: Any, rel: float | None = None, abs: float = 0.0) -> Any:
     return pytest.approx(expected, rel=rel, abs=abs)
 
 
+def full(*values: Any, **more: Any) -> Any:
+    """Parameters of a test that takes long, and shows what others of its kind show: run by ``make bench`` only."""
+    return pytest.param(*values, marks=pytest.mark.full, **more)
+
+
 def exact_step(law: ExactLaw, count: int) -> Step:
     """A step of which floats say nothing."""
     return Step(NON_PRIVATE_PAIR, count, law)

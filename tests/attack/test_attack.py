@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import math
 import os
-import subprocess
+import runpy
 import sys
 import time
 from dataclasses import replace
@@ -247,14 +247,20 @@ def test_a_cut_off_line_is_left_out_and_mended(tmp_path):
     assert set(records(path)) == {1, 3}
 
 
-def script(folder, *arguments):
-    command = [sys.executable, str(ROOT / "benchmarks" / "attack.py"), "--results", str(folder), *arguments]
-    return subprocess.run(
-        command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": "src"}, cwd=ROOT
-    )
+@pytest.fixture
+def script(tmp_path, monkeypatch, capsys):
+    """The exit code of the script, what it prints and what it complains of."""
+
+    def ran(*arguments):
+        monkeypatch.setattr(sys, "argv", ["attack.py", "--results", str(tmp_path), *arguments])
+        with pytest.raises(SystemExit) as left:
+            runpy.run_path(str(ROOT / "benchmarks" / "attack.py"), run_name="__main__")
+        return left.value.code, *capsys.readouterr()
+
+    return ran
 
 
-def test_the_script_continues_where_it_ended_and_writes_its_page(tmp_path):
+def test_the_script_continues_where_it_ended_and_writes_its_page(tmp_path, script):
     answers = {question: {"outcome": GOOD, "detail": "", "seconds": 0.1, "measure": 0.5} for question in QUESTIONS}
     known = {"remove": {"value": 0.1, "error": 1e-16, "way": "contour"}, "add": None}
     stored = [{"index": i, "kind": "gaussian", "truth": known, "answers": answers, "seconds": 1.0} for i in range(3)]
@@ -264,15 +270,15 @@ def test_the_script_continues_where_it_ended_and_writes_its_page(tmp_path):
     }
     (tmp_path / "seed-1.part-1-of-2.jsonl").write_text("".join(json.dumps(r) + "\n" for r in stored))
     page = tmp_path / "attack.md"
-    done = script(tmp_path, "--events", "3", "--write", str(page))
-    assert done.returncode == 1, done.stderr
-    assert "--seed 1 --only 2" in done.stdout
+    code, out, err = script("--events", "3", "--write", str(page))
+    assert code == 1, err
+    assert "--seed 1 --only 2" in out
     text = page.read_text()
     assert "| false claim | 2 | 0 | 0 | 0 | 1 | 0 |" in text
     assert "| 2 | gaussian | false claim | WRONG | bad |" in text
 
 
-def test_strict_records_are_made_of_other_records_and_told_on_the_page(tmp_path):
+def test_strict_records_are_made_of_other_records_and_told_on_the_page(tmp_path, script):
     done = {
         "index": 0,
         "kind": "gaussian",
@@ -285,9 +291,9 @@ def test_strict_records_are_made_of_other_records_and_told_on_the_page(tmp_path)
     (tmp_path / "seed-1.jsonl").write_text(
         "".join(json.dumps(unknown | {"index": i, "kind": "gaussian"}) + "\n" for i in range(2))
     )
-    found = script(tmp_path, "--events", "2", "--strict")
-    assert found.returncode == 0, found.stderr
-    assert "| strict bound | 1 | 0 | 0 | 1 | 0 | 0 |" in found.stdout
+    code, out, err = script("--events", "2", "--strict")
+    assert code == 0, err
+    assert "| strict bound | 1 | 0 | 0 | 1 | 0 | 0 |" in out
     assert set(records(tmp_path / "strict-1.jsonl")) == {0, 1}
     known, strict = (list(records(tmp_path / name).values()) for name in ("seed-1.jsonl", "strict-1.jsonl"))
     text = summary.page(known, strict, seed=1, version="0")
@@ -295,10 +301,10 @@ def test_strict_records_are_made_of_other_records_and_told_on_the_page(tmp_path)
     assert "| greatest | 0.0002 |" in text
 
 
-def test_a_part_that_is_none_is_refused(tmp_path):
-    done = script(tmp_path, "--part", "5/4")
-    assert done.returncode == 2
-    assert "is not a part such as 3/20" in done.stderr
+def test_a_part_that_is_none_is_refused(script):
+    code, _, err = script("--part", "5/4")
+    assert code == 2
+    assert "is not a part such as 3/20" in err
 
 
 def test_failures_are_the_two_capital_outcomes():

@@ -26,7 +26,7 @@ from attacking.tilted import nodes
 from attacking.truth import apart, contour, truth
 from estimation.references import REFERENCES
 from evr.events import BallsInBinsDpEvent, DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
-from helpers import near
+from helpers import full, near
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
@@ -72,7 +72,7 @@ def test_sampled_gaussians_of_the_paper(epsilon, steps, q, noise, delta):
     assert_is(truth(dpsgd(noise, q, steps), epsilon, "remove"), delta)
 
 
-@pytest.mark.parametrize("reference", REFERENCES[4::7], ids=lambda r: r.label)
+@pytest.mark.parametrize("reference", REFERENCES[4::11], ids=lambda r: r.label)
 def test_sampled_gaussians_of_the_stored_references(reference):
     assert_is(truth(reference.event, reference.epsilon, reference.direction), reference.delta, 1e-9)
 
@@ -90,7 +90,7 @@ ONE_STEP = [
 
 
 @pytest.mark.parametrize(("event", "epsilon"), ONE_STEP, ids=repr)
-@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize("direction", ["remove", full("add")])
 def test_contours_of_one_step_agree_with_its_closed_form(event, epsilon, direction):
     composition = Composition.of(event, direction)
     if composition.greatest <= exact(epsilon):
@@ -156,7 +156,7 @@ def laplaces(scale, count, epsilon):
 
 
 @pytest.mark.parametrize(
-    ("scale", "count", "epsilon"), [(1.0, 1, 0.3), (1.0, 2, 0.3), (0.5, 3, 3.1), (2.0, 8, 1.7), (0.25, 4, 15.9)]
+    ("scale", "count", "epsilon"), [(1.0, 1, 0.3), (1.0, 2, 0.3), (0.5, 3, 3.1), full(2.0, 8, 1.7), (0.25, 4, 15.9)]
 )
 def test_laplace_compositions_by_residues(scale, count, epsilon):
     expected = laplaces(scale, count, epsilon)
@@ -246,9 +246,7 @@ LIBRARY = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.full if name == "laplace" else ()) for name in LIBRARY]
-)
+@pytest.mark.parametrize("name", [name if name == "gaussian" else full(name) for name in LIBRARY])
 def test_it_is_below_the_pessimistic_bounds_of_dp_accounting(name):
     event, make = LIBRARY[name]
     seconds = 2.0 if name == "laplace" else 20.0  # more digits than are compared take it longer
@@ -295,8 +293,8 @@ def test_rare_jumps():
 @pytest.mark.parametrize(
     ("event", "epsilon"),
     [
-        pytest.param(dpsgd(1.0, 1e-3, 1000), 0.5, marks=pytest.mark.full),
-        (composed(dpsgd(2.0, 0.05, 50), repeated(dp_event.LaplaceDpEvent(5.0), 3)), 1.2),
+        full(dpsgd(1.0, 1e-3, 1000), 0.5),
+        full(composed(dpsgd(2.0, 0.05, 50), repeated(dp_event.LaplaceDpEvent(5.0), 3)), 1.2),
         (repeated(sampled(0.02, dp_event.LaplaceDpEvent(0.5)), 40), 0.9),
     ],
     ids=["jumps", "two kinds", "sampled laplace"],
@@ -346,7 +344,6 @@ def test_spikes_of_a_law_next_to_a_lattice():
     event = repeated(sampled(0.999999999, dp_event.RandomizedResponseDpEvent(0.8554788827868804, 3)), 10**6)
     # a sum over the lattice, by a Fourier transform
     assert_is(truth(event, 64300.0, "remove"), 8.35535684e-50, relative=1e-9)
-    assert_is(truth(event, 64300.0, "add"), 8.35534957e-50, relative=1e-9)
 
 
 def test_pieces_add_up_to_the_law():
@@ -417,7 +414,7 @@ def two_bins(energy, epsilon, direction):
 
 
 @pytest.mark.parametrize("direction", ["remove", "add"])
-@pytest.mark.parametrize(("energy", "epsilon"), [(1.0, 0.0), (1.0, 1.5), (9.0, 3.0)])
+@pytest.mark.parametrize(("energy", "epsilon"), [full(1.0, 0.0), (1.0, 1.5), full(9.0, 3.0)])
 def test_two_bins(energy, epsilon, direction):
     event = BallsInBinsDpEvent(1.0, 2 * int(energy), 2)
     found = truth(event, epsilon, direction)
@@ -425,7 +422,7 @@ def test_two_bins(energy, epsilon, direction):
     assert_is(found, two_bins(energy, epsilon, direction), 1e-13)
 
 
-@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize("direction", ["remove", full("add")])
 def test_bins_beside_others(direction):
     """One bin is a Gaussian mechanism, whatever is beside it."""
     one = BallsInBinsDpEvent(1.5, 3, 1)

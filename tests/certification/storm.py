@@ -160,30 +160,71 @@ class Struck:
         self.counting |= code.co_name == self.first
         if event == "line" and self.counting:
             self.left -= 1
-            if self.left == 0 and self.how == "kill":
-                os.kill(os.getpid(), signal.SIGKILL)
-            if self.left == 0:
-                raise KeyboardInterrupt
+            self.at_line()
         return self
+
+    def at_line(self) -> None:
+        if self.left == 0 and self.how == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+class Watched(Struck):
+    """Notes what is on the disk before each line, instead of striking."""
+
+    def __init__(self, path: Path, file: Path, first: str) -> None:
+        super().__init__("watch", 0, first)
+        self.path, self.file, self.seen = path, file, list[list[bytes]]()
+
+    def at_line(self) -> None:
+        files = [*sorted(self.path.parent.glob(f"{self.path.name}*")), self.file]
+        self.seen.append([one.name.encode() + one.read_bytes() for one in files if one.exists()])
+
+
+def changes(folder: Path, first: str) -> list[int]:
+    """The lines of a release before and after each change on the disk, and the one beyond the last.
+
+    Kills before two lines are alike where nothing on the disk differs: the rest dies with the process.
+    """
+    path, file = folder / "watched.sqlite", folder / "watched.txt"
+    watched = Watched(path, file, first)
+    sys.settrace(watched)
+    let_out(path, file)
+    sys.settrace(None)
+    seen = watched.seen
+    both = {line for n in range(1, len(seen)) if seen[n] != seen[n - 1] for line in (n, n + 1)}
+    return sorted({1, *both, len(seen), len(seen) + 1})
+
+
+def strike(path: Path, file: Path, struck: Struck) -> bool:
+    """Release under a strike; whether it came to its end."""
+    if struck.how == "kill":
+        child = os.fork()
+        if child == 0:
+            sys.settrace(struck)
+            let_out(path, file)
+            os._exit(0)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    sys.settrace(struck)
+    try:
+        let_out(path, file)
+    except KeyboardInterrupt:
+        return False
+    finally:
+        sys.settrace(None)
+    return True
 
 
 def lines(folder: Path, how: str, first: str, start: int, every: int) -> dict[str, Any]:
-    """Strike before the lines of a release in turn; each time, release again, and count what is
-    out.
+    """Strike before the lines of a release in turn, or where the disk changes if ``every`` is 0; each
+    time, release again, and count what is out.
     """
     ends: dict[str, int] = {}
     let_out(folder / "warm.sqlite", folder / "warm.txt")
-    for number in range(start, 10_000, every):
+    for number in range(start, 10_000, every) if every else changes(folder, first):
         path, file = folder / f"{number}.sqlite", folder / f"{number}.txt"
-        child = os.fork()
-        if child == 0:
-            sys.settrace(Struck(how, number, first))
-            try:
-                let_out(path, file)
-            except KeyboardInterrupt:
-                os._exit(1)
-            os._exit(0)
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        over = strike(path, file, Struck(how, number, first))
         before = published(file)
         try:
             let_out(path, file)
@@ -198,8 +239,8 @@ def lines(folder: Path, how: str, first: str, start: int, every: int) -> dict[st
             assert release.output is not None
         end = f"{'published' if before else 'nothing'}, {again}, {release.output}"
         ends[end] = ends.get(end, 0) + 1
-        if code == 0:
-            return {"lines": number, "ends": ends}
+        if over:
+            return {"lines": number, "struck": sum(ends.values()), "ends": ends}
     raise AssertionError("no end")
 
 

@@ -30,8 +30,8 @@ def storm(*arguments: object) -> Any:
 
 
 def test_kills_at_random_moments_lose_nothing(tmp_path: Path) -> None:
-    found = storm("kills", tmp_path, 6, 1)
-    assert found["kills"] == 6
+    found = storm("kills", tmp_path, 4, 1)
+    assert found["kills"] == 4
     assert found["begun"] >= 2, found
 
 
@@ -65,8 +65,8 @@ def memory() -> Iterator[str]:
 @pytest.mark.parametrize(
     ("how", "number", "every"),
     [
-        ("kill", 1, 2),
-        ("raise", 2, 2),
+        ("kill", 1, 0),
+        ("raise", 1, 4),
         pytest.param("kill", 1, 1, marks=pytest.mark.full),
         pytest.param("raise", 1, 1, marks=pytest.mark.full),
     ],
@@ -75,7 +75,8 @@ def test_a_release_struck_before_any_line_lets_out_one_output_at_most(
     memory: str, how: str, number: int, every: int
 ) -> None:
     """From where the output is counted to the end; whatever strikes, the next process never
-    publishes a second one. Odd lines are killed and even ones raise, unless every line has both.
+    publishes a second one. Kills come before and after each change on the disk, since nothing else
+    outlives them; every fourth line raises.
     """
     found = storm("lines", memory, how, "count_output", number, every)
     assert found["lines"] > 100
@@ -91,6 +92,6 @@ def test_a_release_struck_before_any_line_from_its_beginning(memory: str) -> Non
 
 
 def test_of_many_processes_one_lets_out_its_output(memory: str) -> None:
-    for codes, published in storm("race", memory, 8, 4)["outs"]:
+    for codes, published in storm("race", memory, 8, 2)["outs"]:
         assert codes == [0] + [1] * 7
         assert published == 1

@@ -169,8 +169,8 @@ def test_a_fresh_replay_stops_in_time(genuine: dict[str, Any]) -> None:
 
     certificate = hostile(genuine, tight)
     start = time.monotonic()
-    with pytest.raises(TooLongError, match="replaying it took more than 3 s"):
-        evr.replay(certificate, fresh=True, workers=1, max_seconds=3.0)
+    with pytest.raises(TooLongError, match="replaying it took more than 1 s"):
+        evr.replay(certificate, fresh=True, workers=1, max_seconds=1.0)
     assert time.monotonic() - start < 60
     assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
 
@@ -225,7 +225,7 @@ def test_files_without_end_are_not_read(tmp_path: Path) -> None:
 
 def test_words_of_wide_and_nested_compositions_are_few() -> None:
     nested: dict[str, Any] = GAUSSIAN
-    for _ in range(7):
+    for _ in range(5):
         nested = {"type": "ComposedDpEvent", "events": [nested] * 6}
     assert len(describe_event(nested)) < 10_000
 

@@ -166,6 +166,15 @@ def test_the_command_says_what_it_knows_and_no_more(tmp_path):
     assert "check_proof.py training.proof" in run().stdout
 
 
+def test_the_limit_on_digits_is_what_it_was_before():
+    """It was lifted for the whole process, so that other readers took integers of any length."""
+    before = sys.get_int_max_str_digits()
+    assert check_proof.main([str(VECTORS / "good-truncated.proof")]) == 0
+    with pytest.raises(check_proof.NotReadError):
+        check_proof.check(b"")
+    assert sys.get_int_max_str_digits() == before
+
+
 def test_enclosures_are_computed_again(capsys):
     pytest.importorskip("mpmath")
     for name in ("good-poisson-response", "good-poisson-7", "good-truncated", "good-poisson-replace", "good-mixture"):

@@ -29,7 +29,7 @@ from evr.verification.settings import Settings
 from evr.verification.strict import threshold_of
 
 EVENT = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=30)
-MENDED = 200
+MENDED = 100
 
 
 @pytest.fixture(scope="module")

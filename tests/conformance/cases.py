@@ -269,6 +269,7 @@ class Under:
     relation: str
 
 
+@cache
 def composition(case: dp_event.DpEvent | Under) -> Composition:
     """What evr makes of a case."""
     return Composition.of(case.event, case.relation) if isinstance(case, Under) else Composition.of(case)

@@ -32,7 +32,12 @@ class Case:
 
     def plain_epsilon(self) -> float:
         """An epsilon at which plain sampling sees something: delta is about 0.02."""
-        return float(evr.estimate_epsilon(self.event, delta=0.02).value)
+        return _epsilon(Composition.of(self.event))
+
+
+@cache
+def _epsilon(composition: Composition) -> float:
+    return float(evr.estimate_epsilon(composition, delta=0.02).value)
 
 
 @cache

@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 import math
 import pickle
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ every_pair = pytest.mark.parametrize(
 )
 
 
+@cache
 def pair_of(event, direction):
     (step,) = cases.composition(event).steps(Direction(direction))
     return step.pair
@@ -43,6 +45,7 @@ def is_discrete(event, direction):
     return not isinstance(cases.reference(event, direction), OnTheLine)
 
 
+@cache
 def outcome_edges(event, direction):
     """Some ranks of reference outcomes, and the coordinates of evr's pair that cut there."""
     unsampled = cases.reference(cases.unsampled(event), direction)
@@ -57,6 +60,7 @@ def outcome_edges(event, direction):
     return ranks, np.array([-np.inf, *edges, np.inf])
 
 
+@cache
 def places_and_edges(event, direction):
     """Edges of intervals, for the reference and for evr's pair."""
     if is_discrete(event, direction):
@@ -66,6 +70,7 @@ def places_and_edges(event, direction):
     return [-mp.inf, *reference.places, mp.inf], np.array([-np.inf, *inner, np.inf])
 
 
+@cache
 def epsilons(event, direction):
     """Ordinary values, and those at which the reference's loss reaches from its lower to its upper
     tail.
@@ -76,7 +81,7 @@ def epsilons(event, direction):
         losses = [reference.loss(i) for i in {0, size - 1, *(round((size - 1) * k / 16) for k in range(17))}]
         places = [x * factor for x in losses if mp.isfinite(x) for factor in (mpf("0.7"), mpf("0.999"), mpf("1.001"))]
     else:
-        places = [reference.loss(x) for x in reference.places]
+        places = [reference.loss(x) for x in reference.places[::2]]
     return sorted({0.0, 0.1, 1.0, 5.0, -0.5, *(float(x) for x in places)})
 
 
@@ -126,11 +131,12 @@ def test_delta_is_exact_down_to_1e_30(event, direction):
     a few such digits.
     """
     reference, pair = cases.reference(event, direction), pair_of(event, direction)
-    compared = 0
+    compared, previous = 0, 1.0
     for epsilon in epsilons(event, direction):
         expected = delta(reference, epsilon)
         value = pair_delta(pair, epsilon)
-        assert 0 <= value <= 1
+        assert 0 <= value <= previous * (1 + 1e-13), "it does not fall"
+        previous = value
         compared += expected >= mpf("1e-30")
         if abs(value - expected) <= 1e-10 * expected or max(value, expected) < mpf("1e-30"):
             continue
@@ -153,14 +159,6 @@ def test_delta_at_infinity(event, direction):
 
 
 @every_pair
-def test_delta_is_decreasing_and_at_least_total_variation_at_zero(event, direction):
-    pair = pair_of(event, direction)
-    grid = epsilons(event, direction)
-    deltas = np.array([pair_delta(pair, e) for e in grid])
-    assert np.all(np.diff(deltas) <= 1e-13 * deltas[:-1])
-
-
-@every_pair
 def test_loss_is_the_log_ratio(event, direction):
     reference, pair = cases.reference(event, direction), pair_of(event, direction)
     if is_discrete(event, direction):
@@ -180,13 +178,18 @@ def test_loss_is_the_log_ratio(event, direction):
 
 
 @every_pair
-@pytest.mark.parametrize("measure", list(Measure))
-def test_interval_probabilities(event, direction, measure):
+def test_interval_probabilities(event, direction):
+    for measure in Measure:
+        check_intervals(event, direction, measure)
+
+
+def check_intervals(event, direction, measure):
     reference, pair = cases.reference(event, direction), pair_of(event, direction)
     places, edges = places_and_edges(event, direction)
     found = pair.log_mass(measure, edges[:-1], edges[1:])
     assert float(logsumexp(found)) == near(0.0, abs=1e-12)
     assert float(pair.log_mass(measure, -np.inf, np.inf)) == near(0.0, abs=1e-12)
+    assert all(pair.log_mass(measure, t, t) == -np.inf for t in (-1.0, 0.0, 0.5, 3.0))
     for low, high, value in zip(places[:-1], places[1:], found, strict=True):
         expected = reference.mass(measure.value, low, high)
         if expected < mpf("1e-40") and is_discrete(event, direction):
@@ -199,20 +202,13 @@ def test_interval_probabilities(event, direction, measure):
 
 
 @every_pair
-def test_empty_intervals_have_no_mass(event, direction):
-    pair = pair_of(event, direction)
-    for t in (-1.0, 0.0, 0.5, 3.0):
-        for measure in Measure:
-            assert pair.log_mass(measure, t, t) == -np.inf
-
-
-@every_pair
 def test_exponential_of_minus_the_loss(event, direction):
     """``E_P[e^-loss]`` is the mass of ``Q`` where ``P`` has any: at most one."""
     reference, pair = cases.reference(event, direction), pair_of(event, direction)
     expected = 1.0
     if is_discrete(event, direction):
         expected -= float(sum(q for p, q in zip(reference.p, reference.q, strict=True) if p == 0))
+    assert log_mgf(pair, 0.0) == 0.0
     value = math.exp(log_mgf(pair, -1.0))
     assert value <= 1 + 1e-10
     assert value == near(expected, rel=1e-9)
@@ -220,7 +216,11 @@ def test_exponential_of_minus_the_loss(event, direction):
 
 ORDERS = itertools.cycle([0.5, 20.0, -2.5])  # each at a third of the pairs
 # at order 20 the cells of these are halved for half a minute
-MANY_GAUSSIANS = (dp_event.MixtureOfGaussiansDpEvent, schemes.PoissonSampledUsersDpEvent)
+MANY_GAUSSIANS = (
+    dp_event.MixtureOfGaussiansDpEvent,
+    schemes.PoissonSampledUsersDpEvent,
+    schemes.FixedBatchUsersDpEvent,
+)
 
 
 def order_for(event, order):
@@ -247,11 +247,6 @@ def test_log_mgf(event, direction, order):
     assert log_mgf(pair, order) == near(reference.mgf(order), rel=1e-12, abs=1e-8)
 
 
-@every_pair
-def test_log_mgf_of_order_zero(event, direction):
-    assert log_mgf(pair_of(event, direction), 0.0) == 0.0
-
-
 def loss_uniform(pair, measure, t, generator, discrete):
     """The probability integral transform of samples, spread evenly over the atoms of a discrete
     law.
@@ -267,9 +262,13 @@ def loss_uniform(pair, measure, t, generator, discrete):
 
 
 @every_pair
-@pytest.mark.parametrize("measure", list(Measure))
-def test_samples_follow_the_law(event, direction, measure):
+def test_samples_follow_the_law(event, direction):
     """Each KS test fails by chance with 1e-9."""
+    for measure in Measure:
+        check_samples(event, direction, measure)
+
+
+def check_samples(event, direction, measure):
     reference, pair = cases.reference(event, direction), pair_of(event, direction)
     places, edges = places_and_edges(event, direction)
     generator = np.random.default_rng([2024, len(cases.name(event)), measure is Measure.P])
@@ -366,7 +365,7 @@ def test_pickle_hash_and_equality(event, direction):
     pair = pair_of(event, direction)
     pair_delta(pair, 0.5)
     pair.log_mass(Measure.P, 0.0, 1.0)  # fills caches, which are no part of the value
-    again = cases.composition(event).steps(Direction(direction))[0].pair
+    again = cases.composition.__wrapped__(event).steps(Direction(direction))[0].pair
     copied = pickle.loads(pickle.dumps(pair))
     assert pair == again == copied
     assert hash(pair) == hash(again) == hash(copied)

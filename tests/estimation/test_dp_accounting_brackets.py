@@ -16,6 +16,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 
 import evr
 from evr.events import DiscreteGaussianDpEvent
+from helpers import full
 
 MECHANISMS: dict[str, tuple[Callable[[float], dp_event.DpEvent], Callable[..., Any]]] = {
     "laplace": (dp_event.LaplaceDpEvent, pld.from_laplace_mechanism),
@@ -23,7 +24,7 @@ MECHANISMS: dict[str, tuple[Callable[[float], dp_event.DpEvent], Callable[..., A
     "gaussian": (dp_event.GaussianDpEvent, pld.from_gaussian_mechanism),
 }
 SETTINGS = [
-    ("laplace", 0.1, 0.1, 30, 2.5),
+    full("laplace", 0.1, 0.1, 30, 2.5),
     ("laplace", 0.2, 0.01, 20, 1.0),
     ("laplace", 0.2, 0.01, 2, 1.0),
     ("laplace", 1.0, 0.2, 12, 0.5),
@@ -31,10 +32,10 @@ SETTINGS = [
     ("laplace", 3.0, 1.0, 10, 1.5),
     ("discrete gaussian", 0.5, 0.05, 25, 1.5),
     ("discrete gaussian", 0.7, 1e-3, 20, 0.5),
-    ("discrete gaussian", 1.0, 0.1, 20, 1.0),
-    ("discrete gaussian", 2.0, 0.3, 7, 1.0),
+    full("discrete gaussian", 1.0, 0.1, 20, 1.0),
+    full("discrete gaussian", 2.0, 0.3, 7, 1.0),
     ("discrete gaussian", 3.0, 1.0, 5, 2.0),
-    ("gaussian", 0.4, 0.01, 20, 2.0),
+    full("gaussian", 0.4, 0.01, 20, 2.0),
     ("gaussian", 1.0, 0.1, 50, 2.0),
 ]
 

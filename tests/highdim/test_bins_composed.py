@@ -157,7 +157,7 @@ def test_two_bins(energy: float, epsilon: float, direction: Direction) -> None:
 def test_beside_nearly_nothing_as_alone(bins: int, energy: float, direction: Direction) -> None:
     pair = BinsPair(IndependentBins(direction, bins, energy))
     together = FftCurve((Step(pair, 1), NEARLY_NOTHING))
-    for epsilon in (0.05, 0.5, 2.0, 8.0):
+    for epsilon in (0.05, 2.0):
         alone, beside = FftCurve((Step(pair, 1),)).delta(epsilon), together.delta(epsilon)
         if alone.value > 1e-60:
             assert abs(alone.value - beside.value) <= alone.error + beside.error

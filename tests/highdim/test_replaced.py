@@ -128,6 +128,5 @@ def test_true_claims_are_accepted_and_false_ones_are_not() -> None:
 def test_a_replacement_is_another_law_than_a_removal() -> None:
     event = BallsInBinsDpEvent(1.0, 30, 30)
     removed = evr.estimate_delta(event, 2.0).value
-    replaced = evr.estimate_delta(event, 2.0, **REPLACED)
-    assert replaced.value > removed
-    assert replaced.method == "monte_carlo"
+    replaced = evr.estimate_delta(event, 2.0, **REPLACED, method="monte_carlo", samples=20_000, seed=1)
+    assert replaced.value > removed + 6 * replaced.standard_error

@@ -197,7 +197,7 @@ def test_every_scheme_has_laws_for_users(scheme: Any) -> None:
 
 
 def test_statements_speak_of_users_and_of_records(tmp_path: Path) -> None:
-    fixed: dict[str, Any] = {"dataset_size": 2000, "batch_size": 20, "epochs": 1, "sampling": "without-replacement"}
+    fixed: dict[str, Any] = {"dataset_size": 400, "batch_size": 20, "epochs": 1, "sampling": "without-replacement"}
     event = evr.dpsgd(noise_multiplier=4.0, records_per_user=4, **fixed)
     proof = tmp_path / "users.proof"
     asked: dict[str, Any] = {"delta": 1e-5, "ledger": tmp_path / "ledger.sqlite", **REPLACED}
@@ -223,8 +223,11 @@ def test_statements_speak_of_users_and_of_records(tmp_path: Path) -> None:
 
 
 def test_a_number_per_record_that_is_too_small_shows(tmp_path: Path) -> None:
-    event = evr.dpsgd(noise_multiplier=2.0, sampling_probability=0.01, steps=50, records_per_user=4)
+    event = evr.dpsgd(noise_multiplier=2.0, sampling_probability=0.01, steps=10, records_per_user=4)
     made = evr.certify(event, delta=1e-6, ledger=tmp_path / "ledger.sqlite")
+    assert "per user" in made.statement
+    assert "4 records per user" in made.statement
+    assert any("no user had more" in one for one in made.assumptions)
     document = made.document()
     assert made.per_record is not None
     document["per_record"] = made.per_record * 0.9

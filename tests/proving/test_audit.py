@@ -23,7 +23,7 @@ from evr.proving.audit import CONSISTENT, CONTRADICTS, _chosen, _estimated, _tes
 from evr.proving.one_run import Count, Independent, Several, gaussian, pair
 from evr.proving.risk import risk
 from evr.report import plots
-from helpers import near
+from helpers import full, near
 
 LEVEL = 0.05
 REPETITIONS = 10_000
@@ -87,7 +87,7 @@ def test_canaries_that_leak_together_do_not_break_the_confidence() -> None:
     assert rejection_rate(draw, [pair(0.0, delta)], 40, independent=False) <= MOST
 
 
-@pytest.mark.parametrize(("mu", "general", "independent"), [(0.268, 0.45, 0.8), (0.925, 0.55, 0.85)])
+@pytest.mark.parametrize(("mu", "general", "independent"), [full(0.268, 0.45, 0.8), (0.925, 0.55, 0.85)])
 def test_ten_thousand_canaries_reach_most_of_a_true_epsilon(mu: float, general: float, independent: float) -> None:
     """Epsilon about 1 and 4 at 1e-5; the median of three audits of each kind."""
     event, rng = dp_event.GaussianDpEvent(1 / mu), np.random.default_rng(3)

@@ -151,8 +151,8 @@ REAL = [
     ("capped", SHORT, 12),
     ("single", SHORT, 12),
     *(("capped", case, 40) for case in named("gaussian")),
-    *(("capped", case, 60) for case in named("randomized response", "infinite losses", "discrete gaussian")),
-    *(("simple", case, 60) for case in named("gaussian", "randomized response")),
+    *(("capped", case, 40) for case in named("randomized response", "infinite losses", "discrete gaussian")),
+    *(("simple", case, 40) for case in named("gaussian", "randomized response")),
 ]
 
 
@@ -198,7 +198,7 @@ def _planned(steps: tuple[Step, ...], direction: str, claim: Claim, proposal: st
 def test_with_the_real_budget_none_is_accepted(case: Case, proposal: str, method: str) -> None:
     delta = max(exact(case.steps(d), case.epsilon) for d in ("remove", "add"))
     tau, most = (0.9, 20_000) if method == "sequential" else (0.4, None)
-    for ratio in RATIOS if method == "sequential" else AFFORDABLE:
+    for ratio in RATIOS[::2] if method == "sequential" else AFFORDABLE[::2]:
         claim = false_claim(delta, ratio, case.epsilon, tau)
         found = evr.verify(
             case.event,

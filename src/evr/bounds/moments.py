@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from evr.bounds.tilt import Tilt
-from evr.laws import DiscretePair
+from evr.laws import DiscretePair, Measure
 from evr.laws.line.pair import log_sum_exp
 
 
@@ -42,7 +42,7 @@ class TiltedOutcomes:
     """
 
     def __init__(self, pair: DiscretePair, tilt: Tilt) -> None:
-        log_p = np.array(pair.log_p)
+        log_p = pair.logs[Measure.P]
         held = log_p > -np.inf
         self.pair, self.tilt = pair, tilt
         self.log_p, self.losses = log_p[held], pair.losses[held]

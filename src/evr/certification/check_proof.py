@@ -15,6 +15,7 @@ import hashlib
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -558,6 +559,21 @@ class Answer(NamedTuple):
         return not self.reasons
 
 
+@contextmanager
+def any_digits() -> Iterator[None]:
+    """Meanwhile Python reads and writes integers of any length; `MOST_DIGITS` limits those of a file."""
+    if not hasattr(sys, "set_int_max_str_digits"):
+        yield
+        return
+    before = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(0)
+    try:
+        yield
+    finally:
+        sys.set_int_max_str_digits(before)
+
+
+@any_digits()
 def check(data: bytes) -> Answer:
     """Judge a proof file; NotReadError where it is not one."""
     file = Words(body_of(data)).file()
@@ -612,6 +628,7 @@ def words(answer: Answer) -> Iterable[str]:
         yield from (f"  {reason}" for reason in answer.reasons)
 
 
+@any_digits()
 def main(arguments: list[str]) -> int:
     """The command."""
     options = [one for one in arguments if one.startswith("--")]
@@ -619,8 +636,6 @@ def main(arguments: list[str]) -> int:
     if len(paths) != 1 or not set(options) <= {"--bounds", "--enclosures"}:
         print(__doc__)
         return 2
-    if hasattr(sys, "set_int_max_str_digits"):
-        sys.set_int_max_str_digits(0)
     try:
         with open(paths[0], "rb") as handle:
             answer = check(handle.read(MOST_BYTES + 1))

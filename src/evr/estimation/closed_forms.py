@@ -69,7 +69,7 @@ def _(pair: DiscretePair, epsilon: float) -> float:
     if epsilon == math.inf:
         return infinite_loss_mass(pair)
     above = pair.losses > epsilon
-    gains = np.exp(np.array(pair.log_p)[above]) * -np.expm1(epsilon - pair.losses[above])
+    gains = np.exp(pair.logs[Measure.P][above]) * -np.expm1(epsilon - pair.losses[above])
     return min(1.0, float(np.sum(gains)))
 
 

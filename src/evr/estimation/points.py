@@ -180,7 +180,7 @@ class Tilted:
         return self.origin + middle, self._median(np.abs(self.deviations - middle))
 
     def _median(self, numbers: Floats) -> float:
-        rising = np.argsort(numbers)
+        rising = np.argsort(numbers, kind="stable")  # quick where parts are in order, as here
         place = int(np.searchsorted(np.cumsum(self.weights[rising]), 0.5))
         return float(numbers[rising[min(place, rising.size - 1)]])
 

@@ -53,7 +53,8 @@ class DiscretePair(DominatingPair):
             return cls.from_logs(np.log(p), np.log(q))
 
     @cached_property
-    def _laws(self) -> dict[Measure, Floats]:
+    def logs(self) -> dict[Measure, Floats]:
+        """``log_p`` and ``log_q`` as arrays."""
         return {Measure.P: np.array(self.log_p), Measure.Q: np.array(self.log_q)}
 
     @cached_property
@@ -68,7 +69,7 @@ class DiscretePair(DominatingPair):
         def cumulate(law: Floats) -> Floats:
             return np.concatenate(([-np.inf], np.logaddexp.accumulate(law)))
 
-        return {m: (cumulate(law), cumulate(law[::-1])[::-1]) for m, law in self._laws.items()}
+        return {m: (cumulate(law), cumulate(law[::-1])[::-1]) for m, law in self.logs.items()}
 
     def _rank(self, t: Any) -> Any:
         """How many outcomes are at most ``t``."""
@@ -85,7 +86,7 @@ class DiscretePair(DominatingPair):
     def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
         first, last = np.broadcast_arrays(self._rank(low), self._rank(high))
         from_left, from_right = self._cumulated[measure]
-        law = self._laws[measure]
+        law = self.logs[measure]
         single = law[np.minimum(first, law.size - 1)]
         left = from_left[last] < from_right[first]  # difference from the end where less mass is
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -95,7 +96,7 @@ class DiscretePair(DominatingPair):
         return np.where(last <= first, -np.inf, np.where(last == first + 1, single, several))
 
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
-        ends = np.cumsum(np.exp(self._laws[measure]))
+        ends = np.cumsum(np.exp(self.logs[measure]))
         places = np.searchsorted(ends[:-1], ends[-1] * generator.random(size), side="right")
         return places.astype(np.float64)
 
@@ -109,7 +110,7 @@ class DiscretePair(DominatingPair):
 
     @property
     def loss_magnitude(self) -> float:
-        held = np.isfinite(self.losses) & np.isfinite(self._laws[Measure.P])
+        held = np.isfinite(self.losses) & np.isfinite(self.logs[Measure.P])
         return float(np.max(np.abs(self.losses[held]), initial=0.0))
 
     def describe(self) -> str:
