@@ -5,6 +5,7 @@ import stat
 
 import pytest
 
+import messages
 from evr import atomic
 
 
@@ -39,7 +40,7 @@ def test_a_failure_leaves_the_old_file(tmp_path, monkeypatch, broken):
         raise OSError(28, "No space left on device", "somewhere")
 
     monkeypatch.setattr(os, broken, fail)
-    with pytest.raises(OSError, match="No space left on device") as caught:
+    with pytest.raises(OSError, match=messages.NO_SPACE_LEFT) as caught:
         atomic.write_text(path, "new")
     assert caught.value.filename == str(path)
     assert path.read_text() == "old"

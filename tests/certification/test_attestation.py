@@ -22,6 +22,7 @@ from dp_accounting import dp_event
 from referencing import Registry, Resource
 
 import evr
+import messages
 from attempts import certify_claim
 from evr.certification.attestation import PREDICATE_TYPE, Attestation
 from evr.certification.certificate import SCHEMA_FILE, digest_of
@@ -259,12 +260,12 @@ def test_a_rejected_certificate_is_not_attested(folder: Path, run: Callable[...,
     code, out, err = run("attest", "model.safetensors", "rejected.json")
     assert (code, out, "guarantees nothing" in err) == (3, "", True)
     assert not (folder / "model.attestation.json").exists()
-    with pytest.raises(ValueError, match="rejected"):
+    with pytest.raises(ValueError, match=messages.REJECTED):
         Attestation.of([folder / "model.safetensors"], rejected)
     statement = json.loads((folder / "unsigned.json").read_text("utf-8"))
     statement["predicate"] = rejected.document()
     (folder / "forged.json").write_text(json.dumps(statement))
-    with pytest.raises(CertificateError, match="rejected"):
+    with pytest.raises(CertificateError, match=messages.REJECTED):
         _ = Attestation.load(folder / "forged.json").certificate
 
 

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import evr
+import messages
 from evr.bounds.filters import PrivacyFilter
 from evr.certification import budget as budgets
 from evr.certification.budget import KAPPA, Account, Budget
@@ -57,7 +58,7 @@ def test_gaussians_are_spent_to_the_last_and_never_beyond(place: str) -> None:
     while budget.fits(GAUSSIAN(noises[count % 3])):
         budget.spend(GAUSSIAN(noises[count % 3]))
         count += 1
-    with pytest.raises(BudgetExceededError, match="nothing was spent"):
+    with pytest.raises(BudgetExceededError, match=messages.NOTHING_WAS_SPENT):
         budget.spend(GAUSSIAN(noises[count % 3]))
     spent = [one.event["noise_multiplier"] for one in budget.account().spent]
     assert len(spent) == count > 3
@@ -72,7 +73,7 @@ def test_the_trial_thirty_three_of_its_runs_fit_and_no_more(tmp_path: Path) -> N
     budget = Budget.create("patients", epsilon=8.0, delta=1e-5, neighboring_relation="zero-out", ledger=place)
     budget.spend(dp_event.SelfComposedDpEvent(MNIST, 32))
     assert budget.spend(MNIST).number == 2
-    with pytest.raises(BudgetExceededError, match=r"99\.3% is used\. What would fit: 1,351 steps instead of 3,516, or"):
+    with pytest.raises(BudgetExceededError, match=messages.WHAT_WOULD_FIT):
         budget.spend(MNIST)
     assert budget.spend(dp_event.SelfComposedDpEvent(MNIST.event, 1351)).number == 3
     assert not budget.fits(dp_event.SelfComposedDpEvent(MNIST.event, 8))
@@ -102,7 +103,7 @@ def test_an_adaptive_budget_repeats_one_law_exactly_and_others_by_moments(tmp_pa
     kinds: dict[str, Any] = {"neighboring_relation": "zero-out", "adaptive": True, "ledger": tmp_path / "ledger.sqlite"}
     same = Budget.create("same", epsilon=8.0, delta=1e-5, **kinds)
     same.spend(dp_event.SelfComposedDpEvent(MNIST, 31))
-    with pytest.raises(BudgetExceededError, match="2,128 steps instead of 3,516"):
+    with pytest.raises(BudgetExceededError, match=messages.STEPS_THAT_FIT):
         same.spend(MNIST)
     other = Budget.create("other", epsilon=8.0, delta=1e-5, **kinds)
     other.spend(dp_event.SelfComposedDpEvent(MNIST, 26))
@@ -141,7 +142,7 @@ def test_an_attempt_cannot_spend_another_event(tmp_path: Path) -> None:
     with evr.Ledger(ledger) as opened:
         (attempt,) = opened.attempts()
     assert budget.spend(GAUSSIAN(8.0), attempt=attempt).attempt_id == attempt.id
-    with pytest.raises(LedgerError, match="another event"):
+    with pytest.raises(LedgerError, match=messages.ANOTHER_EVENT):
         budget.spend(GAUSSIAN(0.5), attempt=attempt)
 
 
@@ -190,7 +191,7 @@ def test_killed_after_spending_resumes_without_spending_again(
         raise OSError("the disk is full")
 
     monkeypatch.setattr(evr.Certificate, "save", break_down)
-    with pytest.raises(OSError, match="full"):
+    with pytest.raises(OSError, match=messages.FULL):
         evr.certify(GAUSSIAN(10.0), delta=1e-5, budget="data", ledger=place, path=tmp_path / "c.json")
     monkeypatch.undo()
     assert len(Budget("data", ledger=place).account().spent) == 1
@@ -261,20 +262,20 @@ def test_sampled_proofs_count_before_they_are_drawn(tmp_path: Path, monkeypatch:
 def test_names_numbers_and_relations_are_checked(tmp_path: Path) -> None:
     place = tmp_path / "ledger.sqlite"
     budget = Budget.create("data", epsilon=1.0, delta=1e-5, neighboring_relation="zero-out", ledger=place)
-    with pytest.raises(LedgerError, match="there is a budget 'data' already"):
+    with pytest.raises(LedgerError, match=messages.BUDGET_IS_THERE):
         Budget.create("data", epsilon=1.0, delta=1e-5, ledger=place)
-    with pytest.raises(LedgerError, match=r"there is no budget 'dat' \(budgets here: 'data'\)"):
+    with pytest.raises(LedgerError, match=messages.NO_BUDGET):
         Budget("dat", ledger=place).account()
-    with pytest.raises(ValueError, match="but budget 'data' is under 'zero-out'"):
+    with pytest.raises(ValueError, match=messages.BUDGET_UNDER_ANOTHER_RELATION):
         evr.certify(GAUSSIAN(9.0), delta=1e-5, neighboring_relation="replace-one", budget="data", ledger=place)
     assert evr.certify(GAUSSIAN(9.0), delta=1e-5, budget="data", ledger=place).neighboring_relation == "REPLACE_SPECIAL"
-    with pytest.raises(ValueError, match="lies elsewhere"):
+    with pytest.raises(ValueError, match=messages.LIES_ELSEWHERE):
         evr.certify(GAUSSIAN(9.0), delta=1e-5, budget=budget, ledger=tmp_path / "other.sqlite")
     odd: Any
     for odd in ("", "a\nb", "x" * 65, 3, None, "../data"):
-        with pytest.raises(ValueError, match="is not a name"):
+        with pytest.raises(ValueError, match=messages.NOT_A_NAME):
             Budget(odd, ledger=place)
-    with pytest.raises(TypeError, match="not a DpEvent"):
+    with pytest.raises(TypeError, match=messages.NOT_A_DP_EVENT):
         budget.spend(3)
     adaptive = Budget.create("ours", epsilon=1.0, delta=1e-5, adaptive=True, ledger=place)
     adaptive.spend(GAUSSIAN(30.0))
@@ -310,7 +311,7 @@ def test_an_altered_budget_is_noticed(place: str, change: str) -> None:
     budget = Budget.create("data", epsilon=1.0, delta=1e-5, ledger=place)
     budget.spend(GAUSSIAN(10.0))
     altered(place, change)
-    with pytest.raises(LedgerError, match="the ledger is damaged"):
+    with pytest.raises(LedgerError, match=messages.DAMAGED):
         budget.spend(GAUSSIAN(10.0))
 
 

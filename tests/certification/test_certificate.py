@@ -13,6 +13,7 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
+import messages
 from evr.certification.certificate import SCHEMA_FILE, digest_of, json_schema
 from evr.certification.words import describe_event
 from evr.errors import CertificateError
@@ -304,12 +305,12 @@ def test_what_is_no_certificate(content: str, message: str, tmp_path: Path) -> N
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(CertificateError, match="cannot be read"):
+    with pytest.raises(CertificateError, match=messages.CANNOT_BE_READ):
         evr.Certificate.load(tmp_path / "missing")
-    with pytest.raises(CertificateError, match="cannot be read"):
+    with pytest.raises(CertificateError, match=messages.CANNOT_BE_READ):
         evr.Certificate.load(tmp_path)
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(CertificateError, match="not UTF-8"):
+    with pytest.raises(CertificateError, match=messages.NOT_UTF8):
         evr.Certificate.load(tmp_path / "bytes")
 
 
@@ -327,7 +328,7 @@ def test_the_published_schema_is_current(documents: dict[str, dict[str, Any]]) -
 
 
 def test_no_truth_value(documents: dict[str, dict[str, Any]]) -> None:
-    with pytest.raises(TypeError, match="has no truth value"):
+    with pytest.raises(TypeError, match=messages.NO_TRUTH_VALUE):
         bool(evr.Certificate.from_json(text(documents["accepted"])))
 
 
@@ -407,7 +408,7 @@ def test_certify_refuses(options: dict[str, Any], message: str, tmp_path: Path) 
 
 
 def test_certify_of_what_has_no_epsilon(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no epsilon is enough for delta=1e-06"):
+    with pytest.raises(ValueError, match=messages.NO_EPSILON_IS_ENOUGH):
         evr.certify(evr.events.EpsilonDeltaDpEvent(1.0, 1e-3), delta=1e-6, ledger=tmp_path / "l")
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import evr
+import messages
 from evr.certification.certificate import MOST_BYTES, digest_of
 from evr.certification.time_limits import MAX_SECONDS, understood
 from evr.certification.words import describe_event
@@ -127,7 +128,7 @@ def names(alterations: Sequence[Alter]) -> Any:
 def test_what_would_keep_a_replay_busy_is_refused_before_it_is_begun(genuine: dict[str, Any], alter: Alter) -> None:
     certificate = hostile(genuine, alter)
     start = time.process_time()
-    with pytest.raises(TooLongError, match=r"more than the limit of .*--max-seconds"):
+    with pytest.raises(TooLongError, match=messages.ABOVE_THE_LIMIT_BUT):
         evr.replay(certificate, workers=1)
     assert time.process_time() - start < SOON
 
@@ -136,7 +137,7 @@ def test_what_would_keep_a_replay_busy_is_refused_before_it_is_begun(genuine: di
 def test_what_would_keep_a_page_busy_is_refused_before_it_is_begun(genuine: dict[str, Any], alter: Alter) -> None:
     certificate = hostile(genuine, alter)
     start = time.process_time()
-    with pytest.raises(TooLongError, match="more than the limit of"):
+    with pytest.raises(TooLongError, match=messages.ABOVE_THE_LIMIT):
         page.render(certificate, max_seconds=600.0)
     assert time.process_time() - start < SOON
 
@@ -150,7 +151,7 @@ def test_words_for_them_are_few_and_quick(genuine: dict[str, Any], alter: Alter)
 
 def test_how_long_a_replay_may_take_is_the_callers_to_say(genuine: dict[str, Any]) -> None:
     certificate = sealed(genuine)
-    with pytest.raises(TooLongError, match="more than 1e-09 s"):
+    with pytest.raises(TooLongError, match=messages.took_longer_than("1e-09")):
         evr.replay(certificate, max_seconds=1e-9)
     assert evr.replay(certificate, max_seconds=None).agrees
     assert evr.replay(certificate, max_seconds=1e9).agrees
@@ -169,7 +170,7 @@ def test_a_fresh_replay_stops_in_time(genuine: dict[str, Any]) -> None:
 
     certificate = hostile(genuine, tight)
     start = time.monotonic()
-    with pytest.raises(TooLongError, match="replaying it took more than 1 s"):
+    with pytest.raises(TooLongError, match=messages.took_longer_than("1")):
         evr.replay(certificate, fresh=True, workers=1, max_seconds=1.0)
     assert time.monotonic() - start < 60
     assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
@@ -215,11 +216,11 @@ def test_what_is_too_large_is_not_read(
 
 def test_files_without_end_are_not_read(tmp_path: Path) -> None:
     if Path("/dev/zero").exists():
-        with pytest.raises(CertificateError, match="larger than 32 MiB"):
+        with pytest.raises(CertificateError, match=messages.TOO_LARGE_A_FILE):
             evr.Certificate.load("/dev/zero")
     file = tmp_path / "large.json"
     file.write_bytes(b" " * (MOST_BYTES + 1))
-    with pytest.raises(CertificateError, match="larger than 32 MiB"):
+    with pytest.raises(CertificateError, match=messages.TOO_LARGE_A_FILE):
         evr.Certificate.load(file)
 
 
@@ -251,5 +252,5 @@ def test_an_endless_integer_in_a_plan_is_no_crash(genuine: dict[str, Any]) -> No
     section = next(iter(document["verification"]["directions"].values()))
     section["plan"]["variance"] = 10**400
     document["digest"] = digest_of(document)
-    with pytest.raises(CertificateError, match="a finite number"):
+    with pytest.raises(CertificateError, match=messages.FINITE_NUMBER):
         evr.Certificate.from_json(json.dumps(document))

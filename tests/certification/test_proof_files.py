@@ -15,6 +15,7 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
+import messages
 from evr.bounds.strict import prove_within
 from evr.certification import check_proof
 from evr.certification.law_text import law_text
@@ -80,7 +81,7 @@ def test_vectors_in_python(name):
     data = (VECTORS / f"{name}.proof").read_bytes()
     expected = ANSWERS[name]
     if expected["status"] not in ("accepted", "refused"):
-        with pytest.raises(check_proof.NotReadError, match=f"^{expected['status']}: "):
+        with pytest.raises(check_proof.NotReadError, match=messages.status(expected["status"])):
             check_proof.check(data)
         return
     answer = check_proof.check(data)
@@ -193,7 +194,7 @@ def test_the_checker_needs_nothing_of_evr_and_no_new_python():
 
 def test_laws_without_a_text_are_refused_by_name():
     assert law_text(ExactGaussian(Fraction(1, 4))) == "gaussian(2)"
-    with pytest.raises(UnsupportedEventError, match="ExactBins has no text"):
+    with pytest.raises(UnsupportedEventError, match=messages.NO_TEXT):
         law_text(ExactBins(Direction.REMOVE, 10, Fraction(1)))
 
 

@@ -9,6 +9,7 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
+import messages
 from evr.certification.certificate import Certificate
 from evr.certification.words import statement
 from evr.errors import AlreadyReleasedError, LedgerError
@@ -71,7 +72,7 @@ def test_a_release_has_one_relation(ledger: Path) -> None:
     """Under a name another relation is refused; without one the releases are two."""
     options: dict[str, Any] = {"epsilon": 2.0, "tau": 0.7, "ledger": ledger}
     evr.certify(GAUSSIAN, **options, release="mine")
-    with pytest.raises(LedgerError, match="'mine' was begun under ADD_OR_REMOVE_ONE, and this is"):
+    with pytest.raises(LedgerError, match=messages.BEGUN_UNDER_ANOTHER_RELATION):
         evr.certify(GAUSSIAN, **options, release="mine", neighboring_relation="replace-one")
     delta = evr.estimate_delta(GAUSSIAN, 2.0, neighboring_relation="replace-one").value
     common: dict[str, Any] = {"epsilon": 2.0, "delta": delta / 0.7, "tau": 0.7, "ledger": ledger}

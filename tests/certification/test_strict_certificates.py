@@ -15,6 +15,7 @@ from dp_accounting import dp_event
 
 import evr
 import evr.planning.sampled as planning
+import messages
 from attempts import certify_claim
 from bounds.strict.stress import plant
 from evr import events
@@ -137,7 +138,7 @@ def test_a_truncated_or_damaged_file_is_refused(certificate, tmp_path):
         (tmp_path / "cut.json").write_text(text[:length])
         with pytest.raises(CertificateError):
             Certificate.load(tmp_path / "cut.json")
-    with pytest.raises(CertificateError, match="digest"):
+    with pytest.raises(CertificateError, match=messages.DIGEST):
         Certificate.from_json(text.replace('"bits": ', '"bits": 1', 1))
 
 
@@ -194,7 +195,7 @@ def test_both_find_a_fault_in_the_strict_proof(tmp_path, monkeypatch):
     )
     delta = evr.estimate_delta(EVENT, 0.5).value
     assert evr.verify(EVENT, epsilon=0.5, delta=0.5 * delta / 0.8, tau=0.8, method="strict").accepted
-    with pytest.raises(DisagreementError, match="the strict proof shows the claim and the sampled one does not"):
+    with pytest.raises(DisagreementError, match=messages.STRICT_DISAGREES):
         evr.verify(EVENT, epsilon=0.5, delta=0.5 * delta / 0.8, tau=0.8, method="both", seed=1)
 
 
@@ -206,7 +207,7 @@ def test_both_find_a_fault_in_the_sampled_proof(monkeypatch):
     )
     delta = evr.estimate_delta(EVENT, 0.5).value
     assert evr.verify(EVENT, epsilon=0.5, delta=0.5 * delta / 0.8, tau=0.8, seed=1).accepted
-    with pytest.raises(DisagreementError, match="the sampled proof shows the claim and the strict one does not"):
+    with pytest.raises(DisagreementError, match=messages.SAMPLES_DISAGREE):
         evr.verify(EVENT, epsilon=0.5, delta=0.5 * delta / 0.8, tau=0.8, method="both", seed=1)
 
 
@@ -221,7 +222,7 @@ def test_a_disagreement_certifies_nothing_and_counts(tmp_path, monkeypatch):
     claim = Claim(0.5, 0.5 * delta / 0.8, 0.8)
     settings = Settings("both")
     ledger = evr.Ledger(tmp_path / "ledger.sqlite")
-    with pytest.raises(DisagreementError, match="nothing is certified"):
+    with pytest.raises(DisagreementError, match=messages.NOTHING_IS_CERTIFIED):
         certify_claim(EVENT, claim, settings, ledger=ledger, path=tmp_path / "c.json", seed=2)
     assert not (tmp_path / "c.json").exists()
     assert [attempt.state for attempt in ledger.attempts()] == ["failed"]
@@ -236,7 +237,7 @@ def test_auto_chooses_strict_where_it_can(tmp_path):
     assert evr.certify(EVENT, epsilon=0.5, tau=0.9, ledger=ledger).verification.method == "strict"
     sampled = evr.certify(EVENT, epsilon=0.5, tau=0.7, seed=3, ledger=ledger)
     assert sampled.verification.method == "sequential"
-    with pytest.raises(ValueError, match="method='guess' is not one of 'auto'"):
+    with pytest.raises(ValueError, match=messages.not_one_of("auto", method="guess")):
         evr.certify(EVENT, epsilon=0.5, method="guess", ledger=ledger)
 
 

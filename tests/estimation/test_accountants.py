@@ -10,6 +10,7 @@ from absl.testing import absltest
 from dp_accounting import NeighboringRelation, dp_event, privacy_accountant_test
 
 import evr
+import messages
 from evr.mechanisms import Composition
 from helpers import near
 
@@ -73,5 +74,5 @@ def test_an_unsupported_event_leaves_everything_as_it_was():
 def test_no_privacy_even_at_delta_one():
     accountant = evr.FFTAccountant().compose(dp_event.NonPrivateDpEvent())
     assert accountant.get_epsilon(1.0) == math.inf
-    with pytest.raises(ValueError, match="target_delta=2"):
+    with pytest.raises(ValueError, match=messages.given(target_delta=2)):
         accountant.get_epsilon(2)

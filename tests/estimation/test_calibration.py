@@ -10,6 +10,7 @@ from dp_accounting import dp_event
 from dp_accounting.pld import PLDAccountant
 
 import evr
+import messages
 
 
 def with_noise(q, steps):
@@ -130,7 +131,7 @@ def test_bad_values(arguments, words):
 
 
 def test_even_one_step_is_too_many():
-    with pytest.raises(ValueError, match=r"the parameter 1 misses .* greater ones miss"):
+    with pytest.raises(ValueError, match=messages.MISSES_THE_TARGET):
         evr.calibrate(
             lambda steps: evr.dpsgd(noise_multiplier=0.2, sampling_probability=0.5, steps=steps),
             epsilon=0.1,
@@ -140,7 +141,7 @@ def test_even_one_step_is_too_many():
 
 
 def test_a_target_that_does_not_depend_on_the_parameter():
-    with pytest.raises(ValueError, match="meets"):
+    with pytest.raises(ValueError, match=messages.MEETS_THE_TARGET):
         evr.calibrate(with_noise(0.0, 10), epsilon=1.0, delta=1e-6)
 
 

@@ -8,6 +8,7 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
+import messages
 from estimation.references import references
 from evr.estimation import comparison
 from evr.estimation.comparison import WRONG, compare
@@ -75,7 +76,7 @@ def test_bounds_that_do_not_hold_are_flagged(monkeypatch, kind, factor, wrong):
 
 
 def test_arguments_are_checked():
-    with pytest.raises(ValueError, match="exactly one"):
+    with pytest.raises(ValueError, match=messages.EXACTLY_ONE):
         compare(ORDINARY.event)
-    with pytest.raises(ValueError, match="exactly one"):
+    with pytest.raises(ValueError, match=messages.EXACTLY_ONE):
         compare(ORDINARY.event, epsilon=1.0, delta=1e-5)

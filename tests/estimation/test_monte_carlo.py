@@ -14,6 +14,7 @@ import pytest
 from dp_accounting import dp_event, privacy_accountant_test
 
 import evr
+import messages
 from evr.estimation import monte_carlo
 from evr.estimation.monte_carlo import WeightedSamples, blocks
 from evr.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
@@ -224,7 +225,7 @@ def test_accountant_calibrates() -> None:
 
 
 def test_step_needs_a_delta() -> None:
-    with pytest.raises(ValueError, match="delta to track"):
+    with pytest.raises(ValueError, match=messages.DELTA_TO_TRACK):
         evr.MonteCarloAccountant().step(_step())
 
 

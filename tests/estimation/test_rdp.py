@@ -5,6 +5,7 @@ import math
 import pytest
 from dp_accounting import dp_event
 
+import messages
 from estimation.references import REFERENCES, references
 from evr.errors import UnsupportedEventError
 from evr.estimation.rdp import rdp_curve_delta, rdp_delta, rdp_epsilon
@@ -65,7 +66,7 @@ def test_unsupported_events_are_named(event):
 
 
 def test_values_are_checked():
-    with pytest.raises(ValueError, match="epsilon=-1"):
+    with pytest.raises(ValueError, match=messages.given(epsilon=-1)):
         rdp_delta(dp_event.NoOpDpEvent(), -1)
-    with pytest.raises(ValueError, match="delta=2"):
+    with pytest.raises(ValueError, match=messages.given(delta=2)):
         rdp_epsilon(dp_event.NoOpDpEvent(), 2)

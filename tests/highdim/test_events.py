@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evr
+import messages
 from evr.certification.event_json import canonical, event_from_json, event_to_json
 from evr.certification.event_words import assumptions, describe
 from evr.errors import SpecError, UnsupportedEventError
@@ -231,7 +232,7 @@ def test_entries_whose_squares_are_no_floats_are_refused(column: tuple[float, ..
         E.CyclicPoissonDpEvent(1e-100, 4, 2, 0.5, "fixed", column),
         E.BMinSepDpEvent(1e-100, 4, 2, 0.5, True, column),
     ):
-        with pytest.raises(ValueError, match="scale strategy and noise by one number"):
+        with pytest.raises(ValueError, match=messages.SCALE_BOTH):
             Composition.of(event)
 
 
@@ -273,18 +274,18 @@ def test_refusals_in_words(event: dp_event.DpEvent, error: type[Exception], mess
 
 
 def test_shuffled_batches_of_one_size_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"'shuffled': with one record more.*RedrawnBinsDpEvent"):
+    with pytest.raises(ValueError, match=messages.ONE_RECORD_MORE):
         evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.1, steps=9, sampling="shuffled")
 
 
 def test_methods_on_a_line_refuse_by_name() -> None:
-    with pytest.raises(UnsupportedEventError, match=r"2 bins.*no pair on a line"):
+    with pytest.raises(UnsupportedEventError, match=messages.BINS_HAVE_NO_PAIR):
         evr.online_epsilon(E.BallsInBinsDpEvent(1.0, 10, 2), 1e-3)
 
 
 def test_spec_names_the_table() -> None:
     text = '[[mechanism]]\nkind = "balls_in_bins"\nnoise_multiplier = 1.0\niterations = 4\ncycle_length = 2\n'
-    with pytest.raises(SpecError, match=r"mechanism\[0\].*strategy\[1\]=-1.0 is negative"):
+    with pytest.raises(SpecError, match=messages.NEGATIVE_STRATEGY):
         parse(text + "strategy = [1.0, -1.0]").event()
 
 
@@ -336,11 +337,11 @@ def test_schemes_of_jax_privacy() -> None:
 
 def test_what_of_jax_privacy_is_refused() -> None:
     read = E.from_jax_privacy
-    with pytest.raises(UnsupportedEventError, match="truncates batches at 64"):
+    with pytest.raises(UnsupportedEventError, match=messages.TRUNCATED_BATCHES):
         read(BMinSepSampling(0.1, 100, 8, truncated_batch_size=64), noise_multiplier=2.0)
-    with pytest.raises(UnsupportedEventError, match="total_participations=3 and correlated noise"):
+    with pytest.raises(UnsupportedEventError, match=messages.LIMITED_PARTICIPATION):
         read(RandomAllocationSampling(3, 100), noise_multiplier=2.0, strategy=(1.0, 0.5))
-    with pytest.raises(UnsupportedEventError, match="does not account for int: give one of Balls"):
+    with pytest.raises(UnsupportedEventError, match=messages.NOT_ACCOUNTED_FOR):
         read(3, noise_multiplier=2.0)
 
 

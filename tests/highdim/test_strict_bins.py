@@ -11,6 +11,7 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
+import messages
 from evr.bounds.strict import ProofPlan, one_step_delta, outcomes_of, prove
 from evr.bounds.strict import bins as strict_bins
 from evr.bounds.strict.bins import BinsOutcomes
@@ -151,13 +152,13 @@ def test_verification_and_replay(tmp_path: object) -> None:
 
 def test_other_schemes_have_no_strict_proof() -> None:
     event = E.BallsInBinsDpEvent(3.0, 100, 10, (1.0, 0.5))
-    with pytest.raises(UnsupportedEventError, match="offers no exact law"):
+    with pytest.raises(UnsupportedEventError, match=messages.no_exact_law()):
         evr.estimate_delta(event, 1.0, method="strict")
 
 
 def test_too_many_places_are_refused() -> None:
     step = exact_step(ExactBins(REMOVE, 1000, Fraction(1)), 1)
-    with pytest.raises(ValueError, match="a wider spacing is wanted"):
+    with pytest.raises(ValueError, match=messages.WIDER_SPACING):
         prove((step,), Fraction(40), ProofPlan.of_one_step(80, Fraction(1, 1000)))
 
 

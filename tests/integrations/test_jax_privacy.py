@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import messages
 from helpers import near
 
 pytest.importorskip("jax_privacy", reason="needs jax-privacy: pip install jax-privacy==2.0.0", exc_type=ImportError)
@@ -70,7 +71,7 @@ def test_a_plan_with_bands_and_defaults_is_for_zero_out(tmp_path):
     assert "4 fixed groups in turn" in certificate.statement
     assert "200 iterations" in certificate.statement
     assert "under zero-out adjacency" in certificate.statement
-    with pytest.raises(ValueError, match="no law under 'add-or-remove'"):
+    with pytest.raises(ValueError, match=messages.no_law_under("add-or-remove")):
         evr.certify(event, epsilon=3, delta=1e-5, neighboring_relation="add-or-remove")
 
 

@@ -15,6 +15,7 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
+import messages
 from evr.certification import check_proof
 from evr.errors import UnsupportedEventError
 from evr.estimation.closed_forms import pair_delta
@@ -294,15 +295,15 @@ def test_bad_values_are_refused(event: Any, word: str) -> None:
 
 
 def test_what_has_no_law_for_users_is_refused() -> None:
-    with pytest.raises(UnsupportedEventError, match="UsersDpEvent of GaussianDpEvent"):
+    with pytest.raises(UnsupportedEventError, match=messages.USERS_OF_A_GAUSSIAN):
         Composition.of(UsersDpEvent(dp_event.GaussianDpEvent(1.0), 3))
-    with pytest.raises(UnsupportedEventError, match="--adjacency replace-one"):
+    with pytest.raises(UnsupportedEventError, match=messages.adjacency("replace-one")):
         Composition.of(FixedBatchUsersDpEvent(1.0, 100, 10, 3))
-    with pytest.raises(UnsupportedEventError, match="one user"):
+    with pytest.raises(UnsupportedEventError, match=messages.ONE_USER):
         Composition.of(
             dp_event.ComposedDpEvent([UsersDpEvent(RedrawnBinsDpEvent(1.0, 4, 2), 3), RedrawnBinsDpEvent(1.0, 4, 2)])
         )
-    with pytest.raises(ValueError, match="needs records_per_user"):
+    with pytest.raises(ValueError, match=messages.NEEDS_RECORDS_PER_USER):
         evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.1, steps=1, user_norm=1.0)
 
 

@@ -19,6 +19,7 @@ from dp_accounting import dp_event
 from scipy.stats import binom, norm
 
 import evr
+import messages
 from evr.proving.audit import CONSISTENT, CONTRADICTS, _chosen, _estimated, _tests, audit, curve_of, scaled
 from evr.proving.one_run import Count, Independent, Several, gaussian, pair
 from evr.proving.risk import risk
@@ -192,9 +193,9 @@ def test_bad_input_is_refused_in_words(scores: Any, included: Any, word: str) ->
 def test_bad_options_are_refused() -> None:
     rng = np.random.default_rng(6)
     values, included = rng.random(50), np.arange(50) % 2 == 0
-    with pytest.raises(ValueError, match="confidence"):
+    with pytest.raises(ValueError, match=messages.about("confidence")):
         audit(values, included, confidence=1.0)
-    with pytest.raises(ValueError, match="delta"):
+    with pytest.raises(ValueError, match=messages.about("delta")):
         audit(values, included, delta=0.0)
 
 

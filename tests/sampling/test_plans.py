@@ -16,6 +16,7 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
+import messages
 from evr.events import EpsilonDeltaDpEvent
 from evr.mechanisms import Composition
 from evr.planning.sampled import planned
@@ -118,7 +119,7 @@ def test_plans_that_say_what_cannot_be_are_refused() -> None:
 
 def test_a_step_that_is_not_on_outcomes_is_refused() -> None:
     plan, steps = plan_of("composed")
-    with pytest.raises(ValueError, match="a plan spreads it to finitely many outcomes"):
+    with pytest.raises(ValueError, match=messages.SPREAD_IT):
         built(CappedPlan((Kind(plan.proposal.kinds[0].tilt),)), steps)
 
 
@@ -127,13 +128,13 @@ def test_kinds_that_are_composed_have_one_tilt() -> None:
     document = plan.to_json()
     assert document["proposal"]["places"]
     document["proposal"]["kinds"][0]["tilt"]["order"] *= 1.01
-    with pytest.raises(ValueError, match="3 kinds of steps that are composed have one tilt"):
+    with pytest.raises(ValueError, match=messages.ONE_TILT):
         built(DrawPlan.from_json(document).proposal, steps)
 
 
 def test_a_plan_for_other_steps_is_refused() -> None:
     plan, _ = plan_of("composed")
-    with pytest.raises(ValueError, match="kinds of steps"):
+    with pytest.raises(ValueError, match=messages.KINDS_OF_STEPS):
         built(plan.proposal, Composition.of(MIXED).simplified("remove"))
 
 
@@ -158,19 +159,19 @@ def test_a_floor_above_the_cap_once_proved_a_false_claim() -> None:
     """
     from evr.bounds import Tilt
 
-    with pytest.raises(ValueError, match="the floor is above the cap"):
+    with pytest.raises(ValueError, match=messages.FLOOR_ABOVE_CAP):
         Tilt(1.0, cap=-200.0, floor=20.0)
     for order in (-1.0, float("inf"), float("nan")):
-        with pytest.raises(ValueError, match="the order is 0, or finite and at least"):
+        with pytest.raises(ValueError, match=messages.ORDER_OF_A_TILT):
             Tilt(order, cap=1.0, floor=0.0)
 
 
 def test_plans_of_a_stranger_end_in_words() -> None:
     single = {**plan_of("the paper's")[0].to_json(), "proposal": {"name": "single", "cells": 64}}
-    with pytest.raises(ValueError, match="theta"):
+    with pytest.raises(ValueError, match=messages.about("theta")):
         DrawPlan.from_json(single)
     for cells in (-1, 0, 10**9):
-        with pytest.raises(ValueError, match="cells"):
+        with pytest.raises(ValueError, match=messages.about("cells")):
             DrawPlan.from_json({**single, "proposal": {"name": "simple", "cells": cells}})
     document = plan_of("composed")[0].to_json()
     for key, value in (("clip", 0.0), ("clip", -1.0), ("variance", 0.0), ("variance", -2.0)):

@@ -6,6 +6,7 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
+import messages
 from evr.laws import DiscretePair, Step, greatest_loss
 from evr.verification.claims import Claim
 from evr.verification.directions import shortcut
@@ -16,7 +17,7 @@ def test_what_floats_cannot_settle_is_refused() -> None:
     to within 5e-11. By enumeration delta is 3.3321e-12.
     """
     event = dp_event.SelfComposedDpEvent(dp_event.RandomizedResponseDpEvent(2.451698127580218e-07, 2), 395)
-    with pytest.raises(ValueError, match="floats know total losses of this composition to within"):
+    with pytest.raises(ValueError, match=messages.LOSSES_ARE_KNOWN_TO_WITHIN):
         evr.verify(event, epsilon=6286.212415412445, delta=3.3321010696738855e-12 / 0.6, tau=0.6, method="sequential")
 
 
@@ -24,7 +25,7 @@ def test_the_greatest_loss_itself_is_not_settled_by_floats() -> None:
     steps = (Step(DiscretePair.from_probabilities([0.3, 0.7], [0.7, 0.3]), 7),)
     greatest = greatest_loss(steps)
     for delta in (0.0, 1e-30):
-        with pytest.raises(ValueError, match="to within rounding, the greatest loss is epsilon"):
+        with pytest.raises(ValueError, match=messages.GREATEST_IS_EPSILON_WITHIN_ROUNDING):
             shortcut(steps, Claim(greatest, delta))
     found = shortcut(steps, Claim(greatest * (1 + 1e-13), 0.0))
     assert found is not None

@@ -13,6 +13,7 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
+import messages
 from evr.verification import Claim, Progress, Terms, Verification, driver
 from helpers import near
 from snapshots import proved
@@ -36,9 +37,9 @@ def test_terms_set_kappa_and_the_base_of_the_budgets() -> None:
 
 
 def test_a_claim_below_the_base_is_refused() -> None:
-    with pytest.raises(ValueError, match="below 1e-05, the least that this release may claim"):
+    with pytest.raises(ValueError, match=messages.LEAST_CLAIM):
         Claim(1.0, 2e-06, 0.5, Terms(1e-3, 1e-5))
-    with pytest.raises(ValueError, match=r"kappa=0 is not in \(0, 1\)"):
+    with pytest.raises(ValueError, match=messages.given(kappa=0)):
         Terms(0, 1e-5)
 
 

@@ -10,6 +10,7 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
+import messages
 from bounds.strict.stress import plant
 from evr.bounds.strict import stays_within
 from evr.mechanisms import Composition
@@ -108,5 +109,5 @@ def test_a_planted_fault_accepts_a_false_claim(monkeypatch):
 
 
 def test_what_belongs_to_sampling_is_refused():
-    with pytest.raises(ValueError, match="max_samples=10 belongs to methods that sample"):
+    with pytest.raises(ValueError, match=messages.SAMPLES_OF_A_PROOF):
         evr.verify(EVENT, epsilon=0.5, delta=TRUTH, method="strict", max_samples=10)
