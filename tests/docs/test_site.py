@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections import defaultdict
@@ -18,13 +17,13 @@ from typing import Any
 
 import pytest
 
+from browser import CHROMIUM, browsed
 from evr.cli.app import app
 
 for module in ("mkdocs", "material", "mkdocstrings"):
     pytest.importorskip(module, reason="make docs installs what builds the site")
 
 ROOT = Path(__file__).resolve().parents[2]
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 SIZES = {"desktop": (1280, 900), "phone": (390, 800)}
 
 
@@ -134,30 +133,11 @@ needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: a
 
 
 def browse(folder: Path, page: Path, *options: str) -> dict[str, Any]:
-    """Open a page that ends in ``<pre id="audit">`` with JSON; nothing may reach a network."""
-    command = [
-        str(CHROMIUM),
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--hide-scrollbars",
-        "--no-first-run",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--host-resolver-rules=MAP * ~NOTFOUND",
-        "--enable-logging=stderr",
-        f"--user-data-dir={folder / 'profile'}",
-        *options,
-        "--dump-dom",
-        page.as_uri(),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, encoding="utf-8", check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    found = re.search(r'<pre id="audit">(.*?)</pre>', done.stdout, flags=re.S)
-    assert found, done.stderr[-2000:]
-    audit: dict[str, Any] = json.loads(unescape(found[1]))
-    audit["console"] = [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
-    return audit
+    """What a page says in ``<pre id="audit">``, as JSON, and what it logged."""
+    printed, console = browsed(folder, page, *options, "--dump-dom")
+    found = re.search(r'<pre id="audit">(.*?)</pre>', printed, flags=re.S)
+    assert found, console
+    return {**json.loads(unescape(found[1])), "console": console}
 
 
 AUDIT = """<!doctype html><body style="margin:0"><script>

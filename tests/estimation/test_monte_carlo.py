@@ -211,6 +211,7 @@ def test_an_answer_does_not_depend_on_earlier_ones() -> None:
     assert answers[0] == answers[1]
 
 
+@pytest.mark.full
 def test_accountant_calibrates() -> None:
     found = dp_accounting.calibrate_dp_mechanism(
         lambda: evr.MonteCarloAccountant(samples=2000),
@@ -229,7 +230,7 @@ def test_step_needs_a_delta() -> None:
         evr.MonteCarloAccountant().step(_step())
 
 
-@pytest.mark.parametrize("horizon", [2, 8, 1000])
+@pytest.mark.parametrize("horizon", [2, full(8), 1000])
 @pytest.mark.parametrize(
     "other",
     [_step(), DiscreteGaussianDpEvent(3.0, 1), dp_event.LaplaceDpEvent(3.0)],

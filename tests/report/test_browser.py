@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 
 import pytest
 from matplotlib.image import imread
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+from browser import CHROMIUM, browsed
+
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
 
 PHONE, DESKTOP = (390, 1600), (1200, 1600)
@@ -75,28 +74,9 @@ setTimeout(() => {
 
 
 def browse(folder, html, *options):
-    """Open a page; what the browser printed, and its log."""
     path = folder / "page.html"
     path.write_text(html, encoding="utf-8")
-    command = [
-        CHROMIUM,
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--hide-scrollbars",
-        "--no-first-run",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--host-resolver-rules=MAP * ~NOTFOUND",
-        "--enable-logging=stderr",
-        "--virtual-time-budget=3000",
-        f"--user-data-dir={folder / 'profile'}",
-        *options,
-        path.as_uri(),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, encoding="utf-8", check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout, [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
+    return browsed(folder, path, "--virtual-time-budget=3000", *options)
 
 
 @pytest.mark.parametrize(("kind", "size", "theme"), [("accepted", PHONE, DARK), ("rejected", DESKTOP, LIGHT)])
