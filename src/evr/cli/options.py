@@ -295,8 +295,9 @@ class WhatRan(NamedTuple):
         else:
             from evr.spec import load
 
-            (first, *others) = load(self.spec).mechanism
-            if others or first.kind != "dpsgd" or first.repeat != 1:
+            loaded = load(self.spec)
+            (first, *others) = loaded.mechanism
+            if others or loaded.tuning or first.kind != "dpsgd" or first.repeat != 1:
                 return {}
             given = first.model_dump()
         return {"algorithm": "DP-SGD"} | {key: given[key] for key in ("dataset_size", "batch_size", "epochs")}
