@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from evr import atomic, validate
-from evr.certification.certificate import MOST_BYTES, Certificate, Section, parsed
+from evr.certification.certificate import MOST_BYTES, Certificate, Section, naming, parsed
 from evr.certification.event_json import canonical
 from evr.errors import CertificateError
 
@@ -160,9 +160,8 @@ class Attestation:
         """Read an envelope or a statement. Raises ``CertificateError`` if it is neither. Nothing inside is believed
         yet.
         """
-        try:
-            with validate.path(attestation=path).open("rb") as file:
-                content = file.read(2 * MOST_BYTES + 1)
+        with naming(validate.path(attestation=path), "not an attestation: ") as file:
+            content = file.read(2 * MOST_BYTES + 1)
             document = parsed(content.decode("utf-8"))
             if len(content) > 2 * MOST_BYTES or not {"payload", "_type"} & document.keys():
                 raise CertificateError("neither an in-toto statement nor a DSSE envelope, or too large")
@@ -170,10 +169,6 @@ class Attestation:
                 return cls(content)
             envelope: _Envelope = _checked(_Envelope, document)
             return cls(envelope.payload, tuple(one.sig for one in envelope.signatures))
-        except OSError as error:
-            raise CertificateError(f"{path}: cannot be read ({error.strerror or error})") from None
-        except (CertificateError, UnicodeDecodeError) as error:
-            raise CertificateError(f"{path}: not an attestation: {error}") from None
 
 
 def sha256_of(file: str | Path) -> str:

@@ -15,7 +15,7 @@ import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from typing import IO, Annotated, Any, Literal, NoReturn
 
 from dp_accounting import dp_event
 from pydantic import (
@@ -34,8 +34,7 @@ from evr import atomic, validate
 from evr.bounds.strict import StatedProof
 from evr.certification import words
 from evr.certification.description import NUMBERS, description_of
-from evr.certification.event_json import canonical, event_from_json
-from evr.certification.recorded import NOTES, checked_note
+from evr.certification.event_json import UNENDING, canonical, event_from_json
 from evr.certification.text_rules import NAME, TIME, checked_name, checked_tree, unprintable
 from evr.errors import CertificateError
 from evr.kinds import instead
@@ -47,12 +46,6 @@ MOST_BYTES = 1 << 25
 """The limit for certificates."""
 
 SCHEMA_FILE = Path(__file__).with_name("certificate.schema.json")
-
-_WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
-
-
-def _from_word(value: Any) -> Any:
-    return _WORDS.get(value, value) if isinstance(value, str) else value
 
 
 def plain(value: Any) -> Any:
@@ -68,9 +61,9 @@ def plain(value: Any) -> Any:
 
 Number = Annotated[
     float,
-    BeforeValidator(_from_word),
+    BeforeValidator(lambda value: UNENDING.get(value, value) if isinstance(value, str) else value),
     PlainSerializer(plain),
-    WithJsonSchema({"anyOf": [{"type": "number"}, {"enum": sorted(_WORDS)}]}),
+    WithJsonSchema({"anyOf": [{"type": "number"}, {"enum": sorted(UNENDING)}]}),
 ]
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 Words = Annotated[str, Field(max_length=100_000)]
@@ -81,7 +74,7 @@ Event = Annotated[dict[str, Any], AfterValidator(checked_tree)]
 Direction = Literal["remove", "add"]
 Version = Annotated[str, Field(pattern=r"^[0-9][0-9A-Za-z.+-]{0,39}$")]
 Word = Annotated[str, Field(pattern=r"^[0-9A-Za-z_.-]{1,20}$")]
-Note = Annotated[str, AfterValidator(checked_note), Field(json_schema_extra={"enum": [*NOTES]})]
+Note = Literal["generator", "ghost", "lost", "other", "parameters", "sampler"]  # as words.NOTES
 
 
 class Section(BaseModel):
@@ -123,21 +116,8 @@ class ReleaseSection(Section):
     total_budget: Number
 
 
-def _checked_plan(document: dict[str, Any]) -> dict[str, Any]:
-    """A plan as JSON, or an error: it must be one to the last key."""
-    DrawPlan.from_json(document)
-    return document
-
-
-PlanSection = Annotated[dict[str, Any], AfterValidator(_checked_plan)]
-
-
-def _checked_proof(document: dict[str, Any]) -> dict[str, Any]:
-    """A proof in exact arithmetic as JSON, or an error."""
-    return StatedProof.from_json(document).to_json()
-
-
-ProofSection = Annotated[dict[str, Any], AfterValidator(_checked_proof)]
+PlanSection = Annotated[dict[str, Any], AfterValidator(lambda one: DrawPlan.from_json(one) and one)]
+ProofSection = Annotated[dict[str, Any], AfterValidator(lambda one: StatedProof.from_json(one).to_json())]
 
 
 class DirectionSection(Section):
@@ -232,7 +212,7 @@ class RecordSection(Section):
     seals: Annotated[list[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]], Field(min_length=1, max_length=100_000)]
     steps: Count
     constants: ConstantsSection | None
-    notes: Annotated[list[Note], Field(max_length=len(NOTES))]
+    notes: Annotated[list[Note], Field(max_length=6)]
 
 
 class BudgetSection(Section):
@@ -361,7 +341,8 @@ class Certificate(Section):
             earlier = Certificate.load(path)
             same = (earlier.event, earlier.guarantee) == (self.event, self.guarantee)
             if earlier.accepted and not (self.accepted and same):
-                atomic.write_text(_free_path(path), earlier.to_json())
+                free = next(one for one in _numbered(path) if not one.exists())
+                atomic.write_text(free, earlier.to_json())
         atomic.write_text(path, self.to_json())
 
     @classmethod
@@ -372,19 +353,8 @@ class Certificate(Section):
     @classmethod
     def load(cls, path: str | Path) -> Certificate:
         """Read one; a file that is damaged, cut off or altered raises ``CertificateError``."""
-        validate.path(certificate=path)
-        try:
-            with Path(path).open("rb") as file:
-                content = file.read(MOST_BYTES + 1)
-            text = content.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise CertificateError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
-        except OSError as error:
-            raise CertificateError(f"{path}: cannot be read ({error.strerror or error})") from None
-        try:
-            return cls.from_json(text)
-        except CertificateError as error:
-            raise CertificateError(f"{path}: {error}") from None
+        with naming(validate.path(certificate=path)) as file:
+            return cls.from_json(file.read(MOST_BYTES + 1).decode("utf-8"))
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:
@@ -429,13 +399,23 @@ class Certificate(Section):
         return unsealed.model_copy(update={"digest": digest_of(unsealed.document())})
 
 
+@contextlib.contextmanager
+def naming(path: Path, what: str = "") -> Iterator[IO[bytes]]:
+    """A file to read; what is wrong with it becomes one sentence that names it."""
+    try:
+        with path.open("rb") as file:
+            yield file
+    except UnicodeDecodeError as error:
+        raise CertificateError(f"{path}: {what}not UTF-8 text ({error.reason} at byte {error.start})") from None
+    except OSError as error:
+        raise CertificateError(f"{path}: cannot be read ({error.strerror or error})") from None
+    except CertificateError as error:
+        raise CertificateError(f"{path}: {what}{error}") from None
+
+
 def kept_paths(path: str | Path) -> list[Path]:
     """The accepted certificates that are kept beside ``path``, where others took their place; the latest is last."""
     return list(itertools.takewhile(Path.exists, _numbered(path)))
-
-
-def _free_path(path: str | Path) -> Path:
-    return next(one for one in _numbered(path) if not one.exists())
 
 
 def _numbered(path: str | Path) -> Iterator[Path]:

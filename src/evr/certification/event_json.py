@@ -19,7 +19,8 @@ from evr.certification.text_rules import DEEPEST, checked_tree
 from evr.errors import CertificateError
 from evr.mechanisms.registry import MECHANISMS, event_classes, event_name, known, written_fields
 
-_UNENDING = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+UNENDING = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+"""Numbers that JSON lacks, by the words for them."""
 
 
 def canonical(document: Any) -> str:
@@ -55,12 +56,11 @@ def event_from_json(document: Any) -> dp_event.DpEvent:
     >>> event_from_json({"type": "GaussianDpEvent", "noise_multiplier": 1.5})
     GaussianDpEvent(noise_multiplier=1.5)
     """
-    if isinstance(document, dict):
-        try:
-            checked_tree(document)
-        except ValueError as error:
-            raise CertificateError(f"event: {error}") from None
-    event = _decoded(document, "event", DEEPEST)
+    try:
+        checked_tree(document)
+    except ValueError as error:
+        raise CertificateError(f"event: {error}") from None
+    event = _decoded(document, "event")
     if not isinstance(event, dp_event.DpEvent):
         raise CertificateError(f"event={validate.shown(document)} is not an event")
     return event
@@ -91,15 +91,13 @@ def _encoded(value: Any, depth: int) -> Any:
     raise ValueError(f"{validate.shown(value)}, of type {type(value).__name__}, cannot stand in a certificate")
 
 
-def _decoded(value: Any, path: str, depth: int) -> Any:
-    if depth < 0:
-        raise CertificateError(f"the event tree has more than {DEEPEST} levels")
+def _decoded(value: Any, path: str) -> Any:
     if isinstance(value, dict):
         name = value.get("type")
         cls = event_classes().get(name) if isinstance(name, str) else None
         if cls is None:
             raise CertificateError(f"{path}.type={validate.shown(name)} is not a known event")
-        fields = {k: _decoded(v, f"{path}.{k}", depth - 1) for k, v in value.items() if k != "type"}
+        fields = {k: _decoded(v, f"{path}.{k}") for k, v in value.items() if k != "type"}
         wanted = {field.alias for field in written_fields(cls)}
         if fields.keys() != wanted:
             odd = sorted(fields.keys() ^ wanted)
@@ -111,5 +109,5 @@ def _decoded(value: Any, path: str, depth: int) -> Any:
         except Exception as error:  # somebody else's class may raise anything
             raise CertificateError(f"{path}: {cls.__name__} does not take these values ({error})") from None
     if isinstance(value, list):
-        return [_decoded(item, f"{path}[{i}]", depth - 1) for i, item in enumerate(value)]
-    return _UNENDING.get(value, value) if isinstance(value, str) else value
+        return [_decoded(item, f"{path}[{i}]") for i, item in enumerate(value)]
+    return UNENDING.get(value, value) if isinstance(value, str) else value

@@ -7,6 +7,7 @@ times), and every character has to print. So nothing in a file speaks to its rea
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 DEEPEST = 100
@@ -39,34 +40,29 @@ def checked_name(name: str | None) -> str | None:
     return name
 
 
-def checked_tree(document: dict[str, Any]) -> dict[str, Any]:
-    """An event tree as JSON, or an error: names and numbers only, and not too deep. Its meaning is not checked here."""
+def walk(document: Any) -> Iterator[tuple[Any, int]]:
+    """Everything in a document, keys included, with its depth; any nesting is followed."""
     stack: list[tuple[Any, int]] = [(document, 0)]
     while stack:
         value, depth = stack.pop()
+        yield value, depth
+        if isinstance(value, dict):
+            stack += [(item, depth + 1) for pair in value.items() for item in pair]
+        elif isinstance(value, list):
+            stack += [(item, depth + 1) for item in value]
+
+
+def checked_tree(document: dict[str, Any]) -> dict[str, Any]:
+    """An event tree as JSON, or an error: names and numbers only, and not too deep. Its meaning is not checked here."""
+    for value, depth in walk(document):
         if depth > DEEPEST:
             raise ValueError(f"the event tree has more than {DEEPEST} levels")
-        if isinstance(value, dict):
-            stack += [(item, depth + 1) for item in value.values()]
-            words = list(value)
-        else:
-            stack += [(item, depth + 1) for item in value] if isinstance(value, list) else []
-            words = [value] if isinstance(value, str) else []
-        for word in words:
-            if not _IDENTIFIER.fullmatch(word):
-                raise ValueError(f"{word[:40]!r} is neither a name nor a number")
+        if isinstance(value, str) and not _IDENTIFIER.fullmatch(value):
+            raise ValueError(f"{value[:40]!r} is neither a name nor a number")
     return document
 
 
 def unprintable(document: Any) -> str | None:
     """The first text in a document that has characters which do not print, such as those that command a terminal."""
-    stack = [document]
-    while stack:
-        value = stack.pop()
-        if isinstance(value, dict):
-            stack += [*value.keys(), *value.values()]
-        elif isinstance(value, list):
-            stack += value
-        elif isinstance(value, str) and not value.isprintable():
-            return value
-    return None
+    texts = (value for value, _ in walk(document) if isinstance(value, str))
+    return next((text for text in texts if not text.isprintable()), None)
