@@ -22,10 +22,16 @@ from dp_accounting import NeighboringRelation, dp_event
 from evr import validate
 from evr.bounds.filters import PrivacyFilter
 from evr.certification import tables
-from evr.certification.event_json import event_digest, event_from_json, event_to_json
+from evr.certification.event_json import (
+    NAME_IN_WORDS,
+    event_digest,
+    event_from_json,
+    event_to_json,
+    in_alphabet,
+    is_name,
+)
 from evr.certification.ledger import Ledger, now, opened
 from evr.certification.tables import Attempt, BudgetRow, Spending
-from evr.certification.text_rules import NAME_IN_WORDS, in_alphabet, is_name
 from evr.errors import AccuracyError, BudgetExceededError, LedgerError, UnsupportedEventError
 from evr.estimation import estimate_delta, estimate_epsilon
 from evr.estimation.calibration import needed, noise_of, other_noise

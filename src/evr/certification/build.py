@@ -16,8 +16,8 @@ import scipy
 from dp_accounting import NeighboringRelation, dp_event
 
 from evr.certification.certificate import SCHEMA_VERSION, Certificate, ClaimSection, DirectionSection, plain
+from evr.certification.event_json import in_alphabet
 from evr.certification.event_words import USERS, is_about_users
-from evr.certification.text_rules import in_alphabet
 from evr.certification.words import statement
 from evr.errors import EvrError
 from evr.estimation import estimate_delta, estimate_epsilon

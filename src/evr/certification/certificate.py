@@ -1,21 +1,20 @@
 """Certificates: what was verified, with what, and everything that it takes to do it again. Versioned JSON.
 
 Files of other formats are refused, and so are unknown fields at every depth: nobody would check them. The digest shows
-damage. ``evr.certification.replay`` shows whether the content is true; ``text_rules`` leaves no room for a sentence in
+damage. ``evr.certification.replay`` shows whether the content is true; ``event_json`` leaves no room for a sentence in
 what a replay cannot recompute.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import html
 import itertools
 import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Annotated, Any, Literal, NoReturn
+from typing import IO, Annotated, Any, Literal, NoReturn, TypeVar
 
 from dp_accounting import dp_event
 from pydantic import (
@@ -34,8 +33,8 @@ from evr import atomic, validate
 from evr.bounds.strict import StatedProof
 from evr.certification import words
 from evr.certification.description import NUMBERS, description_of
-from evr.certification.event_json import UNENDING, canonical, event_from_json
-from evr.certification.text_rules import NAME, TIME, checked_name, checked_tree, unprintable
+from evr.certification.event_json import NAME, TIME, UNENDING, checked_name, checked_tree, event_from_json, unprintable
+from evr.certification.event_json import digest_of as sha256_of
 from evr.errors import CertificateError
 from evr.kinds import instead
 from evr.sampling import DrawPlan
@@ -75,6 +74,9 @@ Direction = Literal["remove", "add"]
 Version = Annotated[str, Field(pattern=r"^[0-9][0-9A-Za-z.+-]{0,39}$")]
 Word = Annotated[str, Field(pattern=r"^[0-9A-Za-z_.-]{1,20}$")]
 Note = Literal["generator", "ghost", "lost", "other", "parameters", "sampler"]  # as words.NOTES
+
+
+S = TypeVar("S", bound="Section")
 
 
 class Section(BaseModel):
@@ -385,18 +387,23 @@ class Certificate(Section):
     @classmethod
     def sealed(cls, document: dict[str, Any]) -> Certificate:
         """Check a document's form and set its digest."""
-        try:
-            unsealed = cls.model_validate({**document, "digest": ""})
-        except ValidationError as error:
-            problem = error.errors()[0]
-            path = ".".join(map(str, problem["loc"]))[:200]
-            if problem["type"] == "extra_forbidden":
-                raise CertificateError(f"{path} is not a field of a certificate: altered, or of a newer evr") from None
-            if problem["type"] == "string_pattern_mismatch":
-                raise CertificateError(f"{path}={str(problem['input'])[:40]!r} is not as evr writes it") from None
-            message = problem["msg"].removeprefix("Value error, ")
-            raise CertificateError(f"{path}: {message[0].lower()}{message[1:]}") from None
+        unsealed = validated(cls, {**document, "digest": ""})
         return unsealed.model_copy(update={"digest": digest_of(unsealed.document())})
+
+
+def validated(kind: type[S], document: dict[str, Any]) -> S:
+    """A document as a section or a whole, or an error that names its first field that is wrong."""
+    try:
+        return kind.model_validate(document)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        path = ".".join(map(str, problem["loc"]))[:200]
+        if problem["type"] == "extra_forbidden":
+            raise CertificateError(f"{path} is not a field of this file: altered, or of a newer evr") from None
+        if problem["type"] == "string_pattern_mismatch":
+            raise CertificateError(f"{path}={str(problem['input'])[:40]!r} is not as evr writes it") from None
+        message = problem["msg"].removeprefix("Value error, ")
+        raise CertificateError(f"{path}: {message[0].lower()}{message[1:]}"[:300]) from None
 
 
 @contextlib.contextmanager
@@ -428,7 +435,7 @@ def digest_of(document: dict[str, Any]) -> str:
     """SHA-256 of the canonical JSON, the digest itself left out."""
     rest = {key: value for key, value in document.items() if key != "digest"}
     try:
-        return "sha256:" + hashlib.sha256(canonical(rest).encode()).hexdigest()
+        return f"sha256:{sha256_of(rest)}"
     except (ValueError, RecursionError) as error:  # not Unicode, or too deep
         raise CertificateError(f"it contains data that JSON cannot hold ({error})") from None
 

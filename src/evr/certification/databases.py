@@ -33,7 +33,7 @@ _NETWORK = re.compile(  # file systems of which several hosts may have the same 
 
 class Database(abc.ABC):
     """The tables of a ledger, and transactions on them. ``name`` is what messages call it, ``address`` opens it again
-    from any folder, and ``errors`` are what its driver raises.
+    from any folder, and ``errors`` are what its driver and the system raise.
     """
 
     name: Path | str
@@ -112,13 +112,9 @@ class Database(abc.ABC):
             yield
         except DamagedRow as error:
             raise self.damaged(str(error)) from None
-        except UnicodeDecodeError as error:  # damage in what SQLite quotes
-            raise LedgerError(f"{self.name}: the ledger cannot be used ({error})") from error
-        except self.errors as error:
-            words = " ".join(str(error).split())  # PostgreSQL speaks in several lines
+        except self.errors as error:  # PostgreSQL speaks in several lines
+            words = getattr(error, "strerror", None) or " ".join(str(error).split())
             raise LedgerError(f"{self.name}: the ledger cannot be used ({words})") from error
-        except OSError as error:
-            raise LedgerError(f"{self.name}: the ledger cannot be used ({error.strerror or error})") from error
 
     def damaged(self, what: str) -> LedgerError:
         """The error that says so."""
@@ -134,7 +130,7 @@ class Database(abc.ABC):
 class SqliteFile(Database):
     """One file. What a transaction has written is on the disk when it ends, in this very file."""
 
-    errors = (sqlite3.Error,)
+    errors = (sqlite3.Error, OSError, UnicodeDecodeError)  # the last of damage that SQLite quotes
 
     def __init__(self, path: Path, *, create: bool) -> None:
         self.name, self.address = path, path.absolute()
@@ -167,10 +163,9 @@ class SqliteFile(Database):
             (answer,) = self._connection.execute("PRAGMA integrity_check").fetchone()
         return None if answer == "ok" else str(answer)
 
-    def _begin(self, *, writes: bool) -> sqlite3.Connection:
+    def _begin(self, *, writes: bool) -> Any:
         self._connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
-        found: sqlite3.Connection = self._connection
-        return found
+        return self._connection
 
     def _version(self, connection: sqlite3.Connection) -> int | None:
         marks = [connection.execute(f"PRAGMA {one}").fetchone()[0] for one in ("user_version", "application_id")]
@@ -229,7 +224,7 @@ class PostgresServer(Database):
             raise LedgerError(
                 f"{self.name}: a ledger on PostgreSQL needs psycopg: pip install 'evr-dp[postgres]'"
             ) from None
-        self.errors = (self._driver.Error,)
+        self.errors = (self._driver.Error, OSError)
         with self.guarded():
             self._connection = self._connected()
             try:

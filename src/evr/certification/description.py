@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from dp_accounting import dp_event
 
 from evr import validate
+from evr.certification.event_json import NAME_IN_WORDS, is_name
 from evr.certification.event_words import counted, is_about_users
-from evr.certification.text_rules import NAME_IN_WORDS, is_name
 from evr.mechanisms.schemes import FixedBatchUsersDpEvent, PoissonSampledUsersDpEvent, RandomAllocationDpEvent
 from evr.numbers import typed
 

@@ -27,8 +27,8 @@ from dp_accounting import NeighboringRelation
 from evr import validate
 from evr.certification import tables
 from evr.certification.databases import database_at
+from evr.certification.event_json import NAME_IN_WORDS, is_name
 from evr.certification.tables import Attempt, Contents, DamagedRow, ReleaseRow, parsed, seal, this_process
-from evr.certification.text_rules import NAME_IN_WORDS, is_name
 from evr.errors import AlreadyReleasedError, LedgerError, NearbyReleaseWarning
 from evr.verification import Claim, Terms
 from evr.verification.settings import Settings
@@ -190,12 +190,7 @@ class Ledger:
     def finish(self, attempt: Attempt, state: str, *, samples: int | None = None, message: str | None = None) -> None:
         """Write down how an attempt ended. Snapshots stay only if it can be continued."""
         with self.transaction() as connection:
-            changed = connection.execute(
-                "UPDATE attempts SET state = ?, samples = ?, message = ?, finished = ?, seen = ? "
-                "WHERE id = ? AND owner = ?",
-                (state, samples, message, now(), now(), attempt.id, attempt.owner),
-            )
-            _still_ours(attempt, changed)
+            _change(connection, attempt, state=state, samples=samples, message=message, finished=now(), seen=now())
             if state != "interrupted":
                 connection.execute("DELETE FROM checkpoints WHERE attempt_id = ?", (attempt.id,))
 
@@ -208,21 +203,13 @@ class Ledger:
                 "DO UPDATE SET snapshot = excluded.snapshot, seal = excluded.seal",
                 (attempt.id, direction, text, seal(attempt.id, direction, text)),
             )
-            changed = connection.execute(
-                "UPDATE attempts SET seen = ? WHERE id = ? AND owner = ?", (now(), attempt.id, attempt.owner)
-            )
-            _still_ours(attempt, changed)
+            _change(connection, attempt, seen=now())
 
     def take_over(self, attempt: Attempt) -> Attempt:
         """Make an interrupted attempt this process's own; only one of several gets it."""
         with self.transaction() as connection:
-            changed = connection.execute(
-                "UPDATE attempts SET state = 'running', owner = ?, seen = ?, finished = NULL, "
-                "message = NULL WHERE id = ? AND state = ? AND owner = ?",
-                (this_process(), now(), attempt.id, attempt.state, attempt.owner),
-            )
-            _still_ours(attempt, changed)
-            return tables.attempt(connection, attempt.id)
+            taken = {"state": "running", "owner": this_process(), "seen": now(), "finished": None, "message": None}
+            return _change(connection, attempt, " AND state = :known_state", **taken)
 
     def count_output(self, attempt: Attempt) -> None:
         """Count the one output of a release, for good, before a mechanism runs.
@@ -332,6 +319,14 @@ def _refuse_second_output(held: Contents, release: ReleaseRow) -> None:
     )
 
 
-def _still_ours(attempt: Attempt, changed: Any) -> None:
-    if changed.rowcount != 1:
+def _change(connection: Any, attempt: Attempt, also: str = "", **columns: Any) -> Attempt:
+    """Change columns of an attempt that is still its owner's."""
+    known = {f"known_{name}": getattr(attempt, name) for name in ("id", "owner", "state")}
+    changes = ", ".join(f"{name} = :{name}" for name in columns)
+    rows = connection.execute(
+        f"UPDATE attempts SET {changes} WHERE id = :known_id AND owner = :known_owner{also} RETURNING *",
+        {**columns, **known},
+    ).fetchall()
+    if not rows:
         raise LedgerError(f"attempt {attempt.number} was taken over by another process")
+    return tables.row_of(Attempt, rows[0])

@@ -4,7 +4,7 @@ The event, the claim, the attempt, the entropy, the settings and the plans deter
 A replay computes it anew and compares field by field, so an altered number or word shows even if the digest was mended.
 Some fields cannot be computed and are taken as recorded: software, times, the name of a release, the budget, the title
 and the unit, the freshness of the entropy, and the record of a training where it does not contradict the event
-(``Record.is_certified_by`` reads that). ``text_rules.py`` leaves no room for a sentence in them.
+(``Record.is_certified_by`` reads that). ``event_json.py`` leaves no room for a sentence in them.
 """
 
 from __future__ import annotations

@@ -258,11 +258,6 @@ def contents(connection: Any) -> Contents:
     )
 
 
-def attempt(connection: Any, attempt_id: int) -> Attempt:
-    """One attempt, of a chain that the caller has checked."""
-    return row_of(Attempt, connection.execute("SELECT * FROM attempts WHERE id = ?", (attempt_id,)).fetchone())
-
-
 def row_of(kind: type[T], row: Any) -> T:
     """A row as its class, the chain's columns left out."""
     names = [name for name in row.keys() if name not in ("link", "seal")]  # noqa: SIM118, a row iterates over values

@@ -18,7 +18,7 @@ from dp_accounting import NeighboringRelation
 from evr import validate
 from evr.bounds.strict import StatedProof
 from evr.certification.certificate import Certificate
-from evr.certification.text_rules import walk
+from evr.certification.event_json import walk
 from evr.errors import TooLongError
 from evr.laws import Direction
 from evr.mechanisms import Composition

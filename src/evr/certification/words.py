@@ -90,21 +90,23 @@ def unit(document: dict[str, Any]) -> str:
     more.
     """
     given = document["description"]
-    if given["unit"] is None and is_about_users(event_from_json(document["event"])):
-        return "user"
-    return str(given["unit"] or ("record" if given["algorithm"] is None else "example"))
+    unnamed = "user" if _of_users(document) else "record" if given["algorithm"] is None else "example"
+    return str(given["unit"] or unnamed)
+
+
+def _of_users(document: dict[str, Any]) -> bool:
+    return is_about_users(event_from_json(document["event"]))
 
 
 def _of_clients(words: str, document: dict[str, Any]) -> str:
     """Words about users, where the unit is a client."""
-    clients = unit(document) == "client" and is_about_users(event_from_json(document["event"]))
+    clients = unit(document) == "client" and _of_users(document)
     return re.sub(r"\buser(s?)\b", r"client\1", words) if clients else words
 
 
 def neighbours(document: dict[str, Any]) -> str:
     """Which data sets are neighbours."""
-    users = is_about_users(event_from_json(document["event"]))
-    return _of_clients(adjacency(document["neighboring_relation"], users=users), document)
+    return _of_clients(adjacency(document["neighboring_relation"], users=_of_users(document)), document)
 
 
 def short_statement(document: dict[str, Any]) -> str:

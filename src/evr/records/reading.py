@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -234,23 +233,17 @@ class Record:
         phases = phases_of(plan)
         if not phases or any(phase != Phase(*phase[:3]) for phase in phases):  # other sampling, or users
             raise RecordError(f"{plan!r} is not DP-SGD with Poisson sampling: a record is compared with such a plan")
-        planned, done = iter(phases), 0
-        left, noise, rate = 0, math.inf, 0.0
-        for run in self.runs:
-            steps = run.steps
-            while steps:
-                if not left:
-                    phase = next(planned, None)
-                    if phase is None:
-                        raise RecordError(f"{self.steps} steps ran, and {done} were planned")
-                    left, noise, rate = phase[:3]
-                if run.noise_multiplier < noise or run.sampling_probability > rate:
-                    raise RecordError(
-                        f"step {done + 1} had noise multiplier {run.noise_multiplier!r} and sampling probability "
-                        f"{run.sampling_probability!r}; planned were {noise!r} and {rate!r}"
-                    )
-                taken = min(steps, left)
-                steps, left, done = steps - taken, left - taken, done + taken
+        planned = itertools.chain.from_iterable(itertools.repeat(phase, phase.steps) for phase in phases)
+        ran = itertools.chain.from_iterable(itertools.repeat(run, run.steps) for run in self.runs)
+        for number, run in enumerate(ran, start=1):
+            phase = next(planned, None)
+            if phase is None:
+                raise RecordError(f"{self.steps} steps ran, and {number - 1} were planned")
+            if run.noise_multiplier < phase.noise_multiplier or run.sampling_probability > phase.rate:
+                raise RecordError(
+                    f"step {number} had noise multiplier {run.noise_multiplier!r} and sampling probability "
+                    f"{run.sampling_probability!r}; planned were {phase.noise_multiplier!r} and {phase.rate!r}"
+                )
 
 
 def rank_path(path: str | Path, rank: int | str) -> Path:
