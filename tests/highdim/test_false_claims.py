@@ -47,7 +47,7 @@ CASES = [
 def plan_for(name: str, epsilon: float, direction: str, claimed: float) -> DrawPlan:
     """The plan that ``verify`` would make."""
     steps = Composition.of(EVENTS[name]).simplified(Direction(direction))
-    return planned(steps, direction, Claim(epsilon, claimed / TAU, TAU), "capped")
+    return planned(steps, Claim(epsilon, claimed / TAU, TAU), "capped")
 
 
 def accepts(name: str, epsilon: float, direction: str, share: float, seed: int) -> bool:

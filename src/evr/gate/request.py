@@ -19,7 +19,7 @@ from evr.certification.words import check_words
 from evr.gate.claiming import claimed
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
-from evr.proving import Sampling, check_proposal
+from evr.proving import Sampling
 from evr.proving.sampling import sampled_if_auto
 from evr.proving.showing import check_progress
 from evr.proving.strict import StrictProving
@@ -107,7 +107,6 @@ class Request:
         check_at_work(self.sampling.executor)
         if self.settings.method != "strict":
             self.subject.composition.check_drawn()
-        check_proposal(self.subject.composition, self.claim, self.settings.proposal)
 
     @classmethod
     def of(

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 from evr.errors import DeviceError
-from evr.laws import Direction, Step, on_a_line
-from evr.mechanisms import Composition
-from evr.planning import capped_plan, gpu, single_proposal
+from evr.laws import Step, on_a_line
+from evr.planning import capped_plan, gpu
 from evr.planning.clipping import block_size, choose_clip
 from evr.planning.mixtures import mixture_proposal, pilot_variance, plain_plan
 from evr.sampling import DrawPlan, built
 from evr.sampling.drawing import Drawing
-from evr.sampling.plan import MixturePlan, ProposalPlan, SimplePlan, SinglePlan
-from evr.sampling.single import equal_steps
+from evr.sampling.plan import MixturePlan, ProposalPlan, SimplePlan
 from evr.verification.claims import Claim
 from evr.verification.directions import Trial, shortcut
 from evr.verification.settings import Settings
@@ -25,11 +22,9 @@ COMPOSING_ALLOWANCE = 0.2  # the same where all steps are composed, and a sample
 LEAST_GAP = 1e-4  # the least slack ``1 - tau`` at which steps are composed: below, it would take too many places
 SIMPLE_CELLS = 4096  # cells of the bounds of simple Monte Carlo
 
-Search = Callable[[tuple[Step, ...], str, Claim, bool], ProposalPlan]
-
 
 def planned(
-    steps: tuple[Step, ...], direction: str, claim: Claim, proposal: str, *, device: str = "cpu", composing: bool = True
+    steps: tuple[Step, ...], claim: Claim, proposal: str, *, device: str = "cpu", composing: bool = True
 ) -> DrawPlan:
     """The plan of one direction for the proposal of that name. What it says may be bad, but not false. ``composing``
     says whether steps on a line are composed before they are drawn.
@@ -39,7 +34,10 @@ def planned(
             f"device={device!r}: {steps[0].law.describe()} is a law on a line, which a GPU does "
             "not draw. A strict proof takes seconds: leave device out, or use method='strict'"
         )
-    found = SEARCHES[proposal](steps, direction, claim, composing)
+    if proposal == "capped":
+        found = _capped(steps, claim, composing)
+    else:
+        found = SimplePlan(SIMPLE_CELLS) if on_a_line(steps) else plain_plan(steps)
     if device != "cuda":
         return replace(_clipped(found, steps, claim), device=device)
     plan = _clipped(gpu.placed(found, steps), steps, claim)
@@ -86,7 +84,7 @@ class Planning:
         return self._found[key]
 
     def _plan(self, trial: Trial) -> DrawPlan:
-        choice = (trial.steps, trial.direction, trial.claim, self._settings.proposal)
+        choice = (trial.steps, trial.claim, self._settings.proposal)
         composing = self._settings.method != "both"  # the sampled proof shares no composed law
         try:
             return planned(*choice, device=self._device, composing=composing)
@@ -97,14 +95,7 @@ class Planning:
             return planned(*choice, composing=composing)
 
 
-def check_proposal(composition: Composition, claim: Claim, proposal: str) -> None:
-    """Refuse a proposal that is not made for a composition, before an attempt is counted."""
-    steps = composition.simplified(Direction.REMOVE)
-    if proposal == "single" and not shortcut(steps, claim):
-        equal_steps(steps)
-
-
-def _capped(steps: tuple[Step, ...], direction: str, claim: Claim, composing: bool) -> ProposalPlan:
+def _capped(steps: tuple[Step, ...], claim: Claim, composing: bool) -> ProposalPlan:
     if not on_a_line(steps):
         return mixture_proposal(steps, claim.epsilon, claim.estimate, claim.threshold).plan
     gap = 1.0 - claim.tau
@@ -114,21 +105,5 @@ def _capped(steps: tuple[Step, ...], direction: str, claim: Claim, composing: bo
     if plan.places:  # what composing made infinite rejects no claim
         found = shortcut(built(plan, steps).steps, claim)
         if found is not None and not found.accepted:
-            return _capped(steps, direction, claim, composing=False)
+            return _capped(steps, claim, composing=False)
     return plan
-
-
-def _simple(steps: tuple[Step, ...], direction: str, claim: Claim, composing: bool) -> ProposalPlan:
-    return SimplePlan(SIMPLE_CELLS) if on_a_line(steps) else plain_plan(steps)
-
-
-def _single(steps: tuple[Step, ...], direction: str, claim: Claim, composing: bool) -> ProposalPlan:
-    """The paper's covers the remove direction only, so add takes the default."""
-    if direction != "remove":
-        return _capped(steps, direction, claim, composing)
-    found = single_proposal(steps, claim.epsilon, theta="bound")
-    return SinglePlan(found.theta, found.cells)
-
-
-SEARCHES: dict[str, Search] = {"capped": _capped, "simple": _simple, "single": _single}
-"""How the plan of each proposal is found."""
