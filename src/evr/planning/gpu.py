@@ -9,7 +9,7 @@ from evr.errors import DeviceError
 from evr.laws import Step
 from evr.laws.patterns.law import PatternLaw
 from evr.sampling.cuda import why_not
-from evr.sampling.placed_parts import MOST_COPIES
+from evr.sampling.mixtures import MOST_COPIES
 from evr.sampling.plan import MixturePlan, ProposalPlan
 from evr.verification.claims import Claim
 
