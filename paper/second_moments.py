@@ -22,7 +22,7 @@ from evr.mechanisms import Composition
 from evr.planning import capped_proposal
 from evr.sampling import Proposal, SimpleProposal
 from evr.verification.claims import Claim
-from evr.verification.fixed import default_offset
+from evr.verification.deciding import default_offset
 from single_tilt import SingleBounds, SingleProposal, best_slope
 from theorems import Theorems, log_simple_moment
 

@@ -37,7 +37,7 @@ from evr.laws.line.pair import log_sum_exp
 from evr.laws.line.poisson import SampledPair
 from evr.mechanisms import Composition
 from evr.randomness import Stream
-from evr.sampling.outcomes import CACHE, MOST_STEPS
+from evr.sampling.line import CACHE, MOST_STEPS
 from evr.sampling.proposals import Block, Proposal
 
 _REAL_ORDERS = np.geomspace(0.02, 250.0, 64)

@@ -21,10 +21,9 @@ from evr.randomness import Stream
 from evr.sampling import DrawPlan, built
 from evr.verification.attempts import Attempt
 from evr.verification.claims import Claim
+from evr.verification.deciding import SequentialTest, State
 from evr.verification.directions import Trial
-from evr.verification.sequential import SequentialTest
 from evr.verification.settings import Settings
-from evr.verification.state import State
 from evr.verification.summary import summed
 from highdim.small_events import EVENTS, exact_delta
 

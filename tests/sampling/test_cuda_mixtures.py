@@ -11,8 +11,8 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
+from evr.bounds.moments import Tilt
 from evr.bounds.replica_tables import OccupancyTable, RingTable
-from evr.bounds.tilt import Tilt
 from evr.laws import Direction, DominatingPair, arrays
 from evr.laws.patterns import min_sep
 from evr.mechanisms import Composition

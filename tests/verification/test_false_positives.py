@@ -25,9 +25,9 @@ from evr.randomness import Stream
 from evr.sampling import DrawPlan, Proposal, SimpleProposal
 from evr.sampling.drawing import drawing_of
 from evr.verification import Claim
+from evr.verification.deciding import FixedTest, plan_fixed
 from evr.verification.directions import Trial
 from evr.verification.executors import Lazily
-from evr.verification.fixed import FixedTest, plan_fixed
 from evr.verification.settings import Settings
 from helpers import near
 from verification.laws import KnownLaw, SmallBlocks, acceptances, most_of, plan_for, two_points

@@ -7,11 +7,14 @@ from dataclasses import replace
 
 from evr.errors import DeviceError
 from evr.laws import Step, on_a_line
-from evr.planning import capped_plan, gpu
+from evr.laws.patterns.law import PatternLaw
+from evr.planning import capped_plan
 from evr.planning.clipping import block_size, choose_clip
 from evr.planning.mixtures import mixture_proposal, pilot_variance, plain_plan
 from evr.sampling import DrawPlan, built
+from evr.sampling.cuda import why_not
 from evr.sampling.drawing import Drawing
+from evr.sampling.mixtures import MOST_COPIES
 from evr.sampling.plan import MixturePlan, ProposalPlan, SimplePlan
 from evr.verification.claims import Claim
 from evr.verification.directions import Trial, shortcut
@@ -21,6 +24,8 @@ ALLOWANCE = 0.02  # the share of the slack that drawing steps as a few outcomes 
 COMPOSING_ALLOWANCE = 0.2  # the same where all steps are composed, and a sample costs next to nothing
 LEAST_GAP = 1e-4  # the least slack ``1 - tau`` at which steps are composed: below, it would take too many places
 SIMPLE_CELLS = 4096  # cells of the bounds of simple Monte Carlo
+_BLOCKS = 48  # of a verification that goes as expected
+_SMALLEST, _LARGEST = 8, 20  # block sizes, as powers of 2
 
 
 def planned(
@@ -40,8 +45,8 @@ def planned(
         found = SimplePlan(SIMPLE_CELLS) if on_a_line(steps) else plain_plan(steps)
     if device != "cuda":
         return replace(_clipped(found, steps, claim), device=device)
-    plan = _clipped(gpu.placed(found, steps), steps, claim)
-    return replace(plan, block_size=gpu.block_size(claim, plan.variance), device=device)
+    plan = _clipped(_placed(found, steps), steps, claim)
+    return replace(plan, block_size=_gpu_block_size(claim, plan.variance), device=device)
 
 
 def _clipped(plan: ProposalPlan, steps: tuple[Step, ...], claim: Claim) -> DrawPlan:
@@ -71,7 +76,7 @@ class Planning:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._device, note = gpu.chosen_device(settings.device)
+        self._device, note = chosen_device(settings.device)
         self.notes = [] if note is None else [note]
         self._found: dict[tuple[str, Claim], DrawPlan] = {}
 
@@ -107,3 +112,43 @@ def _capped(steps: tuple[Step, ...], claim: Claim, composing: bool) -> ProposalP
         if found is not None and not found.accepted:
             return _capped(steps, claim, composing=False)
     return plan
+
+
+def chosen_device(device: str) -> tuple[str, str | None]:
+    """Who draws, and a note where that is not who ``"auto"`` hopes for.
+
+    Examples
+    --------
+    >>> chosen_device("cpu")
+    ('cpu', None)
+    """
+    if device not in ("auto", "cuda"):
+        return device, None
+    why = why_not()
+    if why is None:
+        return "cuda", None
+    if device == "cuda":
+        raise DeviceError(f"device='cuda': {why}; or take device='cpu' or 'auto'")
+    return "cpu", f"the processor drew, not a GPU: {why}"
+
+
+def _placed(plan: ProposalPlan, steps: tuple[Step, ...]) -> MixturePlan:
+    """The plan of laws in many dimensions, drawn as a GPU draws them; the processor draws laws on a line."""
+    if not isinstance(plan, MixturePlan):
+        raise DeviceError(f"a GPU does not draw the proposal {plan.name!r}: take device='cpu' or 'auto'")
+    if (most := max(s.count for s in steps if isinstance(s.law, PatternLaw))) > MOST_COPIES:
+        raise DeviceError(
+            f"a GPU draws up to {MOST_COPIES:,} equal laws in many dimensions, and these are "
+            f"{most:,}: take device='cpu' or 'auto'"
+        )
+    return replace(plan, by_place=True)
+
+
+def _gpu_block_size(claim: Claim, variance: float) -> int:
+    """Samples of a GPU's block, so many that launching it costs little, and few enough for a verification to be some
+    blocks: about how many samples it takes is a guess that nothing rests on.
+    """
+    slack = max(1.0 - claim.estimate / claim.threshold, 1e-9)
+    expected = 2.0 * variance * max(-claim.log_budget(1), 1.0) / slack**2
+    power = round(math.log2(max(expected / _BLOCKS, 1.0)))
+    return 1 << min(max(power, _SMALLEST), _LARGEST)

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from evr.bounds.moments import log_peak
+from evr.bounds.moments import Tilt, log_peak
 from evr.bounds.rounding import Rounding
-from evr.bounds.tilt import Tilt
 from evr.laws import Direction, DominatingPair, Floats, Step
 from evr.laws.law import UNIT
 from evr.laws.patterns.law import PatternLaw, density_error, magnitude

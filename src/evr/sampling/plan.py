@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from evr.bounds.composing import Places
-from evr.bounds.tilt import Tilt
+from evr.bounds.moments import Tilt
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
