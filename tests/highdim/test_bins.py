@@ -206,7 +206,7 @@ def test_samples(name: str) -> None:
 def test_densities_are_those_of_the_draws(name: str) -> None:
     """``E_D[1/d] = 1``, and ``E_D[f/d] = E_Q[f]`` for the indicator that no coordinate is large."""
     proposal = PROPOSALS[name]
-    coordinates = proposal._coordinates(Stream(6, "test").block(0), 40_000)
+    coordinates = proposal._drawn(Stream(6, "test").block(0), 40_000)
     losses, log_weights = proposal._weighted(coordinates)
     ((law, count),) = proposal.laws
     inverse = np.exp(log_weights - losses if law.direction is REMOVE else log_weights)

@@ -12,9 +12,8 @@ from dp_accounting import dp_event
 from scipy.stats import binom
 
 import evr
-from evr.bounds.moments import log_peak
+from evr.bounds.moments import Tilt, log_peak
 from evr.bounds.rounding import Rounding
-from evr.bounds.tilt import Tilt
 from evr.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
 from evr.laws import Direction, Step
 from evr.laws.line.discrete import DiscretePair

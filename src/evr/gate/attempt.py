@@ -22,7 +22,7 @@ from evr.errors import ClusterError, DeviceError, EvrError, LedgerError
 from evr.gate.request import Request, writable
 from evr.laws import Direction
 from evr.mechanisms import Composition
-from evr.planning.gpu import chosen_device
+from evr.planning.sampled import chosen_device
 from evr.proving import Announce, Forecast, Sampling, forecast, prove
 from evr.proving.showing import check_progress
 from evr.randomness import fresh_entropy

@@ -22,7 +22,7 @@ from evr.estimation.calibration import TIGHTEST, noise_of, other_noise
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 from evr.numbers import round_up
-from evr.proving import Sampling, check_proposal
+from evr.proving import Sampling
 from evr.proving.sampling import sampled_if_auto
 from evr.proving.showing import check_progress
 from evr.proving.slack import DEFAULT, LOOSEST, not_below, tau_of
@@ -77,7 +77,6 @@ class Request:
         check_at_work(self.sampling.executor)
         if self.settings.method != "strict":
             self.composition.check_drawn()
-        check_proposal(self.composition, self.claim, self.settings.proposal)
 
     @property
     def composition(self) -> Composition:

@@ -16,15 +16,15 @@ from functools import lru_cache
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from evr.bounds.tilt import Tilt
+from evr.bounds.moments import Tilt
 from evr.laws import Direction, DiscretePair, DominatingPair, Floats, Step, outcomes
 from evr.laws.patterns.bins import Bins
 from evr.laws.patterns.law import PatternLaw
 from evr.laws.patterns.min_sep import MinSep
 from evr.laws.patterns.replaced import ReplacedPatterns
-from evr.planning.capped import GROWTH, floor_of
+from evr.planning.capped import GROWTH
 from evr.planning.clipping import block_size, choose_clip
-from evr.planning.merging import edges_of
+from evr.planning.merging import edges_of, floor_of
 from evr.randomness import Stream
 from evr.sampling import Proposal
 from evr.sampling.drawing import drawing_of
@@ -219,4 +219,4 @@ def _uncapped(pair: DominatingPair, count: int, order: float) -> Kind:
     drawn = on_outcomes(spread_steps([step], [Kind(edges=edges)])[0])
     if order <= 0:
         return Kind(edges=edges)
-    return Kind(Tilt(order, float(drawn.losses[-1]), min(floor_of(drawn), 0.0)), edges)
+    return Kind(Tilt(order, float(drawn.losses[-1]), min(floor_of(drawn.losses, np.array(drawn.log_p)), 0.0)), edges)

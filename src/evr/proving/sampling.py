@@ -31,7 +31,7 @@ class Sampling:
         In each direction. The sequential verifier rejects when they are used up; the fixed one refuses to start if it
         needs more.
     proposal
-        ``"capped"`` (any composition), ``"single"`` (the paper's, equal Poisson-sampled Gaussian steps), ``"simple"``.
+        ``"capped"``, tilted; or ``"simple"``, the paper's simple Monte Carlo.
     device
         Who draws: ``"cpu"``; ``"cuda"``, an NVIDIA GPU (docs/guide/gpu.md); ``"auto"``, a GPU if one can be used, else
         the processor, and ``notes`` say so; or another name in ``evr.verification.summary.BACKENDS``.
