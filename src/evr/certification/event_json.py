@@ -1,7 +1,7 @@
 """``DpEvent`` trees as JSON: an object for each event, its class under ``"type"``, its fields by name.
 
 Only known classes are ever built: those of dp_accounting, those of ``evr.events``, and
-registered ones, which are named with their module (``evr.mechanisms.registry`` has the names).
+registered ones, which are named with their module.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from dp_accounting import dp_event
 
 from evr import validate
 from evr.certification.text_rules import DEEPEST, checked_tree
+from evr.described import event_classes, event_name
 from evr.errors import CertificateError
-from evr.mechanisms.registry import MECHANISMS, event_classes, event_name, known, written_fields
+from evr.mechanisms.registry import MECHANISMS, known, written_fields
 
 _UNENDING = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 

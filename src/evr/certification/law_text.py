@@ -30,8 +30,9 @@ from evr.laws.exact import (
     RationalOutcomes,
     SampledCurve,
     SampledOutcomes,
+    WithoutReplacementCurve,
+    WithoutReplacementOutcomes,
 )
-from evr.laws.exact.without_replacement import WithoutReplacementCurve, WithoutReplacementOutcomes
 
 
 def law_text(law: ExactLaw) -> str:

@@ -9,7 +9,6 @@ from typing import Any
 from dp_accounting import dp_event
 
 from evr import validate
-from evr.mechanisms.matrix_mechanism import PARTITIONS
 from evr.mechanisms.schemes import (
     IDENTITY,
     BallsInBinsDpEvent,
@@ -27,6 +26,7 @@ from evr.mechanisms.schemes import (
     ThresholdSelectDpEvent,
     UsersDpEvent,
 )
+from evr.mechanisms.training import PARTITIONS
 from evr.numbers import typed
 
 LISTED = 12

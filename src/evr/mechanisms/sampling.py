@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TypeAlias
@@ -11,15 +12,40 @@ from dp_accounting import NeighboringRelation, dp_event
 from evr import validate
 from evr.errors import UnsupportedEventError
 from evr.laws import NON_PRIVATE_PAIR, Direction, Pairs, Step, merged, on_a_line, simplify
-from evr.laws.exact import NON_PRIVATE_LAW, exact_sampled, exact_without_replacement
+from evr.laws.exact import (
+    NON_PRIVATE_LAW,
+    ExactDiscreteGaussian,
+    ExactDiscreteLaplace,
+    ExactGaussian,
+    ExactLaplace,
+    ExactLaw,
+    ExactTwoSided,
+    ExactTwoSidedLaplace,
+    ExactTwoSidedOutcomes,
+    exact_sampled,
+    exact_without_replacement,
+)
 from evr.laws.line import poisson, without_replacement
-from evr.mechanisms import replaced
+from evr.laws.line.discrete import discrete_gaussian, discrete_laplace
+from evr.laws.line.laplace import TwoSidedLaplacePair
+from evr.laws.line.mixture import MixturePair
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, not_under
+from evr.mechanisms.schemes import DiscreteGaussianDpEvent
 
 NON_PRIVATE_PAIRS = Pairs.both(NON_PRIVATE_PAIR, NON_PRIVATE_LAW)
 _LEAST = 1e-250  # the least sampling probability above 0
+NOISES = (dp_event.GaussianDpEvent, dp_event.LaplaceDpEvent, dp_event.DiscreteLaplaceDpEvent, DiscreteGaussianDpEvent)
+"""Events that say that they add noise to a sum. A pair does not say that."""
 
 Sampled: TypeAlias = "dp_event.PoissonSampledDpEvent | dp_event.SampledWithoutReplacementDpEvent"
+
+
+def gathered(inner: list[tuple[Pairs, int]]) -> dict[Direction, tuple[Step, ...]] | Pairs | None:
+    """The steps of a part of a tree in each direction, or pairs if it is not private; None if it costs nothing."""
+    if any(pairs == NON_PRIVATE_PAIRS for pairs, _ in inner):
+        return NON_PRIVATE_PAIRS
+    steps = {one: simplify(merged(inner, one)) for one in Direction}
+    return steps if any(steps.values()) else None
 
 
 @dataclass(frozen=True)
@@ -42,13 +68,10 @@ class Sampling:
 
     def pairs(self) -> Pairs | None:
         """The pairs of the sampled mechanism; None if it costs nothing."""
-        if self.share == 0:
-            return None
-        if any(pairs == NON_PRIVATE_PAIRS for pairs, _ in self.inner):
-            return NON_PRIVATE_PAIRS  # as dp_accounting: sampling does not help
-        folded = [simplify(merged(self.inner, direction)) for direction in Direction]
-        if not any(folded):
-            return None
+        steps = None if self.share == 0 else gathered(self.inner)
+        if steps is None or isinstance(steps, Pairs):  # as dp_accounting: sampling does not make anything private
+            return steps
+        folded = list(steps.values())
         if any(len(steps) != 1 or steps[0].count != 1 for steps in folded):
             raise UnsupportedEventError(
                 f"{self._name} of a composition of several mechanisms at {self.path} has no "
@@ -76,12 +99,12 @@ class Sampling:
         """Refuse what Poisson sampling has no law for under replace-one: anything but noise that its event says is
         added to a sum.
         """
-        if isinstance(self.node, dp_event.PoissonSampledDpEvent) and type(leaf) not in replaced.NOISES:
+        if isinstance(self.node, dp_event.PoissonSampledDpEvent) and type(leaf) not in NOISES:
             raise self._not_replaced("anything but additive noise")
 
     def _replaced(self, step: Step) -> Pairs:
         """Poisson sampling of noise under replace-one."""
-        found = replaced.sampled(step.exact, self.share)
+        found = _replaced(step.exact, self.share)
         if found is None:
             raise self._not_replaced(step.law.describe())
         return found
@@ -97,6 +120,27 @@ def _by_poisson(remove: Step, add: Step, q: Fraction) -> Pairs:
         lambda one: poisson.sampled(steps[one].pair, float(q), one),
         (lambda one: exact_sampled(steps[one].exact_law, q, one)) if known else None,
     )
+
+
+def _replaced(base: ExactLaw | None, q: Fraction) -> Pairs | None:
+    """The pairs of noise sampled with probability ``q`` under replace-one (docs/guarantees_relations.md, R5 and R6).
+
+    ``base`` is its law there, which has twice the norm of a record. None where there is no theorem.
+    """
+    chance = float(q)
+    match base:
+        case ExactGaussian(square):
+            pair = MixturePair((0.0, math.sqrt(square) / 2), (float(1 - q), chance), None)
+            return Pairs.both(pair, ExactTwoSided(square / 4, (Fraction(0), Fraction(1)), (1 - q, q)))
+        case ExactLaplace(scale):
+            return Pairs.both(TwoSidedLaplacePair(float(2 * scale), chance), ExactTwoSidedLaplace(2 * scale, q))
+        case ExactDiscreteLaplace(parameter, shift):
+            once = ExactDiscreteLaplace(parameter, shift // 2)
+            return Pairs.both(discrete_laplace(float(parameter), shift // 2, chance), ExactTwoSidedOutcomes(once, q))
+        case ExactDiscreteGaussian(sigma, shift):
+            single = ExactDiscreteGaussian(sigma, shift // 2)
+            return Pairs.both(discrete_gaussian(float(sigma), shift // 2, chance), ExactTwoSidedOutcomes(single, q))
+    return None
 
 
 def sampling_of(node: Sampled, path: str, relation: NeighboringRelation) -> Sampling | None:

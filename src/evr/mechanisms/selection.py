@@ -5,29 +5,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 from dp_accounting import dp_event
 
 from evr import validate
 from evr.errors import UnsupportedEventError
-from evr.laws import Direction, DominatingPair, Pairs, merged, simplify
+from evr.laws import Direction, DominatingPair, Pairs
 from evr.laws.patterns.bins import IndependentBins
 from evr.laws.selection import BinomialRuns, NegativeBinomialRuns, PoissonRuns, Rule, Selection, UntilGood
-from evr.mechanisms.sampling import NON_PRIVATE_PAIRS
+from evr.mechanisms.sampling import gathered
 from evr.mechanisms.schemes import BinomialSelectDpEvent, ThresholdSelectDpEvent
 
 SELECTED = (dp_event.RepeatAndSelectDpEvent, BinomialSelectDpEvent, ThresholdSelectDpEvent)
 
-ASSUMPTIONS = (
-    "the runs had fresh noise and batches each, and their hyper-parameters were drawn anew for each run from a law "
-    "that does not depend on the data",
-    "a run was scored by its output, and by nothing else that depends on the data",
-    "the number of runs was drawn from the stated law before the first of them, and neither it nor the other runs nor "
-    "the time that they took was shown",
-)
-"""What a statement about a selection assumes: Section T1."""
 _MOST_FALL = 1e3  # of log g from 0 to 1: that many bits, and cells, are followed
 
 
@@ -66,11 +57,9 @@ class Selecting:
 
     def pairs(self) -> Pairs | None:
         """The laws of what is selected; None if it costs nothing."""
-        if any(pairs == NON_PRIVATE_PAIRS for pairs, _ in self.inner):
-            return NON_PRIVATE_PAIRS
-        steps = {one: simplify(merged(self.inner, one)) for one in Direction}
-        if not any(steps.values()):
-            return None
+        steps = gathered(self.inner)
+        if steps is None or isinstance(steps, Pairs):
+            return steps
         for step in steps[Direction.REMOVE]:
             if not isinstance(step.law, DominatingPair | IndependentBins):
                 raise UnsupportedEventError(
@@ -79,11 +68,7 @@ class Selecting:
                     "among runs whose steps are on a line, such as DP-SGD with independent noise",
                     self.node,
                 )
-        law = partial(_law, self.rule, steps)
-        known = all(step.exact is not None for one in steps.values() for step in one)
-        return Pairs.each(law, law if known else None)
-
-
-def _law(rule: Rule, steps: dict[Direction, Any], direction: Direction) -> Selection:
-    other = Direction.ADD if direction is Direction.REMOVE else Direction.REMOVE
-    return Selection(rule, steps[direction], steps[other])
+        remove, add = steps[Direction.REMOVE], steps[Direction.ADD]
+        laws = Selection(self.rule, remove, add), Selection(self.rule, add, remove)
+        known = all(step.exact is not None for step in (*remove, *add))
+        return Pairs(*laws, laws if known else None)

@@ -16,7 +16,7 @@ import numpy as np
 from flint import ctx
 
 from evr.laws.exact.law import Ball, ExactOutcomes, OutcomeSet, ball, integer_above
-from evr.laws.line.discrete import DiscretePair
+from evr.laws.exact.outcomes import rational_sets
 
 Point = tuple[Fraction, Fraction]
 """A ratio ``g > 0``, and a number that is not below ``H_g``."""
@@ -69,38 +69,12 @@ class ExactPoints(ExactOutcomes):
         """The points, their ratios rising."""
 
     def sets(self) -> list[OutcomeSet]:
-        return [
-            OutcomeSet(ball(p), ball(q), ball(p / q).log() if p and q else Ball.pos_inf() if p else Ball.neg_inf())
-            for p, q in _pair(self)
-            if p or q
-        ]
-
-    def in_floats(self) -> DiscretePair:
-        """The same pair in floats."""
-        return _in_floats(self)
+        return rational_sets(_hull_of(self))
 
 
 @lru_cache(maxsize=64)
-def _pair(law: ExactPoints) -> list[tuple[Fraction, Fraction]]:
+def _hull_of(law: ExactPoints) -> list[tuple[Fraction, Fraction]]:
     return hull(law.points())
-
-
-@lru_cache(maxsize=64)
-def _in_floats(law: ExactPoints) -> DiscretePair:
-    held = [(p, q) for p, q in _pair(law) if p or q]
-    log_p, log_q = (np.array([_log(pair[side]) for pair in held]) for side in (0, 1))
-    losses = [_log(p / q) if p and q else math.inf if p else -math.inf for p, q in held]
-    return DiscretePair.from_logs(log_p, log_q, losses=losses)
-
-
-def _log(number: Fraction) -> float:
-    """The logarithm of a rational number, to all digits also near 1."""
-    if number == 0:
-        return -math.inf
-    if abs(number - 1) < Fraction(1, 2):
-        return math.log1p(float(number - 1))
-    shift = number.numerator.bit_length() - number.denominator.bit_length()
-    return math.log(number / Fraction(2) ** shift) + shift * math.log(2)
 
 
 @dataclass(frozen=True)

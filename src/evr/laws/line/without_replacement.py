@@ -8,7 +8,6 @@ of length 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evr.errors import UnsupportedEventError
+from evr.laws.law import Direction, Floats
 from evr.laws.line.discrete import DiscretePair
-from evr.laws.line.pair import Direction, DominatingPair, Floats, Measure, log_difference
+from evr.laws.line.pair import DominatingPair, Measure, log_difference, mix
 from evr.laws.line.poisson import SampledPair
 
 
@@ -144,22 +144,16 @@ def sampled(base: DominatingPair, g: float) -> DominatingPair:
 
 
 def _of_outcomes(base: DiscretePair, g: float) -> DiscretePair:
-    """The same for outcomes."""
-    upper, lower = (SampledPair(base, g, direction) for direction in Direction)
-    low, high = base.flats[:, 0], base.flats[:, 1]
-    below, above = base.losses < 0, base.losses > 0
-    at = base.losses == 0
-
-    def kept(law: Callable[[SampledPair], Floats], middle: Any) -> Floats:
-        return np.concatenate((law(lower)[below], middle, law(upper)[above]))
-
+    """The same for outcomes: one of loss 0 takes what is left of both laws."""
+    losses, log_p, log_q = base.losses, np.array(base.log_p), np.array(base.log_q)
+    above, sides = losses > 0, np.sign(losses)
+    mixed = np.logaddexp(math.log1p(-g) + np.where(above, log_q, log_p), math.log(g) + np.where(above, log_p, log_q))
+    kept, p = losses != 0, np.exp(log_p)
     with np.errstate(divide="ignore"):
-        p = np.exp(np.array(base.log_p))
-        rest = np.log(p[at].sum() + (1.0 - g) * (p[above] @ -np.expm1(-base.losses[above])))
-
-    def masses(measure: Measure) -> Floats:
-        return kept(lambda pair: pair.log_mass(measure, low, high), [rest])
-
-    log_p, log_q = (masses(measure) for measure in Measure)
-    losses = kept(lambda pair: pair.privacy_loss(high), [0.0])
-    return DiscretePair.from_logs(log_p, log_q, losses, is_cut=base.is_cut)
+        rest = np.log(p[~kept].sum() + (1.0 - g) * (p[above] @ -np.expm1(-losses[above])))
+    return DiscretePair.from_logs(
+        np.append(np.where(above, mixed, log_p)[kept], rest),
+        np.append(np.where(above, log_q, mixed)[kept], rest),
+        np.append((sides * mix(sides * losses, g))[kept], 0.0),
+        is_cut=base.is_cut,
+    )
