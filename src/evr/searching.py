@@ -15,7 +15,7 @@ from evr.certification.event_json import event_to_json
 from evr.events import BinomialSelectDpEvent, ThresholdSelectDpEvent
 from evr.laws.exact.law import ball
 from evr.laws.selection import BinomialRuns, NegativeBinomialRuns, PoissonRuns, Rule, UntilGood
-from evr.mechanisms.selection import rule_of
+from evr.mechanisms.sampling import rule_of
 from evr.randomness import ENTROPY_BITS
 from evr.version import __version__
 

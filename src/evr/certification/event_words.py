@@ -16,9 +16,8 @@ from evr.certification.scheme_words import LISTED, SCHEMES, selection_in_words
 from evr.described import described, name_in_words
 from evr.mechanisms.registry import MECHANISMS, written_fields
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT
-from evr.mechanisms.sampling import NOISES
+from evr.mechanisms.sampling import NOISES, SELECTED
 from evr.mechanisms.schemes import ZeroOutDpEvent
-from evr.mechanisms.selection import SELECTED
 from evr.numbers import typed
 
 _SAMPLED = (

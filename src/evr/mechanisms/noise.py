@@ -26,9 +26,8 @@ from evr.laws.exact import (
 )
 from evr.laws.exact.shifted import integer_gaussian
 from evr.laws.line import discrete
-from evr.laws.line.gaussian import NORMAL_REACH, GaussianPair, ShiftedPair
+from evr.laws.line.gaussian import NORMAL_REACH, GaussianPair, MixturePair, ShiftedPair
 from evr.laws.line.laplace import LaplacePair
-from evr.laws.line.mixture import MixturePair
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 from evr.mechanisms.relations import REPLACE_ONE, ZERO_OUT
 from evr.mechanisms.schemes import DiscreteGaussianDpEvent, SummedDiscreteGaussiansDpEvent

@@ -22,9 +22,8 @@ from evr.laws.line import poisson
 from evr.laws.line.either import EitherPair
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.patterns.bins import CorrelatedBins, IndependentBins
-from evr.laws.patterns.law import PatternLaw
+from evr.laws.patterns.law import PatternLaw, ReplacedPatterns
 from evr.laws.patterns.min_sep import MinSep
-from evr.laws.patterns.replaced import ReplacedPatterns
 from evr.laws.patterns.strategy import Strategy, noise_over, square_sensitivity
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism, Translator
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT

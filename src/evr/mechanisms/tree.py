@@ -17,9 +17,8 @@ from evr.errors import UnsupportedEventError
 from evr.laws import Pairs
 from evr.mechanisms.registry import MECHANISMS, known
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT, not_under
-from evr.mechanisms.sampling import NON_PRIVATE_PAIRS, Sampling, sampling_of
+from evr.mechanisms.sampling import NON_PRIVATE_PAIRS, SELECTED, Sampling, Selecting, rule_of, sampling_of
 from evr.mechanisms.schemes import ZeroOutDpEvent
-from evr.mechanisms.selection import SELECTED, Selecting, rule_of
 
 SAMPLED = (dp_event.PoissonSampledDpEvent, dp_event.SampledWithoutReplacementDpEvent)
 _COMBINATORS = (

@@ -16,7 +16,7 @@ from evr.errors import UnsupportedEventError
 from evr.laws import TRIVIAL_PAIR, Pairs
 from evr.laws.exact import ExactLabelled, exact_without_replacement
 from evr.laws.exact.law import ball, float_log
-from evr.laws.line import without_replacement
+from evr.laws.line import poisson
 from evr.laws.line.either import EitherPair
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.patterns.strategy import noise_over
@@ -68,7 +68,7 @@ def fixed_batches(event: FixedBatchUsersDpEvent) -> Pairs | dp_event.DpEvent:
     )
     if share == 1:
         return Pairs.both(pair, exact)
-    return Pairs.both(without_replacement.sampled(pair, float(share)), exact_without_replacement(exact, share))
+    return Pairs.both(poisson.sampled_without_replacement(pair, float(share)), exact_without_replacement(exact, share))
 
 
 def split(event: UsersDpEvent) -> dp_event.DpEvent:

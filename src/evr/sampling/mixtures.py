@@ -17,8 +17,7 @@ from evr.bounds.rounding import Rounding
 from evr.bounds.tilt import Tilt
 from evr.laws import Direction, DominatingPair, Floats, Step
 from evr.laws.law import UNIT
-from evr.laws.patterns.law import PatternLaw, density_error, magnitude
-from evr.laws.patterns.replaced import ReplacedPatterns
+from evr.laws.patterns.law import PatternLaw, ReplacedPatterns, density_error, magnitude
 from evr.sampling import placed_parts
 from evr.sampling.line import TiltedProposal, spread_steps
 from evr.sampling.parts import Part, part_of

@@ -1,9 +1,15 @@
 """Laws by their exact parameters: what a strict proof encloses in balls (docs/guarantees_strict.md, Section S6)."""
 
-from evr.laws.exact.bounded_range import ExactBoundedRange, ExactRun
 from evr.laws.exact.law import Ball, ExactCurve, ExactLaw, ExactOutcomes, OutcomeSet
-from evr.laws.exact.line import ExactBins, ExactGaussian, ExactLabelled, ExactLaplace, ExactTwoSidedLaplace
-from evr.laws.exact.mixture import ExactMixture, ExactTwoSided
+from evr.laws.exact.line import (
+    ExactBins,
+    ExactGaussian,
+    ExactLabelled,
+    ExactLaplace,
+    ExactMixture,
+    ExactTwoSided,
+    ExactTwoSidedLaplace,
+)
 from evr.laws.exact.outcomes import (
     NON_PRIVATE_LAW,
     ExactDiscreteGaussian,
@@ -12,7 +18,7 @@ from evr.laws.exact.outcomes import (
     ExactTwoSidedOutcomes,
     RationalOutcomes,
 )
-from evr.laws.exact.points import ExactConcentrated
+from evr.laws.exact.points import ExactBoundedRange, ExactConcentrated, ExactRun
 from evr.laws.exact.sampled import (
     ExactTruncated,
     SampledCurve,
