@@ -68,11 +68,6 @@ def walk(
         elif pairs is not None:
             parts[-1].inner.append((pairs, counts[-1]))
 
-    def enter(part: Sampling | Selecting) -> None:
-        parts.append(part)
-        counts.append(1)
-        stack.append((part, part.path, False))
-
     while stack:
         node, path, settled = stack.pop()
         if isinstance(node, End):
@@ -102,23 +97,15 @@ def walk(
             if relation is not ZERO_OUT:
                 raise not_under(f"{type(node).__name__} at {path}", relation, node, ZERO_OUT)
             stack.append((node.event, path + ".event", settled))
-        elif type(node) in SELECTED:
-            if parts:
-                raise _selected_inside(node, path)
+        elif type(node) in (*SELECTED, *SAMPLED):
             with _at(path):
-                rule = rule_of(node)
-            if rule is not None:
-                enter(Selecting(node, path, rule))
-            stack.append((node.event, path + ".event", settled))
-        elif type(node) in SAMPLED:
-            if sampled and type(node) is dp_event.SampledWithoutReplacementDpEvent:
-                raise _sampled_already(node, path)
-            with _at(path):
-                sampling = sampling_of(node, path, relation)
-            if sampling is not None:
-                if not settled:  # records are sampled, whatever the mechanism is about
+                part = _part(node, path, relation, parts)
+            if part is not None:
+                if isinstance(part, Sampling) and not settled:  # records are sampled, whatever the mechanism is about
                     _one_unit(units, "record", node, path)
-                enter(sampling)
+                parts.append(part)
+                counts.append(1)
+                stack.append((part, path, settled))
             stack.append((node.event, path + ".event", settled))
         else:
             mechanism = MECHANISMS.get(type(node))
@@ -135,20 +122,30 @@ def walk(
                 yield from found(pairs)
 
 
+def _part(
+    node: Any, path: str, relation: NeighboringRelation, around: list[Sampling | Selecting]
+) -> Sampling | Selecting | None:
+    """The part that a node begins inside of those around it; None if it changes nothing."""
+    if type(node) in SELECTED:
+        if around:  # no theorem here is about it
+            raise UnsupportedEventError(
+                f"unsupported {type(node).__name__} at {path}: a selection may stand beside other mechanisms, but "
+                "neither in a run of another selection nor on a sample of the records; describe one selection, around "
+                "the sampling",
+                node,
+            )
+        rule = rule_of(node)
+        return None if rule is None else Selecting(node, path, rule)
+    if type(node) is dp_event.SampledWithoutReplacementDpEvent and around and isinstance(around[-1], Sampling):
+        raise _sampled_already(node, path)
+    return sampling_of(node, path, relation)
+
+
 def _sampled_already(node: Any, path: str) -> UnsupportedEventError:
     """Its law counts on a data set of a known size: a sample of the records has none."""
     return UnsupportedEventError(
         f"unsupported {type(node).__name__} at {path}: it says itself who takes part, so it cannot "
         "be applied to a sample of the records; describe one sampling",
-        node,
-    )
-
-
-def _selected_inside(node: Any, path: str) -> UnsupportedEventError:
-    """No theorem here is about it."""
-    return UnsupportedEventError(
-        f"unsupported {type(node).__name__} at {path}: a selection may stand beside other mechanisms, but neither in a "
-        "run of another selection nor on a sample of the records; describe one selection, around the sampling",
         node,
     )
 
