@@ -14,11 +14,11 @@ from evr.cli.options import Json, Plot, Quiet, file_option, number_option
 from evr.cli.output import as_json, say, wrote
 
 Scores = Annotated[
-    Path, typer.Argument(metavar="SCORES", help="A CSV file with the columns score and included, a row a canary.")
+    Path, typer.Argument(metavar="SCORES", help="A CSV file with the columns score and included, a row for each.")
 ]
-CertificateFile = Annotated[Path | None, file_option("--certificate", help="The certificate that is claimed.")]
-Delta = Annotated[float | None, number_option("--delta", "Of the lower bound; by default the certificate's, or 1e-5.")]
-Confidence = Annotated[float | None, number_option("--confidence", "Of the lower bound: 0.95 by default.")]
+CertificateFile = Annotated[Path | None, file_option("--certificate", help="The certificate to test.")]
+Delta = Annotated[float | None, number_option("--delta", "Delta of the bound; by default the certificate's, or 1e-5.")]
+Confidence = Annotated[float | None, number_option("--confidence", "Confidence of the lower bound: 0.95 by default.")]
 IsIndependent = Annotated[
     bool, typer.Option("--independent", help="Given the coins, scores of different canaries are independent.")
 ]

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the budget.", show_default=False)]
-Epsilon = Annotated[float, number_option("--epsilon", "What everything that is spent may cost together.")]
-Delta = Annotated[float, number_option("--delta", "What everything that is spent may cost together.")]
+Epsilon = Annotated[float, number_option("--epsilon", "Epsilon of everything that is spent, together.")]
+Delta = Annotated[float, number_option("--delta", "Delta of everything that is spent, together.")]
 At = Annotated[float, number_option("--delta", "At which delta to compose.")]
 RELATIONS = ("add-or-remove", "replace-one", "zero-out")
 Relation = Annotated[str, choice_option("--relation", RELATIONS, "Which data sets are neighbours, for every spending.")]
@@ -26,7 +26,7 @@ Kind = Annotated[
     choice_option(
         "--kind",
         ("planned", "adaptive"),
-        "planned: what is spent next never depends on what was released, and composes exactly. adaptive: it may.",
+        "planned: the next spending never depends on earlier outputs; composition is exact. adaptive: it may.",
     ),
 ]
 Files = Annotated[list[Path], typer.Argument(metavar="CERTIFICATE...", help="Certificates.", show_default=False)]
@@ -42,7 +42,7 @@ def create(
     ledger: LedgerFile = None,
     quiet: Quiet = False,
 ) -> None:
-    """Make a budget in the ledger: an (epsilon, delta) that everything that is spent from it keeps together.
+    """Make a budget in the ledger: everything that is spent from it is (epsilon, delta)-DP together.
 
     Example: evr budget create patients --epsilon 8 --delta 1e-5 --relation zero-out
     """

@@ -43,7 +43,7 @@ Tau = Annotated[
     float | None,
     number_option(
         "--tau",
-        "How far below the claim samples take the truth to be, in (0, 1): nearer to 1 is tighter "
+        "Assumed true delta over the claimed one, for samples, in (0, 1): nearer to 1 is tighter "
         "and takes longer. By default it is chosen from the estimate.",
     ),
 ]
@@ -55,19 +55,19 @@ ReleaseName = Annotated[
 ]
 BudgetName = Annotated[
     str | None,
-    typer.Option("--budget", metavar="NAME", help="Spend it from this budget of the ledger.", show_default=False),
+    typer.Option("--budget", metavar="NAME", help="Spend from this budget of the ledger.", show_default=False),
 ]
 By = Annotated[
     str | None,
-    typer.Option("--by", metavar="NAME", help="Who spends, with --budget; by default the user.", show_default=False),
+    typer.Option("--by", metavar="NAME", help="Who spends; by default the name of the user.", show_default=False),
 ]
 Title = Annotated[
-    str | None, typer.Option("--title", help="A label of the training, for the statement.", show_default=False)
+    str | None, typer.Option("--title", help="A label for the training, in the statement.", show_default=False)
 ]
 Unit = Annotated[
     str | None,
     choice_option(
-        "--unit", UNITS, "Whose data one record holds: that of an example, a user or a client.", show_default=False
+        "--unit", UNITS, "Whose data one record holds: an example's, a user's or a client's.", show_default=False
     ),
 ]
 Method = Annotated[

@@ -38,7 +38,7 @@ Number = float | Several
 Epsilon = Annotated[float | None, number_option("--epsilon", "Find delta at this epsilon.", ranges=True)]
 Delta = Annotated[float | None, number_option("--delta", "Find epsilon at this delta.", ranges=True)]
 Method = Annotated[str, choice_option("--method", ESTIMATES, "Which accountant.")]
-Every = Annotated[int | None, whole_option("--every", "Epsilon after every so many steps, and after the last.")]
+Every = Annotated[int | None, whole_option("--every", "Show epsilon at this interval of steps, and at the end.")]
 Compare = Annotated[bool, typer.Option("--compare", help="Ask the accountants of other libraries too.")]
 
 
@@ -58,7 +58,7 @@ def _command(
 
     An estimate is not a guarantee: `evr certify` proves it, and `--method strict` gives a proved bound. Any number may
     be a list (128,256) or a range first:last:step (0:5:0.25): the answers are a table then, and `--plot` draws it.
-    Without `--epsilon` and `--delta`, SPEC's claim counts.
+    Without `--epsilon` and `--delta`, SPEC's claim is used.
 
     Example: evr estimate --noise-multiplier 0.6:2:0.1 --batch-size 128,256 --dataset-size 60000
     --epochs 15 --delta 1e-5 --plot sweep.svg

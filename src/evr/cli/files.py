@@ -12,7 +12,7 @@ import typer
 
 from evr import atomic
 
-Force = Annotated[bool, typer.Option("--force", help="Replace an existing certificate.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 
 
 def certificate_path(spec: Path | None, event: Any, epsilon: float | None, delta: float | None) -> Path:

@@ -143,7 +143,7 @@ Sampling = Annotated[
 RecordsPerUser = Annotated[
     int | None,
     whole_option(
-        "--records-per-user", "Protect users, who own at most so many records, instead of records.", ranges=True
+        "--records-per-user", "Protect users who own at most this many records, instead of records.", ranges=True
     ),
 ]
 UserNorm = Annotated[
@@ -162,9 +162,9 @@ Adjacency = Annotated[
     ),
 ]
 Csv = Annotated[Path | None, file_option("--csv", help="Write the table to this file too.")]
-Plot = Annotated[Path | None, file_option("--plot", help="Draw it into this file: .png, .svg or .pdf.")]
+Plot = Annotated[Path | None, file_option("--plot", help="Draw the result into this file: .png, .svg or .pdf.")]
 MaxSeconds = Annotated[
-    float | None, number_option("--max-seconds", "Give up after so many seconds: 600 by default, or inf.")
+    float | None, number_option("--max-seconds", "Give up after this many seconds: 600 by default, inf for no limit.")
 ]
 PATIENCE = 600.0
 """Seconds that a file from a stranger may keep a command busy."""
@@ -295,8 +295,9 @@ class WhatRan(NamedTuple):
         else:
             from evr.spec import load
 
-            (first, *others) = load(self.spec).mechanism
-            if others or first.kind != "dpsgd" or first.repeat != 1:
+            loaded = load(self.spec)
+            (first, *others) = loaded.mechanism
+            if others or loaded.tuning or first.kind != "dpsgd" or first.repeat != 1:
                 return {}
             given = first.model_dump()
         return {"algorithm": "DP-SGD"} | {key: given[key] for key in ("dataset_size", "batch_size", "epochs")}

@@ -40,7 +40,7 @@ def command(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Draw the samples of a certificate again and compare every field; name those that differ.
+    """Repeat the proof of a certificate, or draw its samples again, and name every field that differs.
 
     Exit code 0: all agrees and the claim was accepted; 3: something differs, the claim was rejected, or other software
     drew the samples and they cannot be drawn again here; 2: damaged. With `--attestation`, first the signature (by

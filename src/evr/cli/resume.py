@@ -35,7 +35,7 @@ def command(
 ) -> None:
     """Continue a verification that was interrupted, killed or cut off; the verdict is the one it would have had.
 
-    If several were, they are listed; choose one by its id.
+    If several were interrupted, evr lists them; choose one by its id.
 
     Example: evr resume
     """

@@ -42,8 +42,9 @@ def command(
 
     With `--html`, write one page: what is claimed, who checked it and how, what is assumed, and every parameter. The
     page needs no network, follows light and dark mode, and prints well. With `--proof`, write the proof in exact
-    arithmetic as a file that needs no evr; a page that is written too checks it at a button. `--card` and `--registry`
-    print what others publish: a block for a model card, and an entry in which `FILL IN` marks what evr cannot know.
+    arithmetic as a file that needs no evr; the page of `--html` then has a button that checks it. `--card` and
+    `--registry` print what others publish: a block for a model card, and an entry in which `FILL IN` marks what evr
+    cannot know.
 
     Example: evr show examples/dpsgd.certificate.json --html dpsgd.html
     """

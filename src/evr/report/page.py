@@ -36,7 +36,7 @@ MEANINGS = {
     "claim.tau": "samples were planned for a truth of tau times the claimed delta",
     "claim.delta": "delta of the claim, and of the guarantee if accepted",
     "claim.kappa": "share of the claimed delta that pays for false acceptances",
-    "claim.threshold": "(1 - kappa) times the claimed delta: what delta was shown to be below",
+    "claim.threshold": "(1 - kappa) times the claimed delta: delta has to be shown to be below it",
     "release.attempt": "attempts at this release so far, this one included",
     "release.budget": "probability of accepting a false claim in this attempt",
     "release.total_budget": "probability of accepting a false claim in any number of attempts",
@@ -52,7 +52,7 @@ MEANINGS = {
     "clip": "samples were cut here before betting",
     "correction": "proved bound on what clipping takes off the mean",
     "second_moment": "proved bound on the mean of a squared sample",
-    "log_wealth": "of the bets that the claim is true",
+    "log_wealth": "log wealth of the bets that the claim is true",
     "log_target": "the log wealth at which the claim is accepted",
     "digest": "SHA-256 of everything else in the file",
 }
