@@ -51,7 +51,7 @@ from evr.mechanisms.composition import Composition
 from evr.mechanisms.descriptor import Mechanism
 from evr.mechanisms.registry import MECHANISMS, is_writable, written_fields
 from evr.mechanisms.relations import Relation
-from evr.mechanisms.users import SPLIT
+from evr.mechanisms.training import SPLIT
 from evr.searching import tuning
 
 

@@ -26,7 +26,7 @@ from evr.bounds.composing import LossMasses, Places, masses_of, products
 from evr.bounds.composing import composed as composed_law
 from evr.bounds.rounding import Rounding, sum_error
 from evr.laws import DiscretePair, Step
-from evr.laws.line.pair import UNIT
+from evr.laws.law import UNIT
 from evr.mechanisms import Composition
 from evr.planning.capped import capped_plan
 from evr.planning.sampled import planned

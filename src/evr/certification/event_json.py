@@ -1,7 +1,7 @@
 """``DpEvent`` trees as JSON: an object for each event, its class under ``"type"``, its fields by name.
 
 Only known classes are ever built: those of dp_accounting, those of ``evr.events``, and
-registered ones, which are named with their module (``evr.mechanisms.registry`` has the names).
+registered ones, which are named with their module.
 
 And the rules for text in files. A replay recomputes most of a certificate; patterns leave no room for a sentence in the
 rest (names, titles, software, times), and every character has to print. So nothing in a file speaks to its reader but
@@ -21,8 +21,9 @@ import numpy as np
 from dp_accounting import dp_event
 
 from evr import validate
+from evr.described import event_classes, event_name
 from evr.errors import CertificateError
-from evr.mechanisms.registry import MECHANISMS, event_classes, event_name, known, written_fields
+from evr.mechanisms.registry import MECHANISMS, known, written_fields
 
 UNENDING = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 """Numbers that JSON lacks, by the words for them."""

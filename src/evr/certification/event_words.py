@@ -13,13 +13,13 @@ from typing import Any
 from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
+from evr.certification.assumed import ASSUMED, SELECTION
 from evr.described import described, name_in_words
 from evr.mechanisms import schemes
-from evr.mechanisms.matrix_mechanism import PARTITIONS
 from evr.mechanisms.registry import MECHANISMS, written_fields
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT
-from evr.mechanisms.replaced import NOISES
-from evr.mechanisms.selection import ASSUMPTIONS, SELECTED
+from evr.mechanisms.sampling import NOISES, SELECTED
+from evr.mechanisms.training import PARTITIONS
 from evr.numbers import typed
 
 _SAMPLED = (
@@ -264,11 +264,16 @@ def assumptions(*events: dp_event.DpEvent, relation: NeighboringRelation = ADD_O
         elif isinstance(one, dp_event.SampledWithoutReplacementDpEvent):
             sampling[_DRAWN] = None
         elif isinstance(one, SELECTED):
-            sampling.update(dict.fromkeys(ASSUMPTIONS))
+            sampling.update(dict.fromkeys(SELECTION))
         elif type(one) in MECHANISMS:
-            mechanisms.append(MECHANISMS[type(one)])
-    clauses = [*sampling] + [clause for mechanism in dict.fromkeys(mechanisms) for clause in mechanism.assumptions]
+            mechanisms.append(type(one))
+    clauses = [*sampling] + [clause for mechanism in dict.fromkeys(mechanisms) for clause in _assumed(mechanism)]
     return list(reversed(dict.fromkeys(reversed(clauses))))  # what several share comes last
+
+
+def _assumed(event_type: type[dp_event.DpEvent]) -> tuple[str, ...]:
+    own = described(event_type).assumptions
+    return ASSUMED.get(event_type, ()) if own is None else own
 
 
 def _spread(events: tuple[dp_event.DpEvent, ...]) -> Iterator[dp_event.DpEvent]:
@@ -283,7 +288,7 @@ def _spread(events: tuple[dp_event.DpEvent, ...]) -> Iterator[dp_event.DpEvent]:
             items = value if isinstance(value, list | tuple) else [value]
             inner += [item for item in items if isinstance(item, dp_event.DpEvent)]
         mechanism = MECHANISMS.get(type(event))
-        if mechanism is not None and not mechanism.assumptions:
+        if mechanism is not None and not _assumed(type(event)):
             laws = mechanism.laws(event)
             inner += [laws] if isinstance(laws, dp_event.DpEvent) else []
         stack.extend(reversed(inner))

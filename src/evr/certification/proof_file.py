@@ -31,7 +31,6 @@ from evr.errors import CertificateError, UnsupportedEventError
 from evr.laws import Direction, Step, exact
 from evr.laws.exact import ExactCurve, ExactLaw, ExactOutcomes
 from evr.laws.exact.law import ball
-from evr.laws.exact.without_replacement import WithoutReplacementCurve, WithoutReplacementOutcomes
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import name_of
 
@@ -58,8 +57,8 @@ _PARTS: dict[type[exact.ExactLaw], Callable[[Any], tuple[Any, ...]]] = {
     exact.ExactTruncated: lambda law: ("truncated", law.size, law.q, law.most, law.noise),
     exact.SampledCurve: lambda law: ("poisson", law.q, law.base),
     exact.SampledOutcomes: lambda law: ("poisson", law.q, law.base),
-    WithoutReplacementCurve: lambda law: ("without_replacement", law.g, law.base),
-    WithoutReplacementOutcomes: lambda law: ("without_replacement", law.g, law.base),
+    exact.WithoutReplacementCurve: lambda law: ("without_replacement", law.g, law.base),
+    exact.WithoutReplacementOutcomes: lambda law: ("without_replacement", law.g, law.base),
 }
 """The text of each law (docs/proof_format.md, "Laws"): its name, and numbers, named lists of numbers, and laws."""
 

@@ -146,7 +146,7 @@ def timeline(event: Any, relation: NeighboringRelation = ADD_OR_REMOVE) -> list[
             bodies.append([])
         else:
             repeat, body = repeats.pop(), bodies.pop()
-            count, path = repeat.count, repeat.path
+            count, path = repeat
             if len(body) == 1:
                 _append(bodies[-1], body[0][0], body[0][1] * count)
                 continue

@@ -20,7 +20,8 @@ from evr.bounds.composing import MOST_PLACES, LossMasses, Places, masses_of, pro
 from evr.bounds.moments import Tilt
 from evr.bounds.spreading import Cells, even_edges
 from evr.laws import DiscretePair, DominatingPair, Floats, Measure, Step, outcomes
-from evr.laws.line.pair import UNIT, log_sum_exp
+from evr.laws.law import UNIT
+from evr.laws.line.pair import log_sum_exp
 
 _GROUPS = 128  # outcomes of the second law that places are chosen by
 _KNOTS = 72

@@ -19,9 +19,8 @@ from scipy.optimize import minimize_scalar
 from evr.bounds.moments import Tilt
 from evr.laws import Direction, DiscretePair, DominatingPair, Floats, Step, outcomes
 from evr.laws.patterns.bins import Bins
-from evr.laws.patterns.law import PatternLaw
+from evr.laws.patterns.law import PatternLaw, ReplacedPatterns
 from evr.laws.patterns.min_sep import MinSep
-from evr.laws.patterns.replaced import ReplacedPatterns
 from evr.planning.capped import GROWTH
 from evr.planning.clipping import block_size, choose_clip
 from evr.planning.merging import edges_of, floor_of

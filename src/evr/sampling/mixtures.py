@@ -16,8 +16,7 @@ from evr.bounds.moments import Tilt, log_peak
 from evr.bounds.rounding import Rounding
 from evr.laws import Direction, DominatingPair, Floats, Step
 from evr.laws.law import UNIT
-from evr.laws.patterns.law import PatternLaw, density_error, magnitude
-from evr.laws.patterns.replaced import ReplacedPatterns
+from evr.laws.patterns.law import PatternLaw, ReplacedPatterns, density_error, magnitude
 from evr.sampling.line import TiltedProposal, spread_steps
 from evr.sampling.parts import Part, part_of
 from evr.sampling.philox import CHOICES, Place, RowNumbers, unit

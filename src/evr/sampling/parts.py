@@ -19,9 +19,8 @@ from evr.laws import Direction
 from evr.laws.law import UNIT, Floats
 from evr.laws.line.pair import log_sum_exp
 from evr.laws.patterns.bins import Bins
-from evr.laws.patterns.law import PatternLaw, in_parts, log_mean_exp, log_mean_power, magnitude
+from evr.laws.patterns.law import PatternLaw, ReplacedPatterns, in_parts, log_mean_exp, log_mean_power, magnitude
 from evr.laws.patterns.min_sep import Chain, MinSep
-from evr.laws.patterns.replaced import ReplacedPatterns
 from evr.sampling.plan import ByOrder, ByScale, ByShift, ByWindow
 
 
