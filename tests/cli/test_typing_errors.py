@@ -159,23 +159,3 @@ def test_a_first_word_before_anything_is_found(
     assert evr("certify", *NOISY, *target, "--dry-run", "--quiet").err == ""
     monkeypatch.setattr(reporting, "_SOON", 60.0)  # nothing to say of what is over at once
     assert evr("certify", *NOISY, *target, "--dry-run").err == ""
-
-
-@pytest.mark.parametrize(
-    ("arguments", "meant"),
-    [
-        (["curve"], "evr estimate --epsilon 0:5:0.25"),
-        (["online"], "evr estimate --every 1"),
-        (["compare"], "evr estimate --compare"),
-        (["verify"], "evr certify"),
-        (["inspect", "x.json"], "evr show FILE"),
-        (["report", "x.json"], "evr show FILE --html PAGE"),
-        (["certify", "--proposal", "simple"], "evr.certify(proposal=...)"),
-        (["certify", "--floor", "1e-9"], "the first attempt"),
-        (["estimate", "--epsilons", "0:1:1"], "--epsilon"),
-    ],
-)
-def test_old_spellings_are_answered_with_the_new_one(
-    arguments: list[str], meant: str, refused: Callable[..., str]
-) -> None:
-    assert meant in refused(*arguments)

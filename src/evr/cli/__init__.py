@@ -57,7 +57,7 @@ def _read_enough() -> int:
 def _usage(error: Exception) -> None:
     """Say in one line what typer found wrong with the command line; raise what is not its complaint again."""
     from evr.cli.output import fail
-    from evr.cli.spellings import command_meant, flag_meant
+    from evr.cli.spellings import flag_meant
 
     if not hasattr(error, "format_message"):
         raise error
@@ -65,8 +65,6 @@ def _usage(error: Exception) -> None:
         print(error.format_message())
         sys.exit(2)
     context = getattr(error, "ctx", None)
-    said = " ".join(error.format_message().split())
-    meant = command_meant(said) or flag_meant(error, context)
-    message = meant or said
+    message = flag_meant(error, context) or " ".join(error.format_message().split())
     where = f" Try '{context.command_path} --help'." if context is not None else ""
     fail(message[:1].lower() + message[1:] + ("" if message.endswith((".", "?", "!")) else ".") + where)

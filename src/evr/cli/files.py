@@ -1,18 +1,12 @@
-"""Where commands write: names made of what a file is about, and refusals
-before any work is done.
-"""
+"""Where commands write: names made of what a file is about, and refusals before any work is done."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from evr import atomic
-
-Force = Annotated[bool, typer.Option("--force", help="Replace an existing certificate.")]
 
 
 def certificate_path(spec: Path | None, event: Any, epsilon: float | None, delta: float | None) -> Path:

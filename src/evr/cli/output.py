@@ -178,6 +178,15 @@ def wrote(path: Path, *, quiet: bool) -> None:
         print(f"wrote {path}", file=sys.stderr)
 
 
+def draw(path: Path | None, figure: Callable[[Any], Any], *, quiet: bool) -> None:
+    """Save what a function makes of ``evr.report.plots``, where a file is given, and say so."""
+    if path is not None:
+        from evr.report import plots
+
+        plots.save(figure(plots), path)
+        wrote(path, quiet=quiet)
+
+
 class _Lines:
     """How far the work is, in a line every few seconds."""
 

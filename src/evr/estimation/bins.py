@@ -16,55 +16,26 @@ The result is an estimate with an estimate of its error (the change from a grid 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
-from scipy.fft import irfft, rfft
-from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from evr.estimation.atoms import Delta
 from evr.estimation.closed_forms import pair_delta
 from evr.estimation.grid import spread
-from evr.estimation.points import dot
-from evr.estimation.tilting import chernoff
-from evr.laws import Direction, Floats
+from evr.estimation.points import LossPoints, dot
+from evr.estimation.tilting import TiltedSum
+from evr.laws import Direction
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.patterns.bins import IndependentBins
 
 _RELATIVE = 2e-10  # wanted of the change from a grid of twice the width
 _ROUNDING = 1e-15  # of a transform, relative to the Chernoff bound
-_TAIL = 36.0  # log of the tilted mass that may wrap around
 _REACH = 38.5
 _FAR = 690.0
 _EIGHT = np.polynomial.legendre.leggauss(8)
 _POINTS = tuple(2**n for n in range(12, 22))
 _MOST_NODES = 2**19  # times eight
-
-
-class Nodes(NamedTuple):
-    """A law on ``(0, K]``: ratios and logarithms of their weights."""
-
-    ratios: Floats
-    log_weights: Floats
-
-    def tilted(self, slope: float) -> tuple[Floats, float]:
-        """Weights tilted and normalised, and the logarithm of what they summed to."""
-        exponent = self.log_weights + slope * self.ratios
-        top = float(exponent.max())
-        weights = np.exp(exponent - top)
-        total = float(weights.sum())
-        return weights / total, top + math.log(total)
-
-
-class _Grid(NamedTuple):
-    """Points up to the kink, and in all; how far beyond it the sum reaches; the tilt, and the side that counts."""
-
-    size: int
-    points: int
-    reach: float
-    slope: float
-    sign: float
 
 
 def bins_delta(law: IndependentBins, epsilon: float) -> Delta:
@@ -105,19 +76,20 @@ def _beyond(law: IndependentBins, epsilon: float) -> float:
 def _bounded_part(law: IndependentBins, log_kink: float, sign: float, apart: float = 0.0) -> Delta:
     """``E[(sign (S/K - 1))_+; no ratio above K]``, of which accuracy relative to its sum with ``apart`` is wanted.
 
-    From here on, ratios are in units of ``K``.
+    From here on, ratios are in units of ``K`` and have the sign, so that the kink is at ``sign``.
     """
-    coarse = _nodes(law.energy, log_kink)
-    slope = _slope(coarse, law.bins, sign)
-    if math.isnan(slope):
-        return Delta(0.0, 0.0)
-    low, high = _range(coarse, law.bins, slope)
+    start = TiltedSum([_nodes(law.energy, log_kink, sign)], [law.bins], 0.0)
+    if start.mean_excess(sign) < 0.0:
+        order = start.crossing(start.guess(sign), sign)
+        if order is None:
+            return Delta(0.0, 0.0)
+        start = TiltedSum(start.points, start.counts, order)
+    low, high = start.range(sign)
+    low, high = min(low, 0.0), max(high, 0.0)
     best, previous = Delta(0.0, math.inf), math.inf
     for points in _POINTS:
-        reach = high - 1.0 if sign > 0 else 1.0 - low
-        grid = _Grid(max(2, math.floor(points / (high - low))), points, reach, slope, sign)
-        nodes = _nodes(law.energy, log_kink, grid.size, slope)
-        value, scale = _on_grid(nodes, law.bins, grid)
+        size = max(2, math.floor(points / (1.02 * (high - low))))  # of them up to the kink
+        value, scale = _on_grid(law, log_kink, sign, start.order, (size, points, math.ceil(1.02 * high * size)))
         found = Delta(float(max(value, 0.0)), abs(value - previous) + _ROUNDING * scale + 1e-13 * abs(value))
         best = min(best, found, key=lambda delta: delta.error)
         if found.error <= _RELATIVE * (value + apart) + 2 * _ROUNDING * scale:
@@ -126,15 +98,15 @@ def _bounded_part(law: IndependentBins, log_kink: float, sign: float, apart: flo
     return best
 
 
-def _nodes(energy: float, log_kink: float, size: int = 0, slope: float = 0.0) -> Nodes:
-    """Gauss-Legendre nodes of a ratio up to the kink, in its units. For a grid of ``size`` points up to the kink and a
-    tilt they are no further apart than its points where it matters.
+def _nodes(energy: float, log_kink: float, sign: float, size: int = 0, slope: float = 0.0) -> LossPoints:
+    """Gauss-Legendre nodes of a ratio up to the kink. For a grid of ``size`` points up to the kink and a tilt they are
+    no further apart than its points where it matters.
     """
     deviation, shift = math.sqrt(energy), energy / 2 + log_kink
     top = min(shift / deviation, _REACH + deviation)
     edges = np.linspace(min(-_REACH, top - _REACH), top, 513)
     ratios = np.exp(deviation * edges - shift)
-    exponent = slope * ratios - edges**2 / 2
+    exponent = sign * slope * ratios - edges**2 / 2
     matters = np.maximum(exponent[:-1], exponent[1:]) > exponent.max() - 60.0
     wanted = np.ceil(matters * np.diff(ratios) * size / 8)
     parts = np.clip(wanted, 1, _MOST_NODES // 512).astype(np.int64)
@@ -144,50 +116,24 @@ def _nodes(energy: float, log_kink: float, size: int = 0, slope: float = 0.0) ->
     points, weights = _EIGHT
     t = (starts + lengths * offset)[:, None] + lengths[:, None] * (points + 1) / 2
     log_weights = np.log(weights / 2) + np.log(lengths)[:, None] - t**2 / 2 - math.log(2 * math.pi) / 2
-    return Nodes(np.exp(deviation * t - shift).ravel(), log_weights.ravel())
+    found = sign * np.exp(deviation * t - shift).ravel()
+    return LossPoints(found, log_weights.ravel(), np.zeros(found.size, dtype=bool))
 
 
-def _slope(nodes: Nodes, bins: int, sign: float) -> float:
-    """The slope at which the tilted sum has its mean at the kink; 0 if it is beyond it already, NaN if it never is."""
-
-    def gap(slope: float) -> float:
-        weights, _ = nodes.tilted(sign * slope)
-        return sign * (bins * dot(weights, nodes.ratios) - 1.0)
-
-    if gap(0.0) >= 0:
-        return 0.0
-    high = 1.0
-    while gap(high) < 0:
-        high *= 2
-        if high > 1e12:
-            return math.nan
-    return sign * float(brentq(gap, 0.0, high, rtol=1e-6))
-
-
-def _range(nodes: Nodes, bins: int, slope: float) -> tuple[float, float]:
-    """Where the tilted sum is but for a negligible mass, by Chernoff's bound; the kink is in it."""
-    weights, at_slope = nodes.tilted(slope)
-    mean = dot(weights, nodes.ratios)
-    deviation = math.sqrt(bins * dot(weights, (nodes.ratios - mean) ** 2)) + 1e-300
-    shifts = np.geomspace(1e-3, 30.0, 31) / deviation
-    up, down = (
-        bins * np.array([nodes.tilted(slope + sign * shift)[1] - at_slope for shift in shifts]) for sign in (1, -1)
-    )
-    high = max(min(float(bins), chernoff(up, shifts, _TAIL)), 1.0)
-    low = min(max(0.0, -chernoff(down, shifts, _TAIL)), 1.0)
-    return low - 0.01 * (high - low), high + 0.01 * (high - low)
-
-
-def _on_grid(nodes: Nodes, bins: int, grid: _Grid) -> tuple[float, float]:
-    """The expectation on a grid (a ring that holds the sum's range), and what its rounding is relative to."""
-    width, slope, sign = 1 / grid.size, grid.slope, int(grid.sign)
-    weights, log_total = nodes.tilted(slope)
-    law = irfft(rfft(spread(nodes.ratios * grid.size, weights, grid.points)) ** bins, grid.points)
-    scale = math.exp(min(bins * log_total - slope, 700.0))
-    steps = np.arange(grid.points if sign > 0 else min(grid.points, grid.size + 1))  # away from the kink
-    near = law[(grid.size + sign * steps) % grid.points] * np.exp(-abs(slope) * width * steps)
-    behind = law[(grid.size - sign) % grid.points] * math.exp(abs(slope) * width)
-    bend = near[1] - 2 * near[0] + behind
-    used = steps[: math.ceil(grid.reach * grid.size)]
-    total = dot(near[: used.size], used.astype(float)) + near[0] / 12 - bend / 240  # Euler-Maclaurin at the kink
-    return float(scale * width * total), scale * width
+def _on_grid(
+    law: IndependentBins, log_kink: float, sign: float, slope: float, grid: tuple[int, int, int]
+) -> tuple[float, float]:
+    """The expectation on a grid (a ring that holds the sum's range), and what its rounding is relative to. The grid has
+    so many points up to the kink, in all, and beyond the kink.
+    """
+    size, points, reach = grid
+    nodes = _nodes(law.energy, log_kink, sign, size, slope)
+    tilted = TiltedSum([nodes], [law.bins], slope)
+    spectrum = np.fft.rfft(spread(nodes.losses * size, tilted.parts[0].weights, points))
+    probabilities = np.fft.irfft(spectrum**law.bins, points)
+    scale, kink, fall = math.exp(min(tilted.log_bound(sign), 700.0)), round(sign * size), slope / size
+    steps = np.arange(max(2, min(reach, points)))  # away from the kink
+    near = probabilities[(kink + steps) % points] * np.exp(-fall * steps)
+    bend = near[1] - 2 * near[0] + probabilities[(kink - 1) % points] * math.exp(fall)
+    total = dot(near, steps.astype(float)) + near[0] / 12 - bend / 240  # Euler-Maclaurin at the kink
+    return float(scale * total / size), scale / size

@@ -17,10 +17,10 @@ from dp_accounting.dp_event import (
     SampledWithoutReplacementDpEvent,
     SelfComposedDpEvent,
 )
-from scipy.optimize import brentq
 
 from evr import validate
 from evr.estimation.api import estimate_delta
+from evr.estimation.inversion import root
 from evr.estimation.results import Estimate, UpperBound
 from evr.mechanisms.relations import Relation
 
@@ -251,9 +251,5 @@ def _moved(gap: Callable[[float], float], start: float, parameter: float) -> flo
 def _root(gap: Callable[[float], float], private: float, leaky: float) -> float:
     """About where the gap is 0, looked for on the scale of the parameter's logarithm."""
     ends = {math.log(end): end for end in (private, leaky)}
-
-    def at(logarithm: float) -> float:
-        return gap(ends.get(logarithm, math.exp(logarithm)))
-
-    root = float(brentq(at, min(ends), max(ends), xtol=_CLOSE, rtol=1e-15, maxiter=1000))
-    return ends.get(root, math.exp(root))
+    found = root(lambda at: gap(ends.get(at, math.exp(at))), min(ends), max(ends), _CLOSE)
+    return ends.get(found, math.exp(found))

@@ -5,9 +5,35 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from scipy.optimize import brentq
-
 _FLOOR = 1e-320
+
+
+def root(function: Callable[[float], float], first: float, last: float, close: float) -> float:
+    """Where a function is 0 that changes its sign between two places, to ``close`` relative (Chandrupatla 1997).
+
+    scipy.optimize has such functions, but takes longer to load than most estimates take.
+    """
+    a, b = last, first
+    of_a, of_b = function(a), function(b)
+    share = 0.5
+    while True:
+        new = a + share * (b - a)
+        of_new = function(new)
+        if (of_new > 0) == (of_a > 0):
+            c, of_c = a, of_a
+        else:
+            c, of_c, b, of_b = b, of_b, a, of_a
+        a, of_a = new, of_new
+        best = a if abs(of_a) < abs(of_b) else b
+        least = (close * abs(best) + 1e-300) / abs(b - c)
+        if of_a == 0 or of_b == 0 or least > 0.5:
+            return best
+        place, height = (a - b) / (c - b), (of_a - of_b) / (of_c - of_b)
+        share = 0.5
+        if height**2 < place and (1 - height) ** 2 < 1 - place:  # a curve through three points does
+            share = of_a / (of_b - of_a) * of_c / (of_b - of_c)
+            share += (c - a) / (b - a) * of_a / (of_c - of_a) * of_b / (of_c - of_b)
+        share = min(max(share, least), 1 - least)
 
 
 def solve_epsilon(
@@ -52,4 +78,4 @@ def solve_epsilon(
             if low == 0.0:
                 return 0.0
             high = low
-    return float(brentq(gap, low, high, xtol=1e-300, rtol=1e-13, maxiter=200))
+    return root(gap, low, high, 1e-13)

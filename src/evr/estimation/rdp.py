@@ -12,9 +12,9 @@ import logging
 import math
 from collections.abc import Iterator
 
+import scipy
 from dp_accounting import NeighboringRelation, dp_event, privacy_accountant
 from dp_accounting.rdp import RdpAccountant
-from scipy.optimize import minimize_scalar
 
 from evr import validate
 from evr.bounds.moments import log_peak
@@ -114,6 +114,8 @@ def rdp_curve_delta(steps: tuple[Step, ...], epsilon: float) -> float:
         value = moments - a * epsilon + log_peak(a)
         return min(value, 1e300)
 
-    found = [minimize_scalar(log_bound, bounds=ends, method="bounded") for ends in ((-7.0, 2.0), (2.0, 9.0))]
+    found = [
+        scipy.optimize.minimize_scalar(log_bound, bounds=ends, method="bounded") for ends in ((-7.0, 2.0), (2.0, 9.0))
+    ]
     best = log_bound(min(found, key=lambda result: float(result.fun)).x, _FINE)
     return min(1.0, infinite + math.exp(min(best, 0.0)))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import scipy
 from dp_accounting import dp_event
-from scipy.stats import binom
 
 from evr import validate
 from evr.laws import Direction, DominatingPair, Pairs
@@ -42,6 +42,7 @@ def pairs(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Pairs | dp_even
         return Pairs.each(
             lambda one: poisson.sampled(doubled, float(part), one), lambda one: exact_sampled(base, part, one)
         )
+    binom = scipy.stats.binom
     cut = float(binom.sf(most - 1, size - 1, q))
 
     def law(one: Direction) -> DominatingPair:

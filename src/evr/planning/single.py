@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+import scipy
 
 from evr import validate
 from evr.bounds.single import SingleBounds
@@ -33,7 +33,9 @@ def slope_of_least(bounds: SingleBounds, bound: Callable[[float], float], epsilo
     grid = centre * np.geomspace(0.1, 1.5, 12)
     best = int(np.argmin([bound(float(slope)) for slope in grid]))
     span = (grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)])
-    return float(minimize_scalar(bound, bounds=span, method="bounded", options={"xatol": 1e-3 * centre}).x)
+    return float(
+        scipy.optimize.minimize_scalar(bound, bounds=span, method="bounded", options={"xatol": 1e-3 * centre}).x
+    )
 
 
 def log_spread(proposal: SingleProposal, epsilon: float) -> float:

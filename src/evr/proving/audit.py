@@ -11,9 +11,9 @@ from typing import Any
 
 import attrs
 import numpy as np
+import scipy
 from dp_accounting import NeighboringRelation
 from dp_accounting.dp_event import DpEvent, GaussianDpEvent
-from scipy.stats import binom
 
 from evr import validate
 from evr.bounds.strict.tradeoff import Tradeoff
@@ -331,7 +331,7 @@ def _checked(scores: Iterable[float], included: Iterable[bool]) -> tuple[Floats,
         word = "took part" if coins.all() else "stayed out"
         raise ValueError(f"every canary {word}: include each by a fair coin of its own")
     share = float(coins.mean())
-    if 2 * binom.sf(max(coins.sum(), (~coins).sum()) - 1, coins.size, 0.5) < 1e-6:
+    if 2 * scipy.stats.binom.sf(max(coins.sum(), (~coins).sum()) - 1, coins.size, 0.5) < 1e-6:
         raise ValueError(
             f"{share:.1%} of the canaries took part, which fair coins do not give: include each by "
             "a fair coin of its own"

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+import scipy
 from scipy.special import ndtr
-from scipy.stats import binom
 
 from evr.bounds.strict.tradeoff import Tradeoff
 from evr.laws import Floats
@@ -57,7 +57,7 @@ class Count:
     def p_value(self, curve: Curve) -> float:
         """The greatest probability of so many right guesses or more (U3)."""
         least = curve.inverse()
-        low, high = float(binom.sf(self.correct - 1, self.guesses, 0.5)), 1.0
+        low, high = float(scipy.stats.binom.sf(self.correct - 1, self.guesses, 0.5)), 1.0
         if low >= 1.0 or self.possible(high, least):
             return 1.0
         low = math.log(max(low, 1e-300))
@@ -69,7 +69,7 @@ class Count:
 
     def rejects(self, curve: Curve, level: float) -> bool:
         """Whether the p-value is at most the level."""
-        by_chance = float(binom.sf(self.correct - 1, self.guesses, 0.5))
+        by_chance = float(scipy.stats.binom.sf(self.correct - 1, self.guesses, 0.5))
         return by_chance <= level and not self.possible(level, curve.inverse())
 
     def possible(self, chance: float, least: Callable[[float], float]) -> bool:
@@ -101,7 +101,7 @@ class Independent:
         for _ in range(_BISECTIONS):
             middle = (low + high) / 2
             low, high = (middle, high) if middle <= curve.at(1 - middle) else (low, middle)
-        return float(binom.sf(self.correct - 1, self.guesses, high))
+        return float(scipy.stats.binom.sf(self.correct - 1, self.guesses, high))
 
     def rejects(self, curve: Curve, level: float) -> bool:
         """Whether the p-value is at most the level."""
