@@ -12,7 +12,7 @@ import typer
 from evr.cli.files import new_certificate
 from evr.cli.options import Force, Json, LedgerFile, Quiet, Workers, file_option
 from evr.cli.output import as_json, number, say, table
-from evr.cli.reporting import Reporting
+from evr.cli.reporting import Reporting, pair
 
 if TYPE_CHECKING:
     from evr.certification import Attempt, Ledger
@@ -65,7 +65,7 @@ def command(ledger: LedgerFile = None, json: Json = False, quiet: Quiet = False)
         "started",
     ]
     for a, shown in zip(attempts, listed, strict=True):
-        shown |= {"claim": claimed(a), "allowance": stated(a.budget, 2) if a.budget else "none"}
+        shown |= {"claim": pair(a), "allowance": stated(a.budget, 2) if a.budget else "none"}
         shown["started"] = a.started[:19]
     rows = [[_shown(one[key]) for key in columns] for one in listed]
     table("Attempts", [key.replace("_", " ") for key in columns], rows, quiet=quiet)
@@ -135,7 +135,7 @@ def _chosen(ledger: Ledger, number: int | None) -> Attempt:
     table(
         "Interrupted attempts, the latest first",
         ["id", "started", "what ran", "claim", "certificate"],
-        [[str(one.id), one.started[:19], ran(one), claimed(one), one.options["path"] or "-"] for one in waiting],
+        [[str(one.id), one.started[:19], ran(one), pair(one), one.options["path"] or "-"] for one in waiting],
     )
     raise ValueError(f"which one? Add its id: {ids}")
 
@@ -166,13 +166,6 @@ def ran(attempt: Attempt) -> str:
 
     words = describe_event(attempt.event, attempt.options["description"])
     return textwrap.shorten(words, _WIDTH, placeholder=" ...")
-
-
-def claimed(attempt: Attempt) -> str:
-    """The pair that an attempt was to prove, as a statement rounds it."""
-    from evr.numbers import stated
-
-    return f"({stated(attempt.epsilon)}, {stated(attempt.delta)})"
 
 
 def _cell(key: str, value: Any) -> str:

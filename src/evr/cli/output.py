@@ -52,51 +52,36 @@ def table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]], *, q
         for row in rows:
             print("\t".join(row))
         return
-    from rich.console import Console
-
-    listed, console = list(rows), Console()
-    if _width(header, listed) > console.width:
-        _stacked(console, title, header, listed)
-    else:
-        _drawn(console, title, header, listed)
-
-
-def _width(header: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    """Columns of a terminal that a table takes, unfolded; a last column of words may fold."""
-    widths = [max(map(len, cells)) for cells in zip(header, *rows, strict=True)]
-    return sum(min(width, _WORDS) if i == len(widths) - 1 else width for i, width in enumerate(widths)) + (
-        3 * len(widths) + 1
-    )
-
-
-def _drawn(console: Any, title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich import box
+    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
+    listed, console = list(rows), Console()
     console.print(title, style="italic", markup=False, highlight=False)
+    if _width(header, listed) > console.width:
+        for row in listed:
+            fields = Table(box=None, show_header=False, padding=(0, 1))
+            fields.add_column(style="bold", no_wrap=True)
+            fields.add_column(overflow="fold")
+            for name, cell in zip(header, row, strict=True):
+                if cell:
+                    fields.add_row(name, escape(cell))
+            console.print()
+            console.print(fields)
+        return
     drawn = Table(box=box.SIMPLE_HEAD, header_style="bold")
     for index, name in enumerate(header):
         drawn.add_column(name, overflow="fold", no_wrap=index < len(header) - 1)
-    for row in rows:
+    for row in listed:
         drawn.add_row(*map(escape, row))
     console.print(drawn)
 
 
-def _stacked(console: Any, title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
-    console.print(title, style="italic", markup=False, highlight=False)
-    for row in rows:
-        console.print()
-        fields = Table(box=None, show_header=False, padding=(0, 1))
-        fields.add_column(style="bold", no_wrap=True)
-        fields.add_column(overflow="fold")
-        for name, cell in zip(header, row, strict=True):
-            if cell:
-                fields.add_row(name, escape(cell))
-        console.print(fields)
+def _width(header: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """Columns of a terminal that a table takes, unfolded; a last column of words may fold."""
+    *widths, last = (max(map(len, cells)) for cells in zip(header, *rows, strict=True))
+    return sum(widths) + min(last, _WORDS) + 3 * len(header) + 1
 
 
 @functools.cache
@@ -207,26 +192,19 @@ def progress_bar(what: str, *, quiet: bool) -> Iterator[Callable[[int, int], Non
     if quiet or not sys.stderr.isatty():
         yield None if quiet else _Lines(what)
         return
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich import progress as rich
 
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
+        "{task.description}",
+        rich.BarColumn(),
+        rich.MofNCompleteColumn(),
+        "{task.fields[rate]}",
+        rich.TimeElapsedColumn(),
+        "left",
+        rich.TimeRemainingColumn(),
     )
     standard_error.cache_clear()  # as wide as the terminal is now
-    with Progress(*columns, console=standard_error(), transient=True) as bar:
+    with rich.Progress(*columns, console=standard_error(), transient=True) as bar:
         task = bar.add_task(what, total=None, rate="")
 
         def update(done: int, total: int) -> None:

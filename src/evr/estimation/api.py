@@ -15,10 +15,8 @@ from dp_accounting.dp_event import DpEvent
 
 from evr import validate
 from evr.errors import AccuracyError, UnsupportedEventError
-from evr.estimation.curves import Count, PrivacyCurve, counter
-from evr.estimation.epsilons import FLOOR, SAYS_LITTLE, Epsilon, epsilon_of
-from evr.estimation.fft import FftCurve
-from evr.estimation.results import Estimate, UpperBound
+from evr.estimation.fft import FLOOR, SAYS_LITTLE, Epsilon, FftCurve, epsilon_of
+from evr.estimation.results import Count, Estimate, PrivacyCurve, UpperBound, counter
 from evr.estimation.selected import on_lines
 from evr.laws import Direction, on_a_line
 from evr.mechanisms import Composition
@@ -307,10 +305,10 @@ def _by_moments(composition: Composition, event: Any, at: float, wanted: str, di
     """The moments accountant: dp_accounting's; or by the pairs what that one does not know, or has no number for, and
     replace-one, under which it does not double sensitivities.
     """
-    from evr.estimation.rdp import pairs_delta, pairs_epsilon, rdp_delta, rdp_epsilon
+    from evr.estimation.rdp import pairs_epsilon, rdp_curve_delta, rdp_delta, rdp_epsilon
 
     directions = directions_of(composition, direction)
-    by_event, by_pairs = (rdp_delta, pairs_delta) if wanted == "delta" else (rdp_epsilon, pairs_epsilon)
+    by_event, by_pairs = (rdp_delta, rdp_curve_delta) if wanted == "delta" else (rdp_epsilon, pairs_epsilon)
     trivial = at == (math.inf if wanted == "delta" else 1.0)
     settled = trivial or not composition.remove or composition.is_non_private
     if isinstance(event, DpEvent) and composition.relation is not REPLACE_ONE and not settled:

@@ -12,7 +12,7 @@ from evr.estimation.calibration import TIGHTEST, noise_of, other_noise
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 from evr.numbers import round_up
-from evr.proving.slack import DEFAULT, LOOSEST, not_below, tau_of
+from evr.proving.sampling import DEFAULT, LOOSEST, not_below, tau_of
 from evr.verification import Claim
 
 _LEAST = 1e-290 / LOOSEST  # of a delta that is not 0

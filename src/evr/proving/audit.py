@@ -213,13 +213,13 @@ def _chosen(curve: Curve, canaries: int, level: float) -> int:
     for share in _SHARES:
         each = min(max(1, round(share * canaries)), canaries // 2)
         hits = Count(math.floor(2 * _expected(curve, each / canaries) * canaries), 2 * each, canaries)
-        best, number = max((best, number), (_shown_by(hits, level), each))
+        best, number = max((best, number), (_greatest_mu(hits, level), each))
     return number
 
 
-def _shown_by(hits: Count, level: float) -> float:
-    """The greatest mu of a Gaussian mechanism that so many right guesses reject."""
-    return _greatest(lambda mu: hits.rejects(gaussian(mu), level))
+def _greatest_mu(found: Count | Several, level: float) -> float:
+    """The greatest mu of a Gaussian mechanism that the guesses reject."""
+    return _greatest(lambda mu: found.rejects(gaussian(mu), level))
 
 
 def _expected(curve: Curve, share: float) -> float:
@@ -262,7 +262,7 @@ def _family_bound(found: Several, tree: Any, relation: Any, delta: float, level:
         if not strength:
             return "noise", 0.0
         return "noise", estimate_epsilon(scaled(tree, 1 / strength), delta=delta, neighboring_relation=relation).value
-    mu = _greatest(lambda one: found.rejects(gaussian(one), level))
+    mu = _greatest_mu(found, level)
     return "gaussian", estimate_epsilon(GaussianDpEvent(1 / mu), delta=delta).value if mu else 0.0
 
 
