@@ -250,6 +250,6 @@ def _moved(gap: Callable[[float], float], start: float, parameter: float) -> flo
 
 def _root(gap: Callable[[float], float], private: float, leaky: float) -> float:
     """About where the gap is 0, looked for on the scale of the parameter's logarithm."""
-    ends = {math.log(end): end for end in (private, leaky)}
-    found = root(lambda at: gap(ends.get(at, math.exp(at))), min(ends), max(ends), _CLOSE)
-    return ends.get(found, math.exp(found))
+    first, last = ((math.log(end), gap(end)) for end in (private, leaky))
+    found = root(lambda at: gap(math.exp(at)), first, last, _CLOSE)
+    return private if found == first[0] else leaky if found == last[0] else math.exp(found)

@@ -6,18 +6,19 @@ import math
 from collections.abc import Callable
 
 _FLOOR = 1e-320
+Place = tuple[float, float]
+"""A number, and the value of a function there."""
 
 
-def root(function: Callable[[float], float], first: float, last: float, close: float) -> float:
+def root(function: Callable[[float], float], first: Place, last: Place, close: float) -> float:
     """Where a function is 0 that changes its sign between two places, to ``close`` relative (Chandrupatla 1997).
 
     scipy.optimize has such functions, but takes longer to load than most estimates take.
     """
-    a, b = last, first
-    of_a, of_b = function(a), function(b)
-    share = 0.5
+    (b, of_b), (a, of_a) = first, last
+    share = of_a / (of_a - of_b)
     while True:
-        new = a + share * (b - a)
+        new = min(max(a + share * (b - a), min(a, b)), max(a, b))
         of_new = function(new)
         if (of_new > 0) == (of_a > 0):
             c, of_c = a, of_a
@@ -53,9 +54,10 @@ def solve_epsilon(
     def gap(epsilon: float) -> float:
         return math.log(max(delta(epsilon), _FLOOR)) - math.log(target)
 
-    low, high = 0.0, min(guess, greatest)
-    if (above := gap(high)) > 0:
-        factor, before = 1.0 + spread, math.inf
+    low, high, before = 0.0, min(guess, greatest), math.inf
+    above = gap(high)
+    if above > 0:
+        factor = 1.0 + spread
         while above > 0:
             if high >= greatest or high > 1e300:
                 return math.inf
@@ -73,9 +75,9 @@ def solve_epsilon(
                 return 0.0
             if low < 1e-300:
                 low = 0.0
-            if gap(low) > 0:
+            if (before := gap(low)) > 0:
                 break
             if low == 0.0:
                 return 0.0
-            high = low
-    return root(gap, low, high, 1e-13)
+            high, above = low, before
+    return root(gap, (low, before), (high, above), 1e-13)

@@ -89,14 +89,16 @@ class TiltedSum:
         def beyond(order: float) -> float:
             return TiltedSum(self.points, self.counts, order).mean_excess(epsilon)
 
-        below = beyond(order) < 0.0
-        factor = 8.0 if below else 0.125
+        last = order, beyond(order)
+        factor = 8.0 if last[1] < 0.0 else 0.125
         for _ in range(_FACTORS):
             order *= factor
             if order > _GREATEST_ORDER:
                 break
-            if (beyond(order) < 0.0) != below:
-                return root(beyond, order / factor, order, 1e-3)
+            found = order, beyond(order)
+            if (found[1] < 0.0) != (last[1] < 0.0):
+                return root(beyond, last, found, 1e-3)
+            last = found
         return None
 
     def guess(self, epsilon: float) -> float:
@@ -235,13 +237,15 @@ def likely_epsilon(steps: tuple[Step, ...], delta: float) -> float:
         alone = math.fsum(step.count * pair_delta(step.pair, epsilon) for step in steps)
         return math.log(max(alone, 1e-320) / delta)
 
-    if beyond(low) <= 0.0:
+    last = low, beyond(low)
+    if last[1] <= 0.0:
         return low
     for factor in _UPWARDS:
-        if beyond(factor * low) <= 0.0:
-            return root(beyond, low, factor * low, 1e-5)
-        low *= factor
-    return low
+        other = factor * last[0], beyond(factor * last[0])
+        if other[1] <= 0.0:
+            return root(beyond, last, other, 1e-5)
+        last = other
+    return last[0]
 
 
 def _centred(at: _At, epsilon: float, negligible: float) -> TiltedSum | None:
@@ -301,8 +305,8 @@ def _searched(at: _At, start: TiltedSum, epsilon: float, negligible: float) -> T
         if other is None:
             break
         if (other.mean_excess(epsilon) < 0.0) != below:
-            low, high = sorted((order, other.order))
-            return at(root(lambda a: _mean_at(at, a, epsilon), low, high, 1e-3))
+            first, last = ((one.order, one.mean_excess(epsilon)) for one in (found, other))
+            return at(root(lambda a: _mean_at(at, a, epsilon), first, last, 1e-3))
         order, factor, found = other.order, min(16.0, factor**2), other
     return found
 
