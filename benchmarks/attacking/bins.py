@@ -170,7 +170,10 @@ class Ratio:
             found: Complexes = np.exp(log_size) * rate / (1.0 + away / slope) ** 2
             return found
 
-        end = 1.0 + np.flatnonzero(np.abs(integrand(_FAR)) > 1e-19)[-1] * _FAR[1]
+        held = np.flatnonzero(np.abs(integrand(_FAR)) > 1e-19)
+        if not held.size:
+            raise Unreached("an integrand that floats do not hold")
+        end = 1.0 + held[-1] * _FAR[1]
         before, size = math.inf, 64
         while size <= _MOST_NODES:
             x = np.linspace(0.0, end, size + 1)

@@ -444,6 +444,12 @@ def test_bins_beside_others(direction):
         assert found.relative <= 1e-6
 
 
+def test_bins_so_far_out_that_floats_hold_nothing():
+    """No place of the integrand was large enough to look at, and the truth crashed."""
+    event = composed(BallsInBinsDpEvent(0.7174588938160678, 18865, 385), dp_event.LaplaceDpEvent(10.326482360925517))
+    assert truth(event, 80.57009259409755, "remove", 1.0).error >= 0.5
+
+
 @pytest.mark.parametrize("direction", ["remove", "add"])
 def test_bins_against_a_proved_bound(direction):
     event = BallsInBinsDpEvent(1.1, 234 * 15, 234)

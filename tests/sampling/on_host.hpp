@@ -1,5 +1,6 @@
 // Stands for CUDA where there is none: one thread after the other, so that kernels run on a
 // processor. Enough to compare their numbers with NumPy's.
+#include <algorithm>
 #include <cmath>
 
 #define __device__
@@ -14,3 +15,4 @@ using std::fmax;
 using std::fmin;
 using std::log;
 using std::log1p;
+using std::min;

@@ -14,7 +14,7 @@ import evr
 from evr.bounds.replica_tables import OccupancyTable, RingTable
 from evr.bounds.tilt import Tilt
 from evr.laws import Direction, DominatingPair, arrays
-from evr.laws.patterns import min_sep
+from evr.laws.patterns import law, min_sep
 from evr.mechanisms import Composition
 from evr.randomness import Stream
 from evr.sampling import DrawPlan, built, cuda, philox
@@ -92,6 +92,7 @@ def built_bench(tmp_path_factory):
 @pytest.fixture
 def bench(built_bench, monkeypatch):
     monkeypatch.setattr(min_sep, "launch", built_bench.launch)
+    monkeypatch.setattr(law, "launch", built_bench.launch)
     monkeypatch.setattr(philox, "launch", built_bench.launch)
     return built_bench
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,10 +144,38 @@ class RingTable:
         return float(gammaln(self.order + 1) + math.log(self.values[0, self.start]))
 
     def draw(self, generator: np.random.Generator, size: int) -> RingDraw:
-        """Replicas in each bin: from one that has some to the next that has."""
-        xp = module_of(self.values)
-        chain, busy = xp.zeros((size, self.length)), xp.arange(size)
-        place, state = xp.zeros(size, np.int64), xp.full(size, self.start)
+        """Replicas in a chain of bins, which begins anywhere."""
+        if isinstance(self.values, np.ndarray):
+            chain = self._chain(generator, size)
+            generator = for_purpose(generator, 1)
+            first = generator.integers(0, self.bins, size)
+            occupied = np.zeros((size, self.bins))
+            occupied[np.arange(size)[:, None], (first[:, None] + np.arange(self.length)) % self.bins] = chain
+            attraction = self._attraction(chain)
+        else:
+            choosing: Any = generator
+            generator = for_purpose(generator, 1)
+            first = generator.integers(0, self.bins, size)
+            occupied, attraction = self._draw_on_gpu(choosing, first)
+        pulled = self.law.pulled(occupied)
+        own = (pulled * occupied).sum(axis=1) - (occupied * self.law.energies).sum(axis=1)
+        lost = attraction - own / 2
+        accepted = generator.random(size) < np.exp(-np.maximum(lost, 0.0))
+        return RingDraw(occupied, pulled, accepted)
+
+    def _draw_on_gpu(self, generator: Any, first: Any) -> tuple[Any, Any]:
+        """The same replicas by a kernel, and their attraction."""
+        xp = module_of(first)
+        occupied, attraction = xp.zeros((first.size, self.bins)), xp.empty(first.size)
+        sizes = (self.order, self.near, self.length, self.bins, self.left.size, self.start)
+        tables = (self.left, self.next, self.weights, self.values, self.unmoved, self.greatest)
+        generator.launch("ring_draw", 2 * self.order, *sizes, *tables, first, occupied, attraction)
+        return occupied, attraction
+
+    def _chain(self, generator: np.random.Generator, size: int) -> Floats:
+        """Replicas in each bin of the chain: from one that has some to the next that has."""
+        chain, busy = np.zeros((size, self.length)), np.arange(size)
+        place, state = np.zeros(size, np.int64), np.full(size, self.start)
         while busy.size:
             numbers = of_rows(generator, busy)
             empty = self._empty(place, state, numbers.random(busy.size))
@@ -160,16 +188,7 @@ class RingTable:
             state = self.next[state, chosen]
             left = self.left[state] > 0
             busy, place, state = busy[left], place[left] + 1, state[left]
-        generator = for_purpose(generator, 1)
-        first = generator.integers(0, self.bins, size)
-        places = (first[:, None] + xp.arange(self.length)) % self.bins
-        occupied = xp.zeros((size, self.bins))
-        occupied[xp.arange(size)[:, None], places] = chain
-        pulled = self.law.pulled(occupied)
-        own = np.einsum("ij,ij->i", pulled, occupied) - (occupied * self.law.energies).sum(axis=1)
-        lost = self._attraction(chain) - own / 2
-        accepted = generator.random(size) < np.exp(-np.maximum(lost, 0.0))
-        return RingDraw(occupied, pulled, accepted)
+        return chain
 
     def _empty(self, place: Counts, state: Counts, drawn: Floats) -> Counts:
         """How many bins from a place on have no replica, by uniform numbers. That has weight 1, so the chance of ``m``
@@ -239,7 +258,7 @@ class ChainTable:
     def _weights(self, states: NDArray[np.integer], step: int) -> Floats:
         """Of each number of replicas that take part, in each state."""
         pull = self.recent[states] @ self.overlaps[1:, step]
-        j, chances = module_of(states).arange(self.order + 1), self.chances[states]
+        j, chances = np.arange(self.order + 1), self.chances[states]
         exponents = pull[:, None] * j + j * (j - 1) / 2 * self.overlaps[0, step]
         exponents[chances == 0.0] = -np.inf  # more than are eligible: e^exponent may be no float
         return chances * np.exp(exponents)
@@ -258,7 +277,9 @@ class ChainTable:
         """How many replicas take part in each step."""
         start = generator.random(size) * self.starts[-1]
         state = np.searchsorted(self.starts[:-1], start, side="right").astype(np.int32)
-        pulses = module_of(start).zeros((self.steps, size))
+        if not isinstance(state, np.ndarray):
+            return self._draw_on_gpu(generator, state)
+        pulses = np.zeros((self.steps, size))
         for step in range(self.steps):
             drawn = generator.random(size)
             moved = np.flatnonzero(drawn >= self.staying[step].take(state))
@@ -270,6 +291,14 @@ class ChainTable:
                 after[moved] = self.next[at, chosen]
             state = after
         return pulses.T
+
+    def _draw_on_gpu(self, generator: Any, state: Any) -> Any:
+        """The same by a kernel."""
+        pulses = module_of(state).empty((state.size, self.steps))
+        sizes = (self.order, self.near, self.steps, self.chances.shape[0])
+        tables = (self.next, self.chances, self.values, self.staying, self.recent, self.overlaps)
+        generator.launch("chain_draw", self.steps, *sizes, state, *tables, pulses)
+        return pulses
 
     @cached_property
     def staying(self) -> Floats:

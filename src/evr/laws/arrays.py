@@ -1,6 +1,7 @@
 """Arrays of NumPy, or of CuPy on a GPU: laws in many dimensions are drawn by the same code on both.
 
-What arrays cannot do is in ``kernels.cu``: random numbers by place, and the recursion of b-min-sep sampling.
+What arrays cannot do is in ``kernels.cu``: random numbers by place, draws of replicas, and the recursion of b-min-sep
+sampling.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def _compiled() -> dict[str, Any]:
     import cupy
 
     code = SOURCE.read_text()
-    module = cupy.RawModule(code=code, options=("-std=c++17",))
+    module = cupy.RawModule(code=code, options=("-std=c++17", "--fmad=false"))
     return {name: module.get_function(name) for name in _KERNEL.findall(code)}
 
 

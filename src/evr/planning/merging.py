@@ -73,7 +73,7 @@ def _places(
     greatest += 4.0 * UNIT * abs(greatest)  # sums are rounded up, and beyond the top is infinity
     top = min(greatest, max(epsilon, 0.0) + _BEYOND)
     with np.errstate(divide="ignore"):
-        log_masses, log_below = np.log(masses), np.log(np.cumsum(masses))
+        log_masses, log_below = np.log(masses), np.log(np.append(0.0, np.cumsum(masses)[:-1]))
     costs, first = np.zeros(losses.size), losses.size - 1
     for tilt in tilts:
         order, heights = max(tilt.order, 1.0), tilt.height(losses)
@@ -83,8 +83,8 @@ def _places(
             raise UnplacedError("floats hold nothing of a sum below its top")
         costs = np.maximum(costs, order * (order + 1.0) * np.exp(log_weights - log_total))
         share = log_below + heights - log_total  # of what would be raised to the place
-        raised = share > np.log(_SHARE_BELOW * allowance / uses)
-        first = min(first, int(np.argmax(raised)))
+        too_much = np.append(share > np.log(_SHARE_BELOW * allowance / uses), True)
+        first = min(first, int(np.argmax(too_much)) - 1)
     if top <= losses[first]:
         raise UnplacedError("all of a sum that counts is far beyond epsilon")
     if (lattice := _lattice(a, b, float(losses[first]), top)) is not None:

@@ -18,7 +18,7 @@ from evr.laws import Direction
 from evr.laws.law import UNIT, Floats
 from evr.laws.line.pair import log_sum_exp
 from evr.laws.patterns.bins import Bins
-from evr.laws.patterns.law import PatternLaw, in_parts, log_mean_exp, magnitude
+from evr.laws.patterns.law import PatternLaw, in_parts, log_mean_exp, log_mean_power, magnitude
 from evr.laws.patterns.min_sep import Chain, MinSep
 from evr.laws.patterns.replaced import ReplacedPatterns
 from evr.sampling.plan import ByOrder, ByScale, ByShift, ByWindow
@@ -125,6 +125,9 @@ class OrderBins(Part):
     def log_density(self, coordinates: Floats, log_ratio: Floats) -> Floats:
         if isinstance(self.table, OccupancyTable):
             return self.power * log_ratio - self.log_normaliser
+        if not isinstance(coordinates, np.ndarray):
+            found = log_mean_power(coordinates, self.law.energies / 2, 1.0, self.table.length, self.power)
+            return found - self.log_normaliser
         found = np.empty_like(log_ratio)
         for rows in in_parts(coordinates):
             logs = coordinates[rows] - self.law.energies / 2

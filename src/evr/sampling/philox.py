@@ -70,9 +70,12 @@ class Place(NamedTuple):
         if isinstance(samples, np.ndarray):
             return self.words(first + np.arange(calls), samples[:, None], part)
         found = module_of(samples).empty((2, samples.size, calls), np.uint64)
-        numbers = (found[0].size, calls, first, part, self.block, *self.key)
-        launch("words", found[0].size, *numbers, samples, *found)
+        self.launch("words", samples.size * calls, samples, part, first, calls, *found)
         return found[0], found[1]
+
+    def launch(self, kernel: str, rows: int, samples: Any, part: int, first: int, *arguments: Any) -> None:
+        """A kernel that draws from the first call on, on a GPU."""
+        launch(kernel, rows, rows, part, self.block, *self.key, samples, first, *arguments)
 
 
 def uniform(words: Words) -> Floats:
@@ -123,6 +126,11 @@ class RowNumbers:
         """Other numbers, of the same rows."""
         return RowNumbers(self._place, self._rows, CHOICES + purpose)
 
+    def launch(self, kernel: str, calls: int, *arguments: Any) -> None:
+        """A kernel with a thread for each row, which takes its numbers from so many calls."""
+        self._place.launch(kernel, self._rows.size, self._rows, self._part, self._calls[0], *arguments)
+        self._calls[0] += calls
+
     def _words(self, size: int, calls: int = 1) -> Words:
         assert size == self._rows.size
         first = self._calls[0]
@@ -150,5 +158,9 @@ class RowNumbers:
         rows = self._rows[self._row : self._row + number]
         self._row += number
         pairs = (columns + 1) // 2
+        if not isinstance(rows, np.ndarray):
+            found = module_of(rows).empty(size)
+            self._place.launch("normals", number * pairs, rows, COORDINATES, 0, pairs, columns, found)
+            return found
         both = normals(self._place.calls(rows, COORDINATES, 0, pairs))
         return np.stack(both, axis=2).reshape(number, 2 * pairs)[:, :columns]

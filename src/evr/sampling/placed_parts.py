@@ -32,16 +32,23 @@ def coordinates(
     """Coordinates of each law, of a sample's copies in a row; the first component draws a ``share`` of the samples.
     The first of the places is where components are chosen, the others are those of each law's rows.
     """
-    xp = module_of(samples)
     first = unit(places[0].calls(samples, CHOICES)[0][:, 0]) < share
+    chosen = [np.flatnonzero(first), np.flatnonzero(~first)]
     found = []
     for index, ((law, count), place) in enumerate(zip(laws, places[1:], strict=True)):
-        own = xp.empty((samples.size, count, law.dimension))
-        for chosen, component in zip((first, ~first), parts, strict=False):
-            rows = np.flatnonzero(chosen)
-            ids = (samples[rows][:, None] * count + xp.arange(count)).reshape(-1)
-            generator: Any = RowNumbers(place, ids)
-            drawn = component[index].draw(generator, ids.size)
+        if len(parts) == 1:
+            found.append(_drawn(parts[0][index], place, samples, count))
+            continue
+        own = module_of(samples).empty((samples.size, count, law.dimension))
+        for rows, component in zip(chosen, parts, strict=True):
+            drawn = _drawn(component[index], place, samples[rows], count)
             own[rows] = drawn.reshape(rows.size, count, law.dimension)
         found.append(own.reshape(-1, law.dimension))
     return found
+
+
+def _drawn(part: Part, place: Place, samples: NDArray[np.int64], count: int) -> Floats:
+    """Coordinates of one law in these samples: a row for each copy."""
+    rows = (samples[:, None] * count + module_of(samples).arange(count)).reshape(-1)
+    generator: Any = RowNumbers(place, rows)
+    return part.draw(generator, rows.size)

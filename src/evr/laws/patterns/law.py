@@ -12,10 +12,11 @@ from __future__ import annotations
 import abc
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from evr.laws.arrays import module_of
+from evr.laws.arrays import launch, module_of
 from evr.laws.law import UNIT, Direction, Floats, LossLaw
 
 _CACHED = 1 << 17  # numbers that stay in the cache, with one or two others for each
@@ -105,10 +106,23 @@ def in_parts(x: Floats) -> list[slice]:
 
 def log_mean_exp(x: Floats, halves: Floats, scale: float = 1.0) -> Floats:
     """``log`` of the mean of ``e^{scale x - halves}`` over each row."""
-    found = module_of(x).empty(len(x))
+    if not isinstance(x, np.ndarray):
+        return log_mean_power(x, halves, scale)
+    found = np.empty(len(x))
     for rows in in_parts(x):
         below = scale * x[rows] - halves
         top = below.max(axis=1)
         below -= top[:, None]
         found[rows] = top + np.log(np.exp(below, out=below).mean(axis=1))
+    return found
+
+
+def log_mean_power(x: Any, halves: Any, scale: float, length: int = 1, power: int = 1) -> Any:
+    """On a GPU, ``log`` of the mean, over all places of a ring, of a power of the mean of ``length`` such terms from
+    there on.
+    """
+    xp, (rows, bins) = module_of(x), x.shape
+    later, found = xp.empty(x.size if 2 * length > bins else 0), xp.empty(rows)
+    sizes = (rows, bins, length, power, float(scale))
+    launch("log_mean_power", rows, *sizes, xp.ascontiguousarray(x), halves, int(halves.size > 1), later, found)
     return found
