@@ -42,6 +42,5 @@ def test_a_root_is_found_from_both_sides_in_few_steps(
 
 @pytest.mark.parametrize("at", [1.0, 2.0])
 def test_an_end_may_be_the_root(at: float) -> None:
-    ends = [(x, x - at) for x in (1.0, 2.0)]
-    assert root(lambda x: x - at, *ends, 1e-9) == at
-    assert root(lambda x: x - at, *reversed(ends), 1e-9) == at
+    low, high = ((x, x - at) for x in (1.0, 2.0))
+    assert root(lambda x: x - at, low, high, 1e-9) == root(lambda x: x - at, high, low, 1e-9) == at
