@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import evr as package
-from evr.cli.files import certificate_path
+from evr.cli.output import certificate_path
 from evr.numbers import stated
 from helpers import near
 

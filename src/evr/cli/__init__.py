@@ -8,10 +8,23 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 REJECTED = 3
 """The exit code of a claim that is rejected, or refused as false."""
 _INTERRUPTED = 130
+_OTHER_NAMES = {
+    "noise-multiplier": "noise sigma noise-std noise-scale nm",
+    "batch-size": "batch lot lot-size batchsize expected-batch-size",
+    "sampling-probability": "sampling-rate sample-rate sampling-prob probability rate q",
+    "dataset-size": "dataset records num-records num-samples size n",
+    "steps": "iterations num-steps iters",
+    "epochs": "epoch num-epochs",
+    "epsilon": "eps target-epsilon epsilons",
+    "delta": "target-delta",
+    "adjacency": "relation neighboring-relation neighbors",
+}
+"""Flags as other libraries and papers call them."""
 _WITH_VERDICT = ("audit", "certify", "replay", "resume")
 
 
@@ -57,7 +70,6 @@ def _read_enough() -> int:
 def _usage(error: Exception) -> None:
     """Say in one line what typer found wrong with the command line; raise what is not its complaint again."""
     from evr.cli.output import fail
-    from evr.cli.spellings import flag_meant
 
     if not hasattr(error, "format_message"):
         raise error
@@ -65,6 +77,17 @@ def _usage(error: Exception) -> None:
         print(error.format_message())
         sys.exit(2)
     context = getattr(error, "ctx", None)
-    message = flag_meant(error, context) or " ".join(error.format_message().split())
+    message = _flag_meant(error, context) or " ".join(error.format_message().split())
     where = f" Try '{context.command_path} --help'." if context is not None else ""
     fail(message[:1].lower() + message[1:] + ("" if message.endswith((".", "?", "!")) else ".") + where)
+
+
+def _flag_meant(error: Any, context: Any) -> str | None:
+    """The answer to a flag in another spelling; None where evr has nothing like it."""
+    option = str(getattr(error, "option_name", ""))
+    wanted = option.lstrip("-").replace("_", "-").lower()
+    known = {name for param in context.command.params for name in param.opts} if context else ()
+    for name, others in _OTHER_NAMES.items():
+        if f"--{name}" in known and (wanted == name or wanted in others.split()):
+            return f"no such option: {option}. Did you mean --{name}?"
+    return None

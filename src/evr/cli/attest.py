@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from evr.cli import REJECTED
-from evr.cli.files import new_certificate
 from evr.cli.options import Force, Json, Quiet, file_option
-from evr.cli.output import as_json, fail, say
+from evr.cli.output import as_json, fail, new_certificate, say
 
 
 def command(

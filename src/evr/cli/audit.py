@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from evr.cli import REJECTED
-from evr.cli.files import new_files
 from evr.cli.options import Json, Plot, Quiet, file_option, number_option
-from evr.cli.output import as_json, draw, say
+from evr.cli.output import as_json, draw, new_files, say
 
 _COINS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 

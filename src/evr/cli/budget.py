@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evr.cli.files import new_files
 from evr.cli.options import RELATIONS, Json, LedgerFile, Plot, Quiet, choice_option, number_option, picture
-from evr.cli.output import as_json, draw, number, say, table
+from evr.cli.output import as_json, draw, new_files, number, say, table
 
 if TYPE_CHECKING:
     from evr.certification.budget import Account

@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from evr.cli.files import certificate_path, new_certificate, new_page
 from evr.cli.options import (
     Force,
     Json,
@@ -24,7 +23,7 @@ from evr.cli.options import (
     text_option,
     whole_option,
 )
-from evr.cli.output import wrote
+from evr.cli.output import certificate_path, new_certificate, new_page, wrote
 from evr.cli.reporting import Reporting, who_drew
 from evr.cli.sanity import note
 from evr.cli.show import write_page

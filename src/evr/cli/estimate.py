@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evr import validate
-from evr.cli.files import new_files
 from evr.cli.options import (
     Csv,
     Described,
@@ -27,7 +26,7 @@ from evr.cli.options import (
     picture,
     whole_option,
 )
-from evr.cli.output import as_json, draw, number, progress_bar, say, seconds, table, write_csv, wrote
+from evr.cli.output import as_json, draw, new_files, number, progress_bar, say, seconds, table, write_csv, wrote
 from evr.cli.sanity import note
 from evr.methods import ESTIMATES
 from evr.numbers import above

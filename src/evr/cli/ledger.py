@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evr.cli.files import new_certificate
 from evr.cli.options import Force, Json, LedgerFile, Quiet, Workers, file_option
-from evr.cli.output import as_json, number, say, table
+from evr.cli.output import as_json, new_certificate, number, say, table
 from evr.cli.reporting import Reporting, pair
 
 if TYPE_CHECKING:

@@ -104,9 +104,7 @@ def command(
 
 
 def _attested(path: Path, files: list[Path], key: Path | None) -> tuple[Certificate, dict[str, list[str]]]:
-    """The certificate in an attestation, and what was checked and what was not. Leaves with 3 where something does not
-    fit.
-    """
+    """The certificate in an attestation, what was checked and what not. Leaves with 3 where something does not fit."""
     from evr.certification.attestation import Attestation, sha256_of
 
     attestation = Attestation.load(path)

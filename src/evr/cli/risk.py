@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from evr.cli.files import new_files
 from evr.cli.options import PATIENCE, Json, MaxSeconds, Plot, Quiet, WhatRan, asks_what_ran, number_option, picture
-from evr.cli.output import as_json, draw, say, table
+from evr.cli.output import as_json, draw, new_files, say, table
 from evr.kinds import is_certificate
 from evr.numbers import above, typed
 

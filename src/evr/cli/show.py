@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evr.cli import REJECTED
-from evr.cli.files import new_page
 from evr.cli.options import PATIENCE, Json, MaxSeconds, Quiet, file_option
-from evr.cli.output import as_json, fail, number, say, seconds, table, wrote
+from evr.cli.output import as_json, fail, new_page, number, say, seconds, table, wrote
 
 if TYPE_CHECKING:
     from evr.certification import Certificate

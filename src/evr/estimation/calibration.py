@@ -136,9 +136,7 @@ def calibrate(
 
 
 def other_noise(event: Any) -> Callable[[float], Any] | None:
-    """From a noise multiplier to the same event with that one; None where the event is not one Gaussian mechanism,
-    sampled and repeated.
-    """
+    """The event by its noise multiplier; None where it is not one Gaussian mechanism, sampled and repeated."""
     around = []
     while isinstance(event, _AROUND):
         around.append(event)

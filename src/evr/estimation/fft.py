@@ -50,6 +50,10 @@ _MOST_CONDITIONS = 400  # atoms of some steps, to sum over what the others add
 _REUSE = 1e-7  # what is good enough to use a law again at another epsilon
 _SIZES = tuple(2**n for n in range(12, 22))
 _NEGLIGIBLE = math.exp(-45.0)  # relative to what large losses add by themselves
+BEYOND_FLOATS = (
+    "Double precision cannot hold this sum (too many steps, or losses of very different size): account for the large "
+    "losses apart, or ask for a proved bound (method='strict')"
+)
 SAYS_LITTLE = 0.3  # an error, relative to delta, above which an estimate is refused
 FLOOR = 1e-13  # of one direction's delta: what is below it in the other need not be known
 _LIKELY, _GUESSED = 2e-3, 1e-4  # relative: how far the root may be from what is likely, and from a guess
@@ -308,11 +312,8 @@ def epsilon_of(curve: FftCurve, delta: float, guess: float | None = None) -> Eps
     if abs(found.value - delta) > 1e-6 * delta and curve.delta(max(0.0, value - rounded)).value > delta:
         off, found = (found.numerical, found._replace(moved=found.moved + 2.0 * rounded))  # no float is nearer
     if (value > 0.0 and off > SAYS_LITTLE * delta) or (found.slope == 0.0 and off > 0.0):
-        raise AccuracyError(
-            f"delta={delta!r}: at epsilon={value:.6g} delta has an error of {off:.1g}: epsilon is unknown. Double "
-            "precision cannot hold this sum (too many steps, or losses of very different size): account for the large "
-            "losses apart, or ask for a proved bound (method='strict')"
-        )
+        found_there = f"at epsilon={value:.6g} delta has an error of {off:.1g}: epsilon is unknown"
+        raise AccuracyError(f"delta={delta!r}: {found_there}. {BEYOND_FLOATS}")
     slack = off / (found.slope * (1.0 - min(off / delta, 0.5))) if off > 0.0 else 0.0
     return Epsilon(value, slack + found.moved + 1e-11 * value)
 

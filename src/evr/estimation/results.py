@@ -1,6 +1,4 @@
-"""What an accountant returns: a number, or a curve of them. An estimate is never called a bound, and neither is a
-guarantee.
-"""
+"""What an accountant returns: numbers and curves. An estimate is never called a bound, and neither is a guarantee."""
 
 from __future__ import annotations
 

@@ -46,9 +46,7 @@ def fineness_of(law: Selection) -> int:
 
 @lru_cache(maxsize=64)
 def points_of(steps: tuple[Step, ...]) -> tuple[Point, ...]:
-    """Epsilons, rising from 0, where a strict proof of a selection asks for the curve of one run, and about the deltas
-    there.
-    """
+    """Rising epsilons where a strict proof of a selection asks for the curve of one run, and about the deltas there."""
     curve = FftCurve(bins.on_lines(steps))
     if not curve.steps:
         return ((Fraction(0), Fraction(0)),)

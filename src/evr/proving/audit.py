@@ -223,9 +223,7 @@ def _greatest_mu(found: Count | Several, level: float) -> float:
 
 
 def _expected(curve: Curve, share: float) -> float:
-    """The share of canaries that are rightly guessed to be in, if that share is guessed so and the attack is the best
-    one.
-    """
+    """The share of canaries rightly guessed to be in, if that share is guessed so and the attack is the best."""
     shares = (curve.false + curve.true) / 2
     return float(np.interp(share, shares, curve.true / 2))
 

@@ -106,9 +106,7 @@ class Risk:
         return _shown(self._present.at(Fraction(rate)))
 
     def reconstruction(self, baseline: float) -> float:
-        """The greatest chance to reconstruct a secret that a guess without the output hits with probability
-        ``baseline``.
-        """
+        """The greatest chance to reconstruct a secret that is guessed without the output with chance ``baseline``."""
         return _shown(self._present.at(Fraction(validate.probability(baseline=baseline))))
 
     def accuracy(self, prior: float = 0.5) -> float:
