@@ -116,10 +116,6 @@ def _answers(name: str, accountant: _Accountant, asked: _Question) -> list[Answe
     ]
 
 
-def _strict(asked: _Question) -> dict[Kind, float]:
-    return {"upper bound": asked.ours("strict").value}
-
-
 def _pld(asked: _Question) -> dict[Kind, float]:
     from dp_accounting.pld import PLDAccountant
 
@@ -159,4 +155,9 @@ def _prv(asked: _Question) -> dict[Kind, float]:
 
 _Accountant = Callable[[_Question], dict[Kind, float]]
 
-_OTHERS: dict[str, _Accountant] = {"strict": _strict, "pld": _pld, "rdp": _rdp, "prv": _prv}
+_OTHERS: dict[str, _Accountant] = {
+    "strict": lambda asked: {"upper bound": asked.ours("strict").value},
+    "pld": _pld,
+    "rdp": _rdp,
+    "prv": _prv,
+}
