@@ -17,7 +17,7 @@ from dp_accounting import dp_event
 import evr
 from evr.certification.build import software
 from evr.certification.certificate import SoftwareSection, digest_of
-from evr.certification.text_rules import in_alphabet
+from evr.certification.event_json import in_alphabet
 from evr.certification.words import statement
 from evr.errors import CertificateError, LedgerError
 from evr.mechanisms import MECHANISMS, Mechanism, noise

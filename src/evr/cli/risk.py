@@ -69,8 +69,8 @@ class _About(NamedTuple):
 
 def _about(ran: WhatRan, seconds: float) -> _About:
     from evr.certification import Certificate
+    from evr.certification.event_words import is_about_users
     from evr.certification.meaning import bounded
-    from evr.certification.scheme_words import is_about_users
     from evr.certification.words import unit
     from evr.mechanisms import Composition
     from evr.mechanisms.relations import REPLACE_ONE
