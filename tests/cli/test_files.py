@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import evr as package
-from evr.cli.files import certificate_path
 from evr.cli.options import Training, WhatRan
+from evr.cli.output import certificate_path
 from evr.numbers import stated
 from helpers import near
 

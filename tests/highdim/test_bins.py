@@ -14,8 +14,7 @@ from scipy.special import ndtr
 
 import evr
 from conformance.proposal_checks import check_bounds, check_mean, check_order
-from evr.estimation.bins import bins_delta
-from evr.estimation.bins_line import BinsPair
+from evr.estimation.bins import BinsPair, bins_delta
 from evr.estimation.fft import FftCurve
 from evr.laws import Direction, Step
 from evr.laws.patterns.bins import IndependentBins

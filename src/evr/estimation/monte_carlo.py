@@ -19,7 +19,7 @@ import numpy as np
 from evr import validate
 from evr.estimation.api import directions_of
 from evr.estimation.inversion import solve_epsilon
-from evr.estimation.rdp import pairs_delta
+from evr.estimation.rdp import rdp_curve_delta
 from evr.estimation.results import Estimate
 from evr.estimation.tilting import is_certain, likely_epsilon
 from evr.laws import Direction, DominatingPair, Floats, Step, greatest_loss, infinite_mass, on_a_line
@@ -101,7 +101,7 @@ def monte_carlo_delta(
             or greatest_loss(steps) <= epsilon
             or infinite_mass(steps) >= 1
             # below the least float: no sample would tell it from 0
-            or (on_a_line(steps) and pairs_delta(steps, epsilon) == 0.0)
+            or (on_a_line(steps) and rdp_curve_delta(steps, epsilon) == 0.0)
         ):
             found = _known(infinite_mass(steps), one)
         elif on_a_line(steps) and is_certain(steps, epsilon):
@@ -297,7 +297,7 @@ def _estimated(value: float, error: float, direction: Direction, samples: int) -
 def _proved_bound(steps: tuple[Step, ...], epsilon: float) -> float:
     """A bound on delta without a sample."""
     if on_a_line(steps):
-        return pairs_delta(steps, epsilon)
+        return rdp_curve_delta(steps, epsilon)
     return math.exp(mixture_proposal(steps, epsilon).log_greatest(epsilon))
 
 

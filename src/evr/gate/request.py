@@ -23,9 +23,8 @@ from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 from evr.numbers import round_up
 from evr.proving import Sampling
-from evr.proving.sampling import sampled_if_auto
+from evr.proving.sampling import DEFAULT, LOOSEST, not_below, sampled_if_auto, tau_of
 from evr.proving.showing import check_progress
-from evr.proving.slack import DEFAULT, LOOSEST, not_below, tau_of
 from evr.proving.strict import StrictProving
 from evr.verification import Claim
 from evr.verification.driver import ProgressHook

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 import attr
 import numpy as np
+import scipy
 from dp_accounting import NeighboringRelation, dp_event
-from scipy.stats import binom
 
 from evr import validate
 from evr.laws import Direction, DominatingPair, Pairs
@@ -221,7 +221,8 @@ def truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Pairs | dp_
         return Pairs.each(
             lambda one: poisson.sampled(doubled, float(part), one), lambda one: exact_sampled(base, part, one)
         )
-    cut = float(binom.sf(most - 1, size - 1, q))
+    binomial = scipy.stats.binom  # loaded where it is needed
+    cut = float(binomial.sf(most - 1, size - 1, q))
 
     def law(one: Direction) -> DominatingPair:
         whole = poisson.sampled(GaussianPair(1 / noise), q, one)
@@ -229,8 +230,8 @@ def truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Pairs | dp_
             # Where cutting off is less likely than the least positive float, it is left out of the pair, and not of the
             # exact law.
             return whole
-        logs = float(binom.logcdf(most - 1, size - 1, q)), float(binom.logsf(most - 1, size - 1, q))
-        share = min(float(binom.sf(most, size, q)) * most / (size * cut), q)
+        logs = float(binomial.logcdf(most - 1, size - 1, q)), float(binomial.logsf(most - 1, size - 1, q))
+        share = min(float(binomial.sf(most, size, q)) * most / (size * cut), q)
         return EitherPair((whole, poisson.sampled(doubled, share, one)), logs)
 
     return Pairs.each(law, lambda one: ExactTruncated(size, Fraction(q), most, Fraction(noise), one))

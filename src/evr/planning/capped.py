@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.optimize import minimize, minimize_scalar
+import scipy
 
 from evr.bounds.composing import MOST_PRODUCTS, composed, products
 from evr.bounds.moments import MomentBound, Tilt, TiltedOutcomes, log_greatest, log_peak
@@ -73,7 +73,7 @@ class _Search:
         bounds, log_normaliser = self._bounds(tilts)
         of_s = MomentBound(self._counts, bounds, log_normaliser, self._epsilon, 2.0)
         centre = math.log(2.0 * tilts[0].order)
-        best = minimize_scalar(
+        best = scipy.optimize.minimize_scalar(
             lambda x: of_s(math.exp(x)), bounds=(centre - 2.0, centre + 1.5), method="bounded", options={"xatol": 0.02}
         )
         log_b = log_greatest(self._counts, bounds, log_normaliser, self._epsilon)
@@ -95,7 +95,9 @@ class _Search:
             order = math.exp(log_order)
             return self._bounds(self._tilts(order, cap))[1] - order * self._epsilon
 
-        first = minimize_scalar(chernoff, bounds=(-3.0, 8.0 + self._steeper), method="bounded", options={"xatol": 0.05})
+        first = scipy.optimize.minimize_scalar(
+            chernoff, bounds=(-3.0, 8.0 + self._steeper), method="bounded", options={"xatol": 0.05}
+        )
 
         def make(point: Floats) -> list[Tilt]:
             reach = 20.0 + self._steeper
@@ -107,7 +109,7 @@ class _Search:
 
         start = [float(first.x), math.log(cap - self._epsilon)]
         simplex: Floats = np.array(start) + np.array([[0.0, 0.0], [0.25, 0.0], [0.0, -0.4]])
-        found = minimize(
+        found = scipy.optimize.minimize(
             objective,
             start,
             method="Nelder-Mead",

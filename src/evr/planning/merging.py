@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+import scipy
 
 from evr.bounds.composing import MOST_PLACES, LossMasses, Places, masses_of, product, products
 from evr.bounds.moments import Tilt
@@ -181,7 +181,9 @@ def where_it_counts(steps: Sequence[Step], epsilon: float) -> Where:
             )
             return math.fsum(logs) - math.exp(log_order) * epsilon
 
-        best = minimize_scalar(chernoff, bounds=orders, method="bounded", options={"xatol": 0.05, "maxiter": 40})
+        best = scipy.optimize.minimize_scalar(
+            chernoff, bounds=orders, method="bounded", options={"xatol": 0.05, "maxiter": 40}
+        )
         found.append((float(best.fun), tilts(float(best.x))))
     greatest = max(exponent for exponent, _ in found)
     kept = [tilts for exponent, tilts in found if exponent > greatest - _NEXT_TO]

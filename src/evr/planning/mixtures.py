@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+import scipy
 
 from evr.bounds.moments import Tilt
 from evr.laws import Direction, DiscretePair, DominatingPair, Floats, Step, outcomes
@@ -119,7 +119,7 @@ def _shifted(steps: tuple[Step, ...], goal: Goal) -> Iterator[MixtureProposal]:
             yield shifted(x)
             return
     best = grid[int(np.argmin(values))]
-    found = minimize_scalar(
+    found = scipy.optimize.minimize_scalar(
         log_bound,
         bounds=(best - 1.1, best + (1.1 if best < grid[-1] else 2.0)),
         method="bounded",
@@ -191,7 +191,7 @@ def _scaled(laws: Laws, epsilon: float) -> ByScale:
     more = min(np.geomspace(0.05, 33.0, 27).tolist(), key=lambda x: log_bound(x, 1.0 + chains))
     odds = 1.0
     if chains:
-        found = minimize_scalar(
+        found = scipy.optimize.minimize_scalar(
             lambda x: log_bound(more, math.exp(x)),
             bounds=(0.0, 4.6),
             method="bounded",

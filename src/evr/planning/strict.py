@@ -28,8 +28,7 @@ from evr.bounds.strict import (
     stays_within,
 )
 from evr.errors import AccuracyError
-from evr.estimation.epsilons import epsilon_of
-from evr.estimation.fft import FftCurve, delta_of
+from evr.estimation.fft import FftCurve, delta_of, epsilon_of
 from evr.estimation.selected import fineness_of, on_lines, outcomes_at, points_of
 from evr.laws import Direction, Step
 from evr.laws.exact import ExactBins

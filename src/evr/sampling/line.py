@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import NamedTuple, Self
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 
 from evr.bounds.composing import composed
 from evr.bounds.moments import MomentBound, Tilt, TiltedOutcomes, log_greatest
@@ -156,7 +156,7 @@ def _least(of_s: MomentBound, powers: Floats) -> float:
     values = [of_s(float(s)) for s in powers]
     best = int(np.argmin(values))
     low, high = np.log(powers[[max(best - 1, 0), min(best + 1, powers.size - 1)]]).tolist()
-    refined = minimize_scalar(
+    refined = scipy.optimize.minimize_scalar(
         lambda x: of_s(math.exp(x)), bounds=(low, high), method="bounded", options={"xatol": 1e-3}
     )
     return min(float(refined.fun), values[best])
