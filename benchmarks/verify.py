@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Any
 
 import evr
-from evr.bounds.single import SingleBounds
 from evr.mechanisms import Composition
 from evr.planning import capped_proposal
 from evr.spec import load
 from evr.verification import Claim, Verification
-from evr.verification.fixed import default_offset
+from evr.verification.deciding import default_offset
 
 sys.path.append(str(Path(__file__).parents[1] / "paper"))
+from single_tilt import SingleBounds
 from theorems import Theorems
 
 # epsilon, steps, sampling probability, noise multiplier

@@ -18,16 +18,14 @@ from matplotlib.figure import Figure
 
 import common
 import evr
-from evr.bounds.single import SingleBounds
 from evr.mechanisms import Composition
 from evr.planning import capped_proposal
 from evr.planning.clipping import block_size
-from evr.planning.single import best_slope
 from evr.sampling import SimpleProposal
-from evr.sampling.single import SingleProposal
 from evr.verification.claims import Claim
-from evr.verification.fixed import plan_fixed
+from evr.verification.deciding import plan_fixed
 from gaussian_composition import EVENT, NOISE, STEPS, epsilons
+from single_tilt import SingleBounds, SingleProposal, best_slope
 from theorems import Theorems
 
 SHOWN = (0.5, 0.9, 0.99)

@@ -28,7 +28,7 @@ from matplotlib.figure import Figure
 import common
 import evr
 import normal_limits
-from evr.planning.single import OutOfReachWarning
+from single_tilt import OutOfReachWarning, tilted_delta, tilted_epsilon
 
 NOISE = 0.5
 
@@ -72,7 +72,20 @@ CASES = (
 RUNS = {"tiny": 2, "quick": 2, "full": 5}
 TABLE_EPSILON, TABLE_SAMPLES = 1.5, {"tiny": 2_000, "quick": 10_000, "full": 200_000}
 LIMITS = {"GDP": normal_limits.gdp, "Edgeworth": normal_limits.edgeworth}
-PROPOSALS = {"MC": "capped", "MC, paper's tilt": "single"}
+
+
+def our_delta(event: Any, epsilon: float, *, samples: int, seed: int) -> float:
+    options: Any = {"method": "monte_carlo", "direction": "remove"}
+    return evr.estimate_delta(event, epsilon, samples=samples, seed=seed, **options).value
+
+
+def our_epsilon(event: Any, delta: float, *, samples: int, seed: int) -> float:
+    options: Any = {"method": "monte_carlo", "direction": "remove"}
+    return evr.estimate_epsilon(event, delta, samples=samples, seed=seed, **options).value
+
+
+DELTAS = {"MC": our_delta, "MC, paper's tilt": tilted_delta}
+EPSILONS = {"MC": our_epsilon, "MC, paper's tilt": tilted_epsilon}
 
 
 def afa(probability: float, steps: int, epsilon: float) -> dict[str, Any]:
@@ -107,21 +120,10 @@ def deltas(case: Case, size: str) -> dict[str, Any]:
         found[name] = [curve(e) for e in at]
     errors = {name: relative(values, truth) for name, values in found.items()}
     spread = {}
-    for name, proposal in PROPOSALS.items():
+    for name, estimate in DELTAS.items():
         runs = np.array(
             [
-                [
-                    evr.estimate_delta(
-                        case.event(),
-                        e,
-                        method="monte_carlo",
-                        proposal=proposal,
-                        samples=case.samples[size],
-                        seed=seed,
-                        direction="remove",
-                    ).value
-                    for e in at
-                ]
+                [estimate(case.event(), e, samples=case.samples[size], seed=seed) for e in at]
                 for seed in range(RUNS[size])
             ]
         )
@@ -157,21 +159,10 @@ def epsilons(case: Case, size: str) -> dict[str, Any]:
         found[name] = [normal_limits.epsilon_of(limit(case.event(k)), case.delta) for k in counts]
     errors = {name: relative(values, truth) for name, values in found.items()}
     spread = {}
-    for name, proposal in PROPOSALS.items():
+    for name, estimate in EPSILONS.items():
         runs = np.array(
             [
-                [
-                    evr.estimate_epsilon(
-                        case.event(k),
-                        case.delta,
-                        method="monte_carlo",
-                        proposal=proposal,
-                        samples=case.samples[size],
-                        seed=seed,
-                        direction="remove",
-                    ).value
-                    for k in counts
-                ]
+                [estimate(case.event(k), case.delta, samples=case.samples[size], seed=seed) for k in counts]
                 for seed in range(RUNS[size])
             ]
         )
@@ -209,9 +200,7 @@ def runtimes(size: str) -> list[dict[str, Any]]:
         "ours (fft)": ask(),
         "GDP": lambda: normal_limits.gdp(event)(TABLE_EPSILON),
         "GDP-E": lambda: normal_limits.edgeworth(event)(TABLE_EPSILON),
-        f"MC-IS, paper's tilt, {samples} samples": ask(
-            method="monte_carlo", proposal="single", samples=samples, seed=1
-        ),
+        f"MC-IS, paper's tilt, {samples} samples": lambda: tilted_delta(event, TABLE_EPSILON, samples=samples, seed=1),
         f"MC, our tilt, {samples} samples": ask(method="monte_carlo", samples=samples, seed=1),
         "FFT": lambda: common.Prv(NOISE, case.probability, steps).delta(TABLE_EPSILON).estimate,
     }

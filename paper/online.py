@@ -23,7 +23,7 @@ import common
 import evr
 import normal_limits
 from evr.estimation import OnlineEpsilon
-from evr.planning.single import OutOfReachWarning
+from single_tilt import OutOfReachWarning, tilted_epsilon
 
 
 class Setting(NamedTuple):
@@ -126,21 +126,9 @@ def _monte_carlo(s: Setting, steps: int, size: str, seed: int) -> list[float]:
 
 def _tilted(s: Setting, steps: list[int], size: str, seed: int) -> tuple[list[float], list[float]]:
     """The paper's tilt, from scratch at each step; its warnings are the picture's subject."""
-
-    def epsilon(k: int) -> float:
-        return evr.estimate_epsilon(
-            s.event(k),
-            s.delta,
-            method="monte_carlo",
-            proposal="single",
-            samples=SAMPLES[size],
-            seed=seed,
-            direction="remove",
-        ).value
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OutOfReachWarning)
-        return each(steps, epsilon)
+        return each(steps, lambda k: tilted_epsilon(s.event(k), s.delta, samples=SAMPLES[size], seed=seed))
 
 
 def compute(size: str) -> dict[str, Any]:

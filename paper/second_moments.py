@@ -18,14 +18,12 @@ from matplotlib.figure import Figure
 
 import common
 import evr
-from evr.bounds.single import SingleBounds
 from evr.mechanisms import Composition
 from evr.planning import capped_proposal
-from evr.planning.single import best_slope
 from evr.sampling import Proposal, SimpleProposal
-from evr.sampling.single import SingleProposal
 from evr.verification.claims import Claim
-from evr.verification.fixed import default_offset
+from evr.verification.deciding import default_offset
+from single_tilt import SingleBounds, SingleProposal, best_slope
 from theorems import Theorems, log_simple_moment
 
 EPSILON, PROBABILITY, NOISE = 1.5, 1e-3, 0.6

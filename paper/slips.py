@@ -21,13 +21,11 @@ from scipy.special import comb, erf
 
 import common
 import evr
-from evr.bounds.single import SingleBounds
 from evr.estimation.fft import FftCurve
 from evr.events import dpsgd
 from evr.laws import Floats, Step
 from evr.mechanisms import Composition
-from evr.planning import single_proposal
-from evr.sampling.single import SingleProposal
+from single_tilt import SingleBounds, SingleProposal, single_proposal
 from theorems import Theorems, log_simple_moment, log_truncated
 
 Q, SIGMA, EPSILON, STEPS = 1e-3, 0.6, 1.5, 100

@@ -1,8 +1,8 @@
 """The three theorems of Wang et al. (2023), Appendix D, on the second moment of their importance
 sampling: with their slips corrected, and sharpened.
 
-Notation as in ``evr.bounds.single``, whose decomposition by the greatest step is what evr states
-instead. Proofs: docs/guarantees_single.md.
+Notation as in ``single_tilt.py``, whose decomposition by the greatest step is what evr states
+instead. Proofs: ``single_tilt.md``.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ import numpy as np
 from scipy.special import gammaln, log_ndtr
 
 from evr.bounds.moments import log_peak
-from evr.bounds.single import SingleBounds
 from evr.laws import Floats
 from evr.laws.line.gaussian import NORMAL_REACH
 from evr.laws.line.pair import log_difference, log_sum_exp
-from evr.planning.single import slope_of_least
+from single_tilt import SingleBounds, slope_of_least
 
 _CONJUGATES = (1.0, *np.round(1.0 + np.geomspace(0.02, 30.0, 20), 4).tolist())
 WHOLE_ORDERS = (*range(1, 33), *range(34, 65, 2), *range(68, 129, 4), *range(136, 257, 8))

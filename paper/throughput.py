@@ -19,13 +19,11 @@ from scipy.optimize import brentq
 
 import common
 import evr
-from evr.bounds.single import SingleBounds
 from evr.mechanisms import Composition
 from evr.planning import capped_proposal
-from evr.planning.single import best_slope
-from evr.sampling.single import SingleProposal
 from evr.verification.claims import Claim
 from evr_vs_bound import fixed_samples, speed
+from single_tilt import SingleBounds, SingleProposal, best_slope
 from theorems import Theorems
 
 STEPS, PROBABILITY, EPSILON, NOISE = 1000, 1e-3, 1.5, 0.6

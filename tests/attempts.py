@@ -7,8 +7,8 @@ from typing import Any
 import evr
 from evr.certification.tables import Attempt
 from evr.gate.attempt import start as started
-from evr.gate.certify import certify_claim as certified
-from evr.gate.request import Request, Subject
+from evr.gate.gate import certify_claim as certified
+from evr.gate.request import Request, accounted
 from evr.proving import Sampling
 from evr.verification import Claim
 from evr.verification.settings import Settings
@@ -25,7 +25,7 @@ def _request(
     **how: Any,
 ) -> Request:
     sampling = Sampling(seed=seed, executor=executor)
-    return Request(Subject.of(event, relation), claim, settings, sampling, **how)
+    return Request(*accounted(event, relation), claim, settings, sampling, **how)
 
 
 def certify_claim(event: Any, claim: Claim, settings: Settings, *, ledger: Any, **how: Any) -> evr.Certificate:

@@ -253,7 +253,7 @@ TOO_LARGE_A_FILE = "larger than 32 MiB"
 FINITE_NUMBER = "a finite number"
 ABOVE_THE_LIMIT = "more than the limit of"
 ABOVE_THE_LIMIT_BUT = "more than the limit of .*--max-seconds"
-UNKNOWN_NOTE = "'all is well' is not a kind of note"
+UNKNOWN_NOTE = r"record\.notes\.0: input should be 'generator'"
 NOT_OF_DPSGD = "not that of DP-SGD"
 
 

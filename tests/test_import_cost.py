@@ -53,3 +53,28 @@ def test_help_is_quick_and_does_not_load_the_library():
         if least <= HELP_BUDGET:
             return
     pytest.fail(f"evr --help takes {least:.2f} s")
+
+
+def test_certify_loads_no_statistics_and_no_optimisation(tmp_path):
+    flags = "--noise-multiplier 1 --sampling-probability 0.001 --steps 100 --delta 1e-9 --dry-run"
+    code = (
+        f"import os, sys\nos.chdir({str(tmp_path)!r})\nsys.argv = ['evr', 'certify', *{flags.split()!r}]\n"
+        "from evr.cli import main\ntry:\n    main()\nexcept SystemExit:\n    print(*sys.modules)"
+    )
+    *said, loaded = python(code).splitlines()
+    assert "Proving" in " ".join(said)
+    assert "dp_accounting.dp_event" in loaded.split()
+    assert not {"scipy.stats", "scipy.signal", "scipy.optimize"} & set(loaded.split())
+
+
+def test_what_is_loaded_lightly_is_whole_when_asked():
+    code = (
+        "from evr.cli.app import _load_lightly\n_load_lightly('dp_accounting')\nimport sys\n"
+        "from dp_accounting import NeighboringRelation, dp_event\nassert 'scipy.stats' not in sys.modules\n"
+        "import dp_accounting\nfrom dp_accounting.rdp import RdpAccountant\n"
+        "assert dp_accounting.NeighboringRelation is NeighboringRelation\n"
+        "assert dp_accounting.calibrate_dp_mechanism and dp_accounting.dp_event is dp_event\n"
+        "assert isinstance(dp_accounting.GaussianDpEvent(1.0), dp_event.GaussianDpEvent)\n"
+        "print(dp_accounting.pld.PLDAccountant().compose(dp_accounting.GaussianDpEvent(1.0)).get_epsilon(1e-5) > 3)"
+    )
+    assert python(code).split() == ["True"]

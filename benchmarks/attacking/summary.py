@@ -61,24 +61,24 @@ def page(records: Records, strict: Records, seed: int, version: str) -> str:
 def _introduction(records: Records, seed: int, version: str) -> str:
     seconds = sum(r.get("seconds", 0.0) for r in records)
     return f"""\
-`benchmarks/attack.py` draws random events over the whole domain that the interface admits: every
+`benchmarks/attack.py` draws random events over the whole domain of the interface: every
 mechanism, sampled, nested and composed, one to four kinds, 1 to 10^9 steps, noise of 10^-3 to 10^4,
-probabilities of 10^-9 to 1 - 10^-9, epsilons of 0 to 10^6 where the losses of the event live,
-deltas of 0.9 to 10^-60; about a third of them lie near a corner on purpose. One in twelve is a
+probabilities of 10^-9 to 1 - 10^-9, epsilons of 0 to 10^6 in the range of the event's losses,
+deltas of 0.9 to 10^-60. About a third of the events are extreme on purpose. One in twelve is a
 training in 2 to 5000 bins, alone or beside another kind of step. One in twenty-four is a search for
-the best of several runs, whose truth is the delta of an explicit score: no answer may be below it. Of
-each it asks
+the best of several runs, whose truth is the delta of an explicit score: no answer may be below it.
+For each event it asks
 
 - the **estimate** of delta in both directions, which must be within its stated error of the truth;
 - to verify a **false claim**, 3 to 50% below the truth, which must not be accepted;
 - to verify a **true claim**, the truth at a tau of 0.5 to 0.95, which must be accepted;
-- of one in sixteen, the **strict bound**, which must not be below the truth.
+- for one event in sixteen, the **strict bound**, which must not be below the truth.
 
 The truth is computed by contour integrals, Laplace transforms, enumeration and closed forms that
-share no code with evr, with an error of their own. evr may refuse in words. An answer, or a truth,
-that takes longer than its limit (`--limit`, some processor seconds) is "too slow" or unknown, and
-says nothing either way. Parts of a run may have been made by successive versions: what failed is
-mended, attacked again, and what still fails stands below.
+share no code with evr, with an error of their own. evr may refuse with an error message. An answer
+that takes longer than its limit (`--limit`, some processor seconds) is "too slow", and a truth that
+does is unknown; neither counts for or against evr. Parts of a run may come from successive versions:
+failures are mended and attacked again, and the page lists those that remain.
 
 This is evr {version}, seed {seed}: {len(records):,} events, {seconds / 3600:.1f} processor hours.
 `python benchmarks/attack.py --seed {seed} --only INDEX` repeats one.
@@ -130,7 +130,7 @@ def _closeness(records: Records) -> str:
         rows.append([f"up to {edge:g}" if edge < math.inf else "more", f"{count:,}"])
         below = edge
     said = (
-        "How far an estimate is from the truth, over the error that it states. What is further "
+        "The distance of an estimate from the truth, over its stated error. An estimate that is further "
         "away and not wrong is within the error of the truth.\n\n"
     )
     return said + _table(["distance / stated", "estimates"], rows)

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from evr.estimation import online_epsilon as online_epsilon
     from evr.estimation import privacy_curve as privacy_curve
     from evr.events import dpsgd as dpsgd
+    from evr.gate import certify as certify
     from evr.gate import release as release
     from evr.gate import resume as resume
-    from evr.gate.certify import certify as certify
     from evr.proving import verify as verify
     from evr.proving.audit import audit as audit
     from evr.proving.risk import risk as risk
@@ -51,8 +51,7 @@ _NAMES = {
     "estimation": "Estimate FFTAccountant MonteCarloAccountant UpperBound calibrate estimate_delta estimate_epsilon "
     "online_epsilon privacy_curve",
     "events": "dpsgd",
-    "gate": "release resume",
-    "gate.certify": "certify",
+    "gate": "certify release resume",
     "proving": "verify",
     "proving.audit": "audit",
     "proving.risk": "risk",

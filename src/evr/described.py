@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from dp_accounting import NeighboringRelation, dp_event
 
+from evr.mechanisms import schemes
 from evr.mechanisms.descriptor import Mechanism, Translator
-from evr.mechanisms.registry import MECHANISMS, event_name, written_fields
+from evr.mechanisms.registry import MECHANISMS, SHARED, is_writable, written_fields
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT
 from evr.mechanisms.schemes import (
     IDENTITY,
@@ -48,11 +50,15 @@ class Description:
     words
         The event in words, as they stand in a statement: ``"a Gaussian mechanism (noise multiplier 1)"``. By default
         the name of the class and the fields.
+    assumptions
+        What a statement assumes of whoever ran the mechanism, each a clause that follows "It assumes that". None for
+        evr's own mechanisms, whose clauses are in ``evr.certification.assumed``.
     """
 
     kind: str
     fields: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
     words: Callable[[Any], str] | None = None
+    assumptions: tuple[str, ...] | None = None
 
 
 _FIELDS: dict[type[dp_event.DpEvent], Mapping[str, tuple[Any, Any]]] = {
@@ -94,6 +100,27 @@ def described(event_type: type[dp_event.DpEvent]) -> Description:
     if mechanism is not None and mechanism in _OWN:
         return _OWN[mechanism]
     return Description(_kind(event_type), _FIELDS.get(event_type, {}))
+
+
+def event_name(event_type: type[dp_event.DpEvent]) -> str:
+    """The name of an event's class in JSON, with the module unless it is dp_accounting's or ours."""
+    if event_type.__module__ in (dp_event.__name__, schemes.__name__):
+        return event_type.__name__
+    return f"{event_type.__module__}.{event_type.__qualname__}"
+
+
+def event_classes() -> Mapping[str, type[dp_event.DpEvent]]:
+    """Every class of events that may be built from JSON, by name.
+
+    >>> event_classes()["GaussianDpEvent"](1.5)
+    GaussianDpEvent(noise_multiplier=1.5)
+    """
+    return _named(tuple(MECHANISMS))
+
+
+@lru_cache(maxsize=4)
+def _named(registered: tuple[type[dp_event.DpEvent], ...]) -> dict[str, type[dp_event.DpEvent]]:
+    return SHARED | {event_name(cls): cls for cls in registered if is_writable(cls)}
 
 
 def adjacency(name: str, *, users: bool = False) -> str:
@@ -163,7 +190,7 @@ def register(
         raise ValueError(
             f"assumptions={assumptions!r} of {name} are not clauses: give a tuple of texts in one line each"
         )
-    description = Description(kind or _kind(event_type), fields or {}, words)
+    description = Description(kind or _kind(event_type), fields or {}, words, tuple(assumptions))
     _check_table(event_type, description)
     others = {cls: one for cls, one in MECHANISMS.items() if event_name(cls) != event_name(event_type)}
     taken = {DPSGD: "DP-SGD"} | {described(cls).kind: cls.__name__ for cls in others}
@@ -171,7 +198,7 @@ def register(
         raise ValueError(f"kind={description.kind!r} is taken by {taken[description.kind]}: give {name} another")
     for older in MECHANISMS.keys() - others.keys():
         _OWN.pop(MECHANISMS.pop(older), None)
-    mechanism = Mechanism(event_type, translator, tuple(assumptions), takes_sampling, relation, under or {})
+    mechanism = Mechanism(event_type, translator, takes_sampling, relation, under or {})
     MECHANISMS[event_type], _OWN[mechanism] = mechanism, description
 
 

@@ -9,52 +9,25 @@ from fractions import Fraction
 from dp_accounting import dp_event
 
 from evr import validate
-from evr.jax_privacy import from_jax_privacy
-from evr.mechanisms.schemes import (
-    BallsInBinsDpEvent,
-    BinomialSelectDpEvent,
-    BMinSepDpEvent,
-    CyclicPoissonDpEvent,
-    DiscreteGaussianDpEvent,
-    EpsilonDeltaDpEvent,
-    ExponentialMechanismDpEvent,
-    FixedBatchUsersDpEvent,
-    MatrixMechanismDpEvent,
-    PermuteAndFlipDpEvent,
-    PoissonSampledUsersDpEvent,
-    RandomAllocationDpEvent,
-    RedrawnBinsDpEvent,
-    ShuffledBatchesDpEvent,
-    SummedDiscreteGaussiansDpEvent,
-    ThresholdSelectDpEvent,
-    UsersDpEvent,
-    ZeroOutDpEvent,
-)
-
-__all__ = [
-    "BMinSepDpEvent",
-    "BallsInBinsDpEvent",
-    "BinomialSelectDpEvent",
-    "CyclicPoissonDpEvent",
-    "DiscreteGaussianDpEvent",
-    "EpsilonDeltaDpEvent",
-    "ExponentialMechanismDpEvent",
-    "FixedBatchUsersDpEvent",
-    "MatrixMechanismDpEvent",
-    "PermuteAndFlipDpEvent",
-    "PoissonSampledUsersDpEvent",
-    "RandomAllocationDpEvent",
-    "RedrawnBinsDpEvent",
-    "ShuffledBatchesDpEvent",
-    "SummedDiscreteGaussiansDpEvent",
-    "ThresholdSelectDpEvent",
-    "UsersDpEvent",
-    "ZeroOutDpEvent",
-    "dpsgd",
-    "from_jax_privacy",
-    "opacus_history",
-]
-
+from evr.jax_privacy import from_jax_privacy as from_jax_privacy
+from evr.mechanisms.schemes import BallsInBinsDpEvent as BallsInBinsDpEvent
+from evr.mechanisms.schemes import BinomialSelectDpEvent as BinomialSelectDpEvent
+from evr.mechanisms.schemes import BMinSepDpEvent as BMinSepDpEvent
+from evr.mechanisms.schemes import CyclicPoissonDpEvent as CyclicPoissonDpEvent
+from evr.mechanisms.schemes import DiscreteGaussianDpEvent as DiscreteGaussianDpEvent
+from evr.mechanisms.schemes import EpsilonDeltaDpEvent as EpsilonDeltaDpEvent
+from evr.mechanisms.schemes import ExponentialMechanismDpEvent as ExponentialMechanismDpEvent
+from evr.mechanisms.schemes import FixedBatchUsersDpEvent as FixedBatchUsersDpEvent
+from evr.mechanisms.schemes import MatrixMechanismDpEvent as MatrixMechanismDpEvent
+from evr.mechanisms.schemes import PermuteAndFlipDpEvent as PermuteAndFlipDpEvent
+from evr.mechanisms.schemes import PoissonSampledUsersDpEvent as PoissonSampledUsersDpEvent
+from evr.mechanisms.schemes import RandomAllocationDpEvent as RandomAllocationDpEvent
+from evr.mechanisms.schemes import RedrawnBinsDpEvent as RedrawnBinsDpEvent
+from evr.mechanisms.schemes import ShuffledBatchesDpEvent as ShuffledBatchesDpEvent
+from evr.mechanisms.schemes import SummedDiscreteGaussiansDpEvent as SummedDiscreteGaussiansDpEvent
+from evr.mechanisms.schemes import ThresholdSelectDpEvent as ThresholdSelectDpEvent
+from evr.mechanisms.schemes import UsersDpEvent as UsersDpEvent
+from evr.mechanisms.schemes import ZeroOutDpEvent as ZeroOutDpEvent
 
 SAMPLINGS = ("poisson", "without-replacement", "allocation")
 
@@ -147,27 +120,25 @@ def dpsgd(
                 f"no law for users whose records are sampled by {sampling!r}"
             )
         return RandomAllocationDpEvent(noise, count, _participations(count, epochs, probability))
+    users = None if records_per_user is None else validate.positive_integer(records_per_user=records_per_user)
+    batch: dp_event.DpEvent
     if sampling == "without-replacement":
         if dataset_size is None or batch_size is None:
             raise ValueError(
                 f"sampling={sampling!r} needs dataset_size and batch_size: how many records, and "
                 "how many of them are in each batch"
             )
-        if records_per_user is not None:
-            users = validate.positive_integer(records_per_user=records_per_user)
-            owned = FixedBatchUsersDpEvent(noise, dataset_size, batch_size, users)
-            return dp_event.SelfComposedDpEvent(owned, count)
         batch = dp_event.SampledWithoutReplacementDpEvent(dataset_size, batch_size, dp_event.GaussianDpEvent(noise))
-        return dp_event.SelfComposedDpEvent(batch, count)
-    if records_per_user is not None:
-        users = validate.positive_integer(records_per_user=records_per_user)
+        if users is not None:
+            batch = FixedBatchUsersDpEvent(noise, dataset_size, batch_size, users)
+    elif users is not None:
         norm = None if user_norm is None else validate.positive(user_norm=user_norm)
         batch = PoissonSampledUsersDpEvent(noise, probability, users, norm)
-        return dp_event.SelfComposedDpEvent(batch, count)
-    if user_norm is not None:
+    elif user_norm is not None:
         raise ValueError(f"user_norm={user_norm!r} needs records_per_user: how many records does one user own at most?")
-    step = dp_event.PoissonSampledDpEvent(probability, dp_event.GaussianDpEvent(noise))
-    return dp_event.SelfComposedDpEvent(step, count)
+    else:
+        batch = dp_event.PoissonSampledDpEvent(probability, dp_event.GaussianDpEvent(noise))
+    return dp_event.SelfComposedDpEvent(batch, count)
 
 
 def _participations(count: int, epochs: float | None, probability: float) -> int:

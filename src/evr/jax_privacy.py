@@ -14,7 +14,7 @@ import numpy as np
 from dp_accounting import dp_event
 
 from evr.errors import UnsupportedEventError
-from evr.laws.patterns.strategy import Entries, frozen
+from evr.laws.patterns.strategy import frozen
 from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT, name_of
 from evr.mechanisms.schemes import (
     IDENTITY,
@@ -24,6 +24,8 @@ from evr.mechanisms.schemes import (
     RandomAllocationDpEvent,
     ZeroOutDpEvent,
 )
+
+_SCHEMES = ("BallsInBinsSampling", "CyclicPoissonSampling", "BMinSepSampling", "RandomAllocationSampling")
 
 
 def from_jax_privacy(source: Any, *, noise_multiplier: float | None = None, strategy: Any = None) -> dp_event.DpEvent:
@@ -64,7 +66,7 @@ def from_jax_privacy(source: Any, *, noise_multiplier: float | None = None, stra
     """
     configuration = _configuration(source)
     if configuration is None:
-        if noise_multiplier is None and type(source).__name__ in _READERS:
+        if noise_multiplier is None and type(source).__name__ in _SCHEMES:
             raise TypeError(
                 f"{type(source).__name__} does not say how much noise was added: give the plan, or noise_multiplier"
             )
@@ -133,15 +135,6 @@ def _of_configuration(configuration: Any) -> dp_event.DpEvent:
     return event if relation is ADD_OR_REMOVE else ZeroOutDpEvent(event)
 
 
-def _of_scheme(scheme: Any, noise: Any, strategy: Any) -> dp_event.DpEvent:
-    kind = type(scheme).__name__
-    reader = _READERS.get(kind)
-    if reader is None:
-        raise UnsupportedEventError(f"evr does not account for {kind}: give one of {', '.join(_READERS)}", scheme)
-    _check_whole(scheme)
-    return reader(scheme, noise, frozen(strategy))
-
-
 def _check_whole(scheme: Any) -> None:
     if (most := getattr(scheme, "truncated_batch_size", None)) is not None:
         raise UnsupportedEventError(
@@ -151,45 +144,28 @@ def _check_whole(scheme: Any) -> None:
         )
 
 
-def _balls_in_bins(scheme: Any, noise: float, strategy: Entries) -> dp_event.DpEvent:
-    return BallsInBinsDpEvent(noise, scheme.iterations, scheme.cycle_length, strategy)
-
-
-def _cyclic_poisson(scheme: Any, noise: float, strategy: Entries) -> dp_event.DpEvent:
-    name = getattr(scheme.partition_type, "name", str(scheme.partition_type)).upper()
-    if name not in ("EQUAL_SPLIT", "INDEPENDENT"):
-        raise UnsupportedEventError(f"partition_type={name} is not EQUAL_SPLIT or INDEPENDENT", scheme)
-    return CyclicPoissonDpEvent(
-        noise,
-        scheme.iterations,
-        scheme.cycle_length,
-        scheme.sampling_prob,
-        "fixed" if name == "EQUAL_SPLIT" else "independent",
-        strategy,
-    )
-
-
-def _b_min_sep(scheme: Any, noise: float, strategy: Entries) -> dp_event.DpEvent:
-    return BMinSepDpEvent(
-        noise, scheme.iterations, scheme.min_sep, scheme.sampling_prob, bool(scheme.warm_start), strategy
-    )
-
-
-def _random_allocation(scheme: Any, noise: float, strategy: Entries) -> dp_event.DpEvent:
+def _of_scheme(scheme: Any, noise: Any, strategy: Any) -> dp_event.DpEvent:
+    kind = type(scheme).__name__
+    if kind not in _SCHEMES:
+        raise UnsupportedEventError(f"evr does not account for {kind}: give one of {', '.join(_SCHEMES)}", scheme)
+    _check_whole(scheme)
+    strategy, count = frozen(strategy), scheme.iterations
+    if kind == "BallsInBinsSampling":
+        return BallsInBinsDpEvent(noise, count, scheme.cycle_length, strategy)
+    if kind == "BMinSepSampling":
+        return BMinSepDpEvent(noise, count, scheme.min_sep, scheme.sampling_prob, bool(scheme.warm_start), strategy)
+    if kind == "CyclicPoissonSampling":
+        name = getattr(scheme.partition_type, "name", str(scheme.partition_type)).upper()
+        if name not in ("EQUAL_SPLIT", "INDEPENDENT"):
+            raise UnsupportedEventError(f"partition_type={name} is not EQUAL_SPLIT or INDEPENDENT", scheme)
+        groups = "fixed" if name == "EQUAL_SPLIT" else "independent"
+        return CyclicPoissonDpEvent(noise, count, scheme.cycle_length, scheme.sampling_prob, groups, strategy)
     if scheme.total_participations == 1:
-        return BallsInBinsDpEvent(noise, scheme.iterations, scheme.iterations, strategy)
+        return BallsInBinsDpEvent(noise, count, count, strategy)
     if strategy != IDENTITY:
         raise UnsupportedEventError(
             f"RandomAllocationSampling with total_participations={scheme.total_participations!r} and correlated "
             "noise: evr accounts for independent noise, strategy=(1.0,), or for one participation",
             scheme,
         )
-    return RandomAllocationDpEvent(noise, scheme.iterations, scheme.total_participations)
-
-
-_READERS = {
-    "BallsInBinsSampling": _balls_in_bins,
-    "CyclicPoissonSampling": _cyclic_poisson,
-    "BMinSepSampling": _b_min_sep,
-    "RandomAllocationSampling": _random_allocation,
-}
+    return RandomAllocationDpEvent(noise, count, scheme.total_participations)

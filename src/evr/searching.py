@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -12,8 +13,9 @@ from flint import arb, ctx, fmpq
 
 from evr.certification.event_json import event_to_json
 from evr.events import BinomialSelectDpEvent, ThresholdSelectDpEvent
-from evr.laws.selection import NegativeBinomialRuns, Runs, UntilGood
-from evr.mechanisms.selection import rule_of
+from evr.laws.exact.law import ball
+from evr.laws.selection import BinomialRuns, NegativeBinomialRuns, PoissonRuns, Rule, UntilGood
+from evr.mechanisms.sampling import rule_of
 from evr.randomness import ENTROPY_BITS
 from evr.version import __version__
 
@@ -102,14 +104,30 @@ def tuning(
     rule = rule_of(whole)
     if isinstance(rule, UntilGood):
         rule = NegativeBinomialRuns(1 / rule.stop, Fraction(1))
-    entropy, found = 1, None if isinstance(rule, Runs) else 1
-    while isinstance(rule, Runs) and found is None:
+    entropy, found = 1, 1 if rule is None else None
+    while rule is not None and found is None:
         entropy = entropy << ENTROPY_BITS | secrets.randbits(ENTROPY_BITS)
         found = number_of_runs(rule, entropy)
     return Tuning(whole, found or 0, entropy)
 
 
-def number_of_runs(law: Runs, entropy: int) -> int | None:
+def chances_of(law: Rule) -> tuple[arb, Callable[[int], arb]]:
+    """The probability of no run, and the function from ``k >= 1`` to the probability of ``k + 1`` runs over that of
+    ``k``.
+    """
+    match law:
+        case PoissonRuns(mean):
+            return ball(-mean).exp(), lambda k: ball(mean / (k + 1))
+        case NegativeBinomialRuns(_, shape):
+            limit = -(-law.log_odds()).expm1()
+            return arb(0), lambda k: limit * ball((k + shape) / (k + 1))
+        case BinomialRuns(most, probability):
+            odds = probability / (1 - probability)
+            return ball(1 - probability) ** most, lambda k: ball(Fraction(max(most - k, 0), k + 1) * odds)
+    raise TypeError(f"{law!r} has no number of runs that is independent of the data")
+
+
+def number_of_runs(law: Rule, entropy: int) -> int | None:
     """The number of runs by inversion: the least ``k`` whose distribution function exceeds the uniform number whose
     binary digits are those of ``entropy`` after the leading 1. None if these digits do not decide it.
 
@@ -119,7 +137,7 @@ def number_of_runs(law: Runs, entropy: int) -> int | None:
     place = entropy - (1 << bits)
     with ctx.workprec(bits + _MORE_BITS):
         low, high = (arb(fmpq(end, 1 << bits)) for end in (place, place + 1))
-        growth, below, k = law.growth(), law.none(), 0
+        (below, growth), k = chances_of(law), 0
         chance = law.log_density()(arb(1)).exp()  # that of one run
         while not high <= below:
             if not below <= low:

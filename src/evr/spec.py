@@ -51,7 +51,7 @@ from evr.mechanisms.composition import Composition
 from evr.mechanisms.descriptor import Mechanism
 from evr.mechanisms.registry import MECHANISMS, is_writable, written_fields
 from evr.mechanisms.relations import Relation
-from evr.mechanisms.users import SPLIT
+from evr.mechanisms.training import SPLIT
 from evr.searching import tuning
 
 
@@ -109,23 +109,10 @@ class _Described(_Repeated):
             for name, field in type(self).model_fields.items()
             if field.alias and (name in self.model_fields_set or field.alias in described(self.made_of).fields)
         }
-        return self.made_of(**given)
-
-
-class _Sampled(_Described):
-    sampling_probability: Annotated[float, _RATIO] = 1.0
-
-    def _once(self) -> dp_event.DpEvent:
-        q = validate.probability(sampling_probability=self.sampling_probability)
-        return super()._once() if q == 1 else dp_event.PoissonSampledDpEvent(q, super()._once())
-
-
-class _Owned(_Described):
-    records_per_user: int | None = None
-
-    def _once(self) -> dp_event.DpEvent:
-        most = self.records_per_user
-        return super()._once() if most is None else events.UsersDpEvent(super()._once(), most)
+        q = validate.probability(sampling_probability=getattr(self, "sampling_probability", 1.0))
+        one, most = self.made_of(**given), getattr(self, "records_per_user", None)
+        one = one if q == 1 else dp_event.PoissonSampledDpEvent(q, one)
+        return one if most is None else events.UsersDpEvent(one, most)
 
 
 def _frozen(value: Any) -> Any:
@@ -174,10 +161,12 @@ def _table(mechanism: Mechanism) -> type[_Repeated]:
         )
         for index, (key, (annotation, default)) in enumerate(own.items())
     }
-    sampled = mechanism.takes_sampling and "sampling_probability" not in own
     keys["kind"] = (Literal[described(mechanism.event).kind], ...)
-    base: type[_Described] = _Sampled if sampled else _Owned if mechanism.event in SPLIT else _Described
-    model = create_model(mechanism.event.__name__, __base__=base, **keys)
+    if mechanism.takes_sampling and "sampling_probability" not in own:
+        keys["sampling_probability"] = (Annotated[float, _RATIO], 1.0)
+    elif mechanism.event in SPLIT:
+        keys["records_per_user"] = (int | None, None)
+    model = create_model(mechanism.event.__name__, __base__=_Described, **keys)
     model.made_of = mechanism.event
     return model
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from evr import validate
 from evr.estimation import Estimate, UpperBound, estimate_delta, estimate_epsilon
-from evr.estimation.curves import Count, Curve, counter, drawn
+from evr.estimation.results import Count, Curve, counter, drawn
 from evr.events import dpsgd
 from evr.laws import Floats
 from evr.mechanisms.relations import Relation

@@ -20,7 +20,8 @@ def commit() -> str | None:
         found = json.loads(source or "{}").get("vcs_info", {}).get("commit_id")
     except (PackageNotFoundError, ValueError):
         found = None
-    return _commit(found or _head(Path(__file__).parents[2] / ".git"))
+    text = found or _head(Path(__file__).parents[2] / ".git")
+    return text if re.fullmatch("[0-9a-f]{40}", text) else None
 
 
 def _head(folder: Path) -> str:
@@ -36,7 +37,3 @@ def _head(folder: Path) -> str:
         return next((x.split()[0] for x in packed.splitlines() if x.endswith(reference)), "")
     except OSError:
         return ""
-
-
-def _commit(text: str) -> str | None:
-    return text if re.fullmatch("[0-9a-f]{40}", text) else None

@@ -15,8 +15,7 @@ from flint import ctx
 
 import evr
 import messages
-from evr.bounds.filters import PrivacyFilter, square_within
-from evr.bounds.renyi import BITS, log_moment
+from evr.bounds.filters import BITS, PrivacyFilter, log_moment, square_within
 from evr.errors import BudgetExceededError, UnsupportedEventError
 from evr.estimation.closed_forms import pair_delta
 from evr.estimation.points import log_mgf
@@ -91,6 +90,27 @@ def test_the_orders_share_delta() -> None:
     budgets = zip(orders, PrivacyFilter(epsilon=epsilon, delta=delta, orders=orders)._budget, strict=True)
     logs = (most / 2**BITS - a * epsilon + a * math.log(a) - (1 + a) * math.log(1 + a) for a, most in budgets)
     assert math.fsum(map(math.exp, logs)) == near(delta)
+
+
+def test_what_ledgers_rest_on_does_not_change() -> None:
+    """A ledger holds an adaptive budget's epsilon and delta, and what was spent, but neither orders nor parts:
+    were they others after an upgrade, R4.2 would hold for neither. A change here needs another kind of budget.
+    """
+    assert PrivacyFilter(epsilon=2.0, delta=1e-5)._budget == [
+        -1023162223622164482640251298154,
+        -823249909624171061554733631435,
+        -637872007599156931462222320601,
+        -459396980798916986895459970028,
+        -113264817209195248893043175038,
+        595891084234619358362938253391,
+        889339661109744886472278791476,
+        1545170222365031946030398704117,
+        2844147352848646941203759723258,
+        4134187589796886920822810025102,
+        9259097296729962020621049143853,
+        19454911787046617267456617712982,
+        39792084027383041536136765154230,
+    ]
 
 
 def test_the_renyi_filter_is_above_the_truth() -> None:

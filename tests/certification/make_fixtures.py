@@ -25,7 +25,6 @@ FIXTURES: dict[str, tuple[dp_event.DpEvent, dict[str, Any]]] = {
         {"epsilon": 1.0, "tau": 0.6, "method": "sequential"},
     ),
     "both": (SGD, {"epsilon": 0.8, "tau": 0.6, "method": "both"}),
-    "single": (SGD, {"epsilon": 0.8, "tau": 0.6, "proposal": "single", "method": "sequential"}),
     "fixed": (dp_event.GaussianDpEvent(2.0), {"epsilon": 1.0, "tau": 0.6, "method": "fixed"}),
     "bins": (
         evr.events.BallsInBinsDpEvent(noise_multiplier=1.0, iterations=8, cycle_length=8),

@@ -7,15 +7,15 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from dp_accounting import dp_event
 
 import evr
 import messages
-from evr.certification.certificate import SCHEMA_FILE, digest_of, json_schema
-from evr.certification.words import describe_event
+from evr.certification.certificate import SCHEMA_FILE, Note, digest_of, json_schema
+from evr.certification.words import NOTES, describe_event
 from evr.errors import CertificateError
 from evr.verification.attempts import Attempt
 
@@ -422,3 +422,7 @@ def test_strict_proofs_there_and_back_also_where_delta_is_nothing(epsilon: float
     again = evr.Certificate.from_json(certificate.to_json())
     assert again == certificate
     assert evr.replay(again).agrees
+
+
+def test_every_kind_of_note_has_its_assumption() -> None:
+    assert [*NOTES] == [*get_args(Note)]

@@ -14,8 +14,7 @@ from dp_accounting import dp_event
 import evr
 import messages
 from evr import events
-from evr.certification.event_json import canonical, event_digest, event_from_json, event_to_json
-from evr.certification.text_rules import DEEPEST
+from evr.certification.event_json import DEEPEST, canonical, event_digest, event_from_json, event_to_json
 from evr.errors import CertificateError
 from evr.mechanisms import MECHANISMS, Mechanism
 

@@ -111,9 +111,9 @@ def many_places(document: dict[str, Any]) -> None:
 
 
 def many_cells(document: dict[str, Any]) -> None:
-    """Of the bounds of the paper's importance sampling; several gigabytes."""
+    """Of the bounds of simple Monte Carlo."""
     for fields in document["verification"]["directions"].values():
-        fields["plan"]["proposal"] = {"theta": 1.0, "cells": 1 << 22, "name": "single"}
+        fields["plan"]["proposal"] = {"cells": 1 << 22, "name": "simple"}
 
 
 REPLAYED = [many_steps, many_kinds, many_outcomes, many_means, many_iterations, many_places, many_cells, many_masses]

@@ -18,7 +18,7 @@ import evr
 import messages
 from evr.certification.build import software
 from evr.certification.certificate import SoftwareSection, digest_of
-from evr.certification.text_rules import in_alphabet
+from evr.certification.event_json import in_alphabet
 from evr.certification.words import statement
 from evr.errors import CertificateError, LedgerError
 from evr.mechanisms import MECHANISMS, Mechanism, noise

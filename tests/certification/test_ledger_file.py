@@ -108,7 +108,7 @@ def test_tables_that_are_damaged_are_refused_in_words(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
     assert release(path)
     content = path.read_bytes()
-    for name in (b"    seen TEXT", b"    ending TEXT", b"    seal TEXT"):
+    for name in (b" seen TEXT", b" ending TEXT", b" seal TEXT"):
         path.write_bytes(content.replace(name, name.replace(b"e", b"g", 1)))
         with pytest.raises(LedgerError, match=messages.OTHER_TABLES):
             evr.release(not_run, SURE, ledger=path, **CLAIM)

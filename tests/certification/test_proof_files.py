@@ -18,8 +18,7 @@ import evr
 import messages
 from evr.bounds.strict import prove_within
 from evr.certification import check_proof
-from evr.certification.law_text import law_text
-from evr.certification.proof_file import proof_file
+from evr.certification.proof_file import law_text, proof_file
 from evr.errors import UnsupportedEventError
 from evr.laws.exact import ExactBins, ExactGaussian
 from evr.laws.law import Direction

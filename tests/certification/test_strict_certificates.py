@@ -176,7 +176,7 @@ def test_both_refuse_a_plan_that_composes_steps(double):
     """The strict proof composes too: a sampled one that shares its law proves nothing beside it."""
     steps, stated = Composition.of(EVENT).simplified("remove"), double.claim
     claim = Claim(stated.epsilon, stated.delta, stated.tau)
-    plan = planning.planned(steps, "remove", claim, "capped")
+    plan = planning.planned(steps, claim, "capped")
     assert plan.proposal.places
     document = copy.deepcopy(double.document())
     document["verification"]["directions"]["remove"]["plan"] = plan.to_json()

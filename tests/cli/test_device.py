@@ -2,7 +2,7 @@
 
 import pytest
 
-from evr.planning import gpu
+from evr.planning import sampled
 from evr.sampling import cuda
 
 WHY = "no NVIDIA GPU is visible: look"
@@ -12,7 +12,7 @@ CLAIM += ["--epsilon", "0.5", "--delta", "2.025e-11", "--tau", "0.8"]
 
 @pytest.fixture(autouse=True)
 def _without_a_gpu(monkeypatch, tmp_path):
-    monkeypatch.setattr(gpu, "why_not", lambda: WHY)
+    monkeypatch.setattr(sampled, "why_not", lambda: WHY)
     monkeypatch.setattr(cuda, "why_not", lambda: WHY)
     monkeypatch.chdir(tmp_path)
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import evr as package
-from evr.cli.files import certificate_path
+from evr.cli.options import Training, WhatRan
+from evr.cli.output import certificate_path
 from evr.numbers import stated
 from helpers import near
 
@@ -226,3 +227,14 @@ def test_latex_of_a_certificate(evr: Callable[..., Any]) -> None:
     assert "10^{" in ran.out
     assert ran.out.count("@") == 2
     assert "@" not in evr("show", "noise.certificate.json", "--latex", "-q").out
+
+
+def test_a_search_is_not_described_as_one_training(tmp_path: Path) -> None:
+    """The file of the guide to tuning: the sizes describe one run, and a certificate of the search has none."""
+    one = '[[mechanism]]\nkind = "dpsgd"\nnoise_multiplier = 1\ndataset_size = 60_000\nbatch_size = 256\nepochs = 15\n'
+    path = tmp_path / "search.toml"
+    path.write_text(one)
+    sizes = {"algorithm": "DP-SGD", "dataset_size": 60_000, "batch_size": 256, "epochs": 15}
+    assert WhatRan(path, Training(), None).description() == sizes
+    path.write_text(one + "\n[tuning]\nmean = 20\n")
+    assert WhatRan(path, Training(), None).description() == {}

@@ -106,7 +106,8 @@ def _fixed_batches(event: events.FixedBatchUsersDpEvent, direction: str) -> Refe
     p, q = ([(w, Normal(sign * m * m / 2, m)) for w, m in kept] for sign in (1, -1))
     deviation = max(m for _, m in kept)
     places = [mpf(k) * deviation / 4 for k in _DEVIATIONS]
-    return WithoutReplacement.of(OnTheLine(p, q, places, (), lambda x: x), share)
+    first = kept[0][1]  # whose coordinate is that of the pair
+    return WithoutReplacement.of(OnTheLine(p, q, places, (), lambda x: x / first + first / 2), share)
 
 
 def _laplace_replaced(q: Any, scale: Any) -> Reference:

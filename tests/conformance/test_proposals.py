@@ -4,11 +4,9 @@ independent samples.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import cache
 from itertools import islice
-from typing import Literal
 
 import numpy as np
 import pytest
@@ -18,8 +16,7 @@ from conformance.proposal_checks import check_bounds, check_order, check_proposa
 from evr.estimation.monte_carlo import blocks
 from evr.laws import Step
 from evr.mechanisms import Composition
-from evr.planning import capped_proposal, single_proposal
-from evr.planning.single import OutOfReachWarning
+from evr.planning import capped_proposal
 from evr.randomness import Stream
 from evr.sampling import Proposal, SimpleProposal, TiltedProposal
 from evr.verification.claims import Claim
@@ -78,17 +75,6 @@ def test_simple(case: Case, direction: str) -> None:
     check_proposal(SimpleProposal(steps, 1024), epsilon, delta, size=20_000 if delta < 0.01 else None)
 
 
-@pytest.mark.parametrize("theta", ["heuristic", "bound"])
-@pytest.mark.parametrize("case", REACHED, ids=lambda case: case.name)
-def test_single(case: Case, theta: Literal["heuristic", "bound"]) -> None:
-    steps = case.steps("remove")
-    with warnings.catch_warnings():
-        # of the bounds; the samples are checked here
-        warnings.simplefilter("ignore", OutOfReachWarning)
-        proposal = single_proposal(steps, case.epsilon, theta=theta)
-    check_proposal(proposal, case.epsilon, exact(steps, case.epsilon), size=2 * sample_size(proposal))
-
-
 def test_bounds_hold_at_other_epsilons() -> None:
     """A proposal tuned at one epsilon states bounds at any."""
     for case in (SHORT, LARGE_BATCHES, *named("discrete gaussian")):
@@ -103,7 +89,7 @@ def simple(steps: tuple[Step, ...], epsilon: float) -> Proposal:
     return SimpleProposal(steps)
 
 
-@pytest.mark.parametrize("make", [capped_proposal, simple, single_proposal], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("make", [capped_proposal, simple], ids=lambda f: f.__name__)
 def test_blocks_do_not_depend_on_threads(make: Callable[..., Proposal]) -> None:
     steps = SHORT.steps("remove")
     proposal = make(steps, SHORT.epsilon)

@@ -12,6 +12,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import ndtr
 
+from evr.laws.patterns.strategy import Strategy
+
 Floats = np.ndarray
 POINTS = {1: 2001, 2: 401, 3: 101}
 FARTHEST = 8.5
@@ -62,3 +64,12 @@ def gram_of(column: tuple[float, ...], patterns: list[list[int]], steps: int, no
         c += value * np.eye(steps, k=-lag)
     means = np.array([c[:, x].sum(axis=1) / noise for x in patterns])
     return means @ means.T
+
+
+def dense(strategy: Strategy) -> Floats:
+    """The whole matrix ``C``, from its columns."""
+    out = np.zeros((strategy.size, strategy.size))
+    for i in range(strategy.size):
+        column = strategy.columns[0 if len(strategy.columns) == 1 else i][: strategy.size - i]
+        out[i : i + len(column), i] = column
+    return out

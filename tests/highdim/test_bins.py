@@ -15,8 +15,7 @@ from scipy.special import ndtr
 import evr
 import messages
 from conformance.proposal_checks import check_bounds, check_mean, check_order
-from evr.estimation.bins import bins_delta
-from evr.estimation.bins_line import BinsPair
+from evr.estimation.bins import BinsPair, bins_delta
 from evr.estimation.fft import FftCurve
 from evr.laws import Direction, Step
 from evr.laws.patterns.bins import IndependentBins
@@ -211,7 +210,7 @@ def test_samples(name: str) -> None:
 def test_densities_are_those_of_the_draws(name: str) -> None:
     """``E_D[1/d] = 1``, and ``E_D[f/d] = E_Q[f]`` for the indicator that no coordinate is large."""
     proposal = PROPOSALS[name]
-    coordinates = proposal._coordinates(Stream(6, "test").block(0), 40_000)
+    coordinates = proposal._drawn(Stream(6, "test").block(0), 40_000)
     losses, log_weights = proposal._weighted(coordinates)
     ((law, count),) = proposal.laws
     inverse = np.exp(log_weights - losses if law.direction is REMOVE else log_weights)

@@ -15,11 +15,10 @@ from dp_accounting import dp_event
 
 import evr
 from evr.bounds.replica_tables import OccupancyTable
-from evr.estimation import bins_line
+from evr.estimation import bins as bins_module
 from evr.estimation.atoms import Delta
-from evr.estimation.bins import bins_delta
+from evr.estimation.bins import BinsPair, RatioLaw, bins_delta, ratio_law
 from evr.estimation.bins_density import NODES, WEIGHTS, LogDensity, log_density_of_mean
-from evr.estimation.bins_line import BinsPair, RatioLaw, ratio_law
 from evr.estimation.closed_forms import delta_error, pair_delta, table_error_of
 from evr.estimation.fft import FftCurve
 from evr.laws import Direction, Floats, Measure, Step
@@ -189,14 +188,14 @@ def test_what_masses_lack_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
         return LogDensity(found.edges, coefficients)
 
     pair = BinsPair(IndependentBins(REMOVE, 2, 1.75))
-    monkeypatch.setattr(bins_line, "log_density_of_mean", wrong)
+    monkeypatch.setattr(bins_module, "log_density_of_mean", wrong)
     assert 1e-6 < table_error_of(pair).relative < 1e-5
     assert asked == [1, 2]
     truth = bins_delta(pair.law, 1.0).value
     found = FftCurve((Step(pair, 1), NEARLY_NOTHING)).delta(1.0)
     assert abs(found.value - truth) < found.error
     assert 1e-6 * truth < found.error < 1e-5 * truth
-    monkeypatch.setattr(bins_line, "bins_delta", lambda *_: Delta(0.5, 0.5))
+    monkeypatch.setattr(bins_module, "bins_delta", lambda *_: Delta(0.5, 0.5))
     assert abs(pair_delta(pair, 1.0) - truth) < delta_error(pair, 1.0) < 1e-5
 
 

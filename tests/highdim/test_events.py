@@ -34,6 +34,7 @@ from evr.laws.patterns.strategy import Strategy, largest_sum, square_sensitivity
 from evr.mechanisms import Composition
 from evr.spec import parse
 from helpers import near
+from highdim.exact_small import dense
 
 E = evr.events
 
@@ -146,7 +147,7 @@ def test_sensitivity(separation: int, most: int | None) -> None:
     generator = np.random.default_rng(5)
     for column in ((1.0, 0.5, 0.25), (1.0, 0.9, 0.9, 0.2), (1.0, -0.8, 0.3)):
         strategy = Strategy.of(column, 6, signs=True)
-        exact = brute_sensitivity(strategy.matrix(), separation, most, signs=True)
+        exact = brute_sensitivity(dense(strategy), separation, most, signs=True)
         bound = square_sensitivity(strategy, separation, most)
         tight = list(column) == sorted(column, reverse=True) and min(column) >= 0
         if tight or strategy.bands <= separation:
@@ -155,7 +156,7 @@ def test_sensitivity(separation: int, most: int | None) -> None:
     columns = tuple(tuple(generator.normal(size=4).tolist()) for _ in range(6))
     columns = tuple((abs(c[0]) + 0.1, *c[1:]) for c in columns)
     strategy = Strategy.of(columns, 6, signs=True)
-    exact = brute_sensitivity(strategy.matrix(), separation, most, signs=True)
+    exact = brute_sensitivity(dense(strategy), separation, most, signs=True)
     assert square_sensitivity(strategy, separation, most) >= exact * (1 - 1e-13)
 
 

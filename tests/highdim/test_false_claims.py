@@ -21,10 +21,9 @@ from evr.randomness import Stream
 from evr.sampling import DrawPlan, built
 from evr.verification.attempts import Attempt
 from evr.verification.claims import Claim
+from evr.verification.deciding import SequentialTest, State
 from evr.verification.directions import Trial
-from evr.verification.sequential import SequentialTest
 from evr.verification.settings import Settings
-from evr.verification.state import State
 from evr.verification.summary import summed
 from highdim.small_events import EVENTS, exact_delta
 
@@ -47,7 +46,7 @@ CASES = [
 def plan_for(name: str, epsilon: float, direction: str, claimed: float) -> DrawPlan:
     """The plan that ``verify`` would make."""
     steps = Composition.of(EVENTS[name]).simplified(Direction(direction))
-    return planned(steps, direction, Claim(epsilon, claimed / TAU, TAU), "capped")
+    return planned(steps, Claim(epsilon, claimed / TAU, TAU), "capped")
 
 
 def accepts(name: str, epsilon: float, direction: str, share: float, seed: int) -> bool:

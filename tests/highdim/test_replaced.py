@@ -14,7 +14,7 @@ from dp_accounting import dp_event
 
 import evr
 from evr.events import BallsInBinsDpEvent, BMinSepDpEvent, CyclicPoissonDpEvent, RedrawnBinsDpEvent
-from evr.laws.patterns.replaced import ReplacedPatterns
+from evr.laws.patterns.law import ReplacedPatterns
 from evr.mechanisms import Composition
 from evr.planning.mixtures import mixture_proposal, with_lines
 from evr.randomness import Stream

@@ -20,7 +20,7 @@ from evr.laws import Direction
 from evr.laws.exact import ExactBins
 from evr.laws.exact.law import ball
 from evr.mechanisms import Composition
-from helpers import exact_step, near
+from helpers import exact_step, full, near
 
 E = evr.events
 REMOVE, ADD = Direction.REMOVE, Direction.ADD
@@ -187,7 +187,7 @@ def test_room_at_little_noise() -> None:
     assert truth * (1 - 1e-6) <= found <= 1.05 * truth
 
 
-@pytest.mark.parametrize(("noise", "bins", "epochs", "epsilon"), [(0.5, 4, 4, 13.0), (0.4, 3, 2, 6.0)])
+@pytest.mark.parametrize(("noise", "bins", "epochs", "epsilon"), [full(0.5, 4, 4, 13.0), (0.4, 3, 2, 6.0)])
 def test_coarse_places_are_multiples_of_their_size(noise: float, bins: int, epochs: int, epsilon: float) -> None:
     """Masses on cells of more than 2^16 fine ones were put a cell too low: the bound was a third below delta."""
     event = evr.events.RedrawnBinsDpEvent(noise, bins, epochs)

@@ -130,7 +130,7 @@ def test_no_worker() -> None:
 
 def test_tables_travel_and_are_not_built_again(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = Composition.of(EVENT).simplified("remove")
-    plan = planned(steps, "remove", Claim(0.5, 1.63e-11 / 0.9, 0.9), "capped")
+    plan = planned(steps, Claim(0.5, 1.63e-11 / 0.9, 0.9), "capped")
     proposal = built(plan.proposal, steps)
     package = dask._packed(proposal.draw)
     registry.built.cache_clear()

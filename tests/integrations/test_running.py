@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import evr
-from evr.estimation.interpolation import Point
+from evr.estimation.online import Point
 from evr.events import opacus_history
 from evr.integrations.running import RunningEpsilon
 from helpers import near

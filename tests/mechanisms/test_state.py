@@ -26,7 +26,7 @@ from evr.laws.exact import Ball, ExactBoundedRange, ExactConcentrated, ExactGaus
 from evr.laws.exact.law import ball
 from evr.laws.exact.points import hull
 from evr.laws.exact.shifted import _eta, factors, rounded
-from evr.laws.line.bounded_range import BoundedRangePair
+from evr.laws.line.laplace import BoundedRangePair
 from evr.mechanisms import Composition
 from evr.planning.strict import StrictCurve
 from helpers import near

@@ -17,7 +17,7 @@ from scipy.stats import norm
 
 import evr
 import messages
-from evr.bounds.strict.tradeoff import Line, Tradeoff, _above, _below, _envelope
+from evr.bounds.strict.tradeoff import Line, Tradeoff, _above, _below, envelope
 from evr.laws import Direction
 from evr.mechanisms import Composition
 from evr.planning.strict import StrictCurve
@@ -96,7 +96,7 @@ def slopes(rng: np.random.Generator) -> list[Fraction]:
 
 
 def bound_of(lines: list[Line]) -> Tradeoff:
-    return Tradeoff(_envelope([*lines, Line(Fraction(0), Fraction(1))]))
+    return Tradeoff(envelope([*lines, Line(Fraction(0), Fraction(1))]))
 
 
 def test_no_test_of_a_random_finite_mechanism_does_better() -> None:

@@ -17,7 +17,7 @@ import messages
 from evr.certification.certificate import Certificate
 from evr.certification.words import statement
 from evr.errors import CertificateError, RecordError
-from evr.records import Recorder, chain
+from evr.records import Recorder, recorder
 from evr.records.reading import rank_path
 
 STEP: dict[str, Any] = {"noise_multiplier": 1.0, "clipping_norm": 0.5, "sampling_probability": 0.01}
@@ -103,7 +103,7 @@ def tamper_and_seal_again(lines):
     """One line, with a seal that is right for it: the next line's is not."""
     line = {**json.loads(lines[2]), "noise_multiplier": 2.0}
     del line["seal"]
-    lines[2] = json.dumps({**line, "seal": chain._sealed(line, [json.loads(lines[1])["seal"]])})
+    lines[2] = json.dumps({**line, "seal": recorder._sealed(line, [json.loads(lines[1])["seal"]])})
 
 
 def tamper_rubbish(lines):
@@ -239,7 +239,7 @@ def test_a_record_within_its_plan(path):
         (plan(rate=0.005), "planned were 1.0 and 0.005"),
         (plan(steps=4), "5 steps ran, and 4 were planned"),
         (dp_event.ComposedDpEvent([plan(steps=3), plan(noise=2.0)]), "step 4 had"),
-        (dp_event.LaplaceDpEvent(1.0), "is not a step of DP-SGD"),
+        (dp_event.LaplaceDpEvent(1.0), "is not DP-SGD with Poisson sampling"),
     ):
         with pytest.raises(RecordError, match=words):
             record.require(bad)

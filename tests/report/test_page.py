@@ -150,7 +150,7 @@ def test_a_rejected_page_promises_nothing(pages):
     text = pages["rejected"]
     assert "uarantee" not in re.sub(r"<details>.*?</details>", "", text, flags=re.S).replace(
         "it gives no guarantee", ""
-    ).replace("That gives no guarantee", "")
+    ).replace("This gives no guarantee", "")
     assert "What is assumed" not in text
     assert "LaTeX" not in text
 

@@ -27,7 +27,7 @@ from evr.bounds.composing import LossMasses, Places, masses_of, products
 from evr.bounds.composing import composed as composed_law
 from evr.bounds.rounding import Rounding, sum_error
 from evr.laws import DiscretePair, Step
-from evr.laws.line.pair import UNIT
+from evr.laws.law import UNIT
 from evr.mechanisms import Composition
 from evr.planning.capped import capped_plan
 from evr.planning.sampled import planned
@@ -90,7 +90,7 @@ def test_products_send_nothing_to_infinity_that_fits_their_places() -> None:
     delta = 4.958399427162387e-36  # by a contour integral of 40 digits
     claim = Claim(epsilon=2.9748335976898833e-05, delta=delta / 0.9, tau=0.9)
     steps = Composition.of(event).simplified("remove")
-    plan = planned(steps, "remove", claim, "capped")
+    plan = planned(steps, claim, "capped")
     merged = spread_steps(steps, plan.proposal.kinds)
     single = masses_of(cast(DiscretePair, merged[0].pair))
     whole = masses_of(composed_law(merged, plan.proposal.places))
@@ -191,7 +191,7 @@ def composed() -> tuple[DrawPlan, tuple[Step, ...], float]:
     """A plan that composes 1,200 steps, and the exact delta."""
     steps = Composition.of(TRAINING).simplified("remove")
     delta = float(evr.estimate_delta(TRAINING, EPSILON, direction="remove"))
-    return planned(steps, "remove", Claim(EPSILON, delta / 0.99, 0.99), "capped"), steps, delta
+    return planned(steps, Claim(EPSILON, delta / 0.99, 0.99), "capped"), steps, delta
 
 
 def test_all_steps_are_composed(composed: tuple[DrawPlan, tuple[Step, ...], float]) -> None:

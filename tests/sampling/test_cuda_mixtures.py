@@ -12,18 +12,17 @@ from dp_accounting import dp_event
 
 import evr
 import messages
+from evr.bounds.moments import Tilt
 from evr.bounds.replica_tables import OccupancyTable, RingTable
-from evr.bounds.tilt import Tilt
 from evr.laws import Direction, DominatingPair, arrays
 from evr.laws.patterns import law, min_sep
 from evr.mechanisms import Composition
 from evr.randomness import Stream
 from evr.sampling import DrawPlan, built, cuda, philox
 from evr.sampling.cuda import moved, why_not
-from evr.sampling.mixtures import MixtureProposal
+from evr.sampling.mixtures import MOST_COPIES, MixtureProposal
 from evr.sampling.parts import LocalBins, OrderBins, OrderMinSep, ScaledBins, ScaledChain, Shifted
 from evr.sampling.philox import Place
-from evr.sampling.placed_parts import MOST_COPIES
 from evr.sampling.plan import ByOrder, ByScale, ByShift, ByWindow, Kind, MixturePlan
 from evr.verification.summary import Work, on_gpu, on_processor, summed
 from sampling.host import HostBench

@@ -15,7 +15,6 @@ import evr
 from evr.bounds import Tilt
 from evr.laws import DiscretePair, Step
 from evr.mechanisms import Composition
-from evr.planning import single_proposal
 from evr.randomness import Stream
 from evr.sampling import DRAWING, Kind, Proposal, SimpleProposal, TiltedProposal
 from evr.sampling.mixtures import MixtureProposal
@@ -57,7 +56,6 @@ DRAWN: dict[str, tuple[Callable[..., Proposal], dp_event.DpEvent, str, float, fl
     "outcomes": (tilted(0.15, 1.05, -0.81), RESPONSE, "remove", 2584.4345990814395, -53.483343931189154),
     "untilted": (simple, SGD, "remove", 6.55304751421339, 0.0),
     "untilted laplace": (simple, LAPLACE, "remove", 137.2414769912145, 0.0),
-    "paper": (single_proposal, SGD, "remove", 908.253568079011, -8310.369595840122),
     "banded bins": (
         drawn_by(MixturePlan(ByOrder(6), beside=ByWindow(4, 2, 3.0), share=0.5)),
         BANDED,

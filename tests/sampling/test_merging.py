@@ -20,9 +20,8 @@ from conformance.proposal_cases import DIRECTIONS, exact
 from evr.bounds.spreading import spread_to_edges
 from evr.estimation.closed_forms import pair_delta
 from evr.laws import Direction, DiscretePair, DominatingPair, Floats, Measure, Step
-from evr.laws.line.gaussian import GaussianPair
+from evr.laws.line.gaussian import GaussianPair, MixturePair
 from evr.laws.line.laplace import LaplacePair
-from evr.laws.line.mixture import MixturePair
 from evr.laws.line.poisson import SampledPair
 from evr.mechanisms import Composition
 from evr.planning import capped_plan, capped_proposal

@@ -22,8 +22,8 @@ from evr.laws.line.poisson import SampledPair
 from evr.mechanisms import Composition
 from evr.planning import capped_proposal
 from evr.sampling import Block, Kind, Proposal, TiltedProposal
-from evr.sampling import outcomes as drawing
-from evr.sampling.outcomes import OutcomeSampler
+from evr.sampling import line as drawing
+from evr.sampling.line import OutcomeSampler
 from evr.sampling.plan import CappedPlan
 from helpers import near
 

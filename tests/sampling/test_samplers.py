@@ -15,7 +15,7 @@ from evr.bounds import Tilt
 from evr.bounds.moments import TiltedOutcomes
 from evr.laws import DiscretePair, Floats
 from evr.laws.line.laplace import LaplacePair
-from evr.sampling.outcomes import OutcomeSampler, PlainSampler, alias_slots
+from evr.sampling.line import OutcomeSampler, PlainSampler, alias_slots
 from helpers import ks_radius
 
 SIZE = 40_000

@@ -6,10 +6,10 @@ import math
 
 import pytest
 
-from evr.bounds.single import SingleBounds
 from evr.events import dpsgd
 from evr.mechanisms import Composition
 from evr.sampling import SimpleProposal
+from single_tilt import SingleBounds
 from theorems import log_simple_moment
 
 

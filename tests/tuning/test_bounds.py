@@ -17,6 +17,7 @@ from evr.bounds.strict.selection import Selected, _parts, outcomes_above
 from evr.bounds.strict.tradeoff import Tradeoff
 from evr.laws.exact.law import ball
 from evr.laws.selection import NegativeBinomialRuns, PoissonRuns
+from evr.searching import chances_of
 from helpers import near
 from tuning.independent import (
     Plain,
@@ -230,7 +231,7 @@ def test_gamma_follows_from_the_mean(mean: float, shape: float) -> None:
         of_gamma = (u.expm1() / u) if not shape else arb(shape) * u.expm1() / -(-arb(shape) * u).expm1()
         assert float(of_gamma) == near(mean, 1e-14)
         if mean < 100 and shape > -0.5:
-            growth, total, chance, weighted = rule.growth(), arb(0), rule.log_density()(arb(1)).exp(), arb(0)
+            (_, growth), total, chance, weighted = chances_of(rule), arb(0), rule.log_density()(arb(1)).exp(), arb(0)
             for k in range(1, round(60 / gamma) + 400 if shape < 1e3 else 400):
                 total, weighted = total + chance, weighted + k * chance
                 chance = chance * growth(k)

@@ -20,12 +20,11 @@ from evr.sampling import Block, DrawPlan, Proposal
 from evr.sampling.drawing import drawing_of
 from evr.sampling.plan import SimplePlan
 from evr.verification.claims import Claim
+from evr.verification.deciding import SequentialTest, State, sequential_test
 from evr.verification.directions import Trial
 from evr.verification.executors import Lazily
 from evr.verification.results import DirectionReport
-from evr.verification.sequential import SequentialTest, sequential_test
 from evr.verification.settings import Settings
-from evr.verification.state import State
 from evr.verification.summary import summed
 
 

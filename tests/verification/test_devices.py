@@ -13,7 +13,7 @@ from dp_accounting import dp_event
 import evr
 import messages
 from evr.errors import DeviceError
-from evr.planning import gpu
+from evr.planning import sampled
 from evr.sampling import cuda as device
 from evr.verification.settings import Settings
 
@@ -25,13 +25,13 @@ WHY = "no NVIDIA GPU is visible: look"
 
 @pytest.fixture
 def no_gpu(monkeypatch):
-    monkeypatch.setattr(gpu, "why_not", lambda: WHY)
+    monkeypatch.setattr(sampled, "why_not", lambda: WHY)
 
 
 @pytest.fixture
 def seeming_gpu(monkeypatch):
     """Plans for a GPU, drawn by NumPy."""
-    monkeypatch.setattr(gpu, "why_not", lambda: None)
+    monkeypatch.setattr(sampled, "why_not", lambda: None)
     monkeypatch.setattr(device, "why_not", lambda: WHY)
 
 

@@ -18,9 +18,8 @@ import evr
 import messages
 from evr.gate import resume
 from evr.verification import driver
+from evr.verification.deciding import MOST_BLOCKS, SequentialTest, State, round_end
 from evr.verification.executors import Lazily
-from evr.verification.sequential import SequentialTest
-from evr.verification.state import MOST_BLOCKS, State, round_end
 from snapshots import proved
 
 EVENT = dp_event.PoissonSampledDpEvent(0.3, dp_event.GaussianDpEvent(1.5))

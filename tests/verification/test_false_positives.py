@@ -15,19 +15,19 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-from conformance.proposal_cases import CASES, RARELY_SAMPLED, SETTINGS, SHORT, UNSAMPLED, Case, exact, named
+from conformance.proposal_cases import CASES, SETTINGS, SHORT, UNSAMPLED, Case, exact, named
 from evr.laws import Direction, DiscretePair, Step
 from evr.laws.line.poisson import SampledPair
 from evr.mechanisms import Composition
-from evr.planning import capped_proposal, single_proposal
+from evr.planning import capped_proposal
 from evr.planning.sampled import planned
 from evr.randomness import Stream
 from evr.sampling import DrawPlan, Proposal, SimpleProposal
 from evr.sampling.drawing import drawing_of
 from evr.verification import Claim
+from evr.verification.deciding import FixedTest, plan_fixed
 from evr.verification.directions import Trial
 from evr.verification.executors import Lazily
-from evr.verification.fixed import FixedTest, plan_fixed
 from evr.verification.settings import Settings
 from helpers import near
 from verification.laws import KnownLaw, SmallBlocks, acceptances, most_of, plan_for, two_points
@@ -128,8 +128,7 @@ def fixed_acceptances(proposal: Proposal, claim: Claim, runs: int) -> int:
 def proposal_of(kind: str, steps: tuple[Step, ...], epsilon: float) -> Proposal:
     if kind == "simple":
         return SmallBlocks(SimpleProposal(steps), 2048)
-    make: Any = {"capped": capped_proposal, "single": single_proposal}[kind]
-    return SmallBlocks(make(steps, epsilon), 2048)
+    return SmallBlocks(capped_proposal(steps, epsilon), 2048)
 
 
 def check_real(kind: str, case: Case, direction: str, *, runs: int, fixed_runs: int) -> None:
@@ -149,7 +148,6 @@ def check_real(kind: str, case: Case, direction: str, *, runs: int, fixed_runs: 
 
 REAL = [
     ("capped", SHORT, 12),
-    ("single", SHORT, 12),
     *(("capped", case, 40) for case in named("gaussian")),
     *(("capped", case, 40) for case in named("randomized response", "infinite losses", "discrete gaussian")),
     *(("simple", case, 40) for case in named("gaussian", "randomized response")),
@@ -161,19 +159,13 @@ def test_real_proposals_with_a_large_budget(kind: str, case: Case, runs: int) ->
     check_real(kind, case, "remove", runs=runs, fixed_runs=8)
 
 
-EVERY = [
-    *(("capped", case) for case in CASES),
-    *(("single", case) for case in RARELY_SAMPLED),
-    *(("simple", case) for case in (*SETTINGS, *UNSAMPLED)),
-]
+EVERY = [*(("capped", case) for case in CASES), *(("simple", case) for case in (*SETTINGS, *UNSAMPLED))]
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("direction", ["remove", "add"])
 @pytest.mark.parametrize(("kind", "case"), EVERY, ids=lambda x: getattr(x, "name", None))
 def test_real_proposals_in_full(kind: str, case: Case, direction: str) -> None:
-    if kind == "single" and direction == "add":
-        pytest.skip("the paper's proposal is one of the remove direction")
     check_real(kind, case, direction, runs=300, fixed_runs=40)
 
 
@@ -184,18 +176,14 @@ def cached_proposals(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @cache
-def _planned(steps: tuple[Step, ...], direction: str, claim: Claim, proposal: str, **how: Any) -> DrawPlan:
-    return replace(planned(steps, direction, claim, proposal, **how), block_size=2048)
+def _planned(steps: tuple[Step, ...], claim: Claim, proposal: str, **how: Any) -> DrawPlan:
+    return replace(planned(steps, claim, proposal, **how), block_size=2048)
 
 
 @pytest.mark.usefixtures("cached_proposals")
 @pytest.mark.parametrize("method", ["sequential", "fixed"])
-@pytest.mark.parametrize(
-    ("case", "proposal"),
-    [(SHORT, "capped"), (SHORT, "single"), *((case, "capped") for case in UNSAMPLED)],
-    ids=lambda x: getattr(x, "name", x),
-)
-def test_with_the_real_budget_none_is_accepted(case: Case, proposal: str, method: str) -> None:
+@pytest.mark.parametrize("case", [SHORT, *UNSAMPLED], ids=lambda x: x.name)
+def test_with_the_real_budget_none_is_accepted(case: Case, method: str) -> None:
     delta = max(exact(case.steps(d), case.epsilon) for d in ("remove", "add"))
     tau, most = (0.9, 20_000) if method == "sequential" else (0.4, None)
     for ratio in RATIOS[::2] if method == "sequential" else AFFORDABLE[::2]:
@@ -205,7 +193,6 @@ def test_with_the_real_budget_none_is_accepted(case: Case, proposal: str, method
             epsilon=case.epsilon,
             delta=claim.delta,
             method=method,
-            proposal=proposal,
             seed=round(1000 * ratio),
             workers=1,
             tau=tau,

@@ -15,8 +15,7 @@ from evr.laws import Floats
 from evr.sampling import Block
 from evr.sampling.drawing import Drawing
 from evr.verification import Claim
-from evr.verification.sequential import SequentialTest
-from evr.verification.state import State
+from evr.verification.deciding import SequentialTest, State
 from evr.verification.summary import summed
 from helpers import near
 from verification import laws

@@ -14,7 +14,7 @@ from dp_accounting import dp_event
 
 import evr
 from evr.bounds.composing import Places, products
-from evr.bounds.tilt import Tilt
+from evr.bounds.moments import Tilt
 from evr.laws import DiscretePair
 from evr.mechanisms import Composition
 from evr.sampling import DrawPlan

@@ -1,5 +1,5 @@
 """What is proved without a sample: moments and greatest values, as finite sums over outcomes."""
 
-from evr.bounds.tilt import Tilt
+from evr.bounds.moments import Tilt
 
 __all__ = ["Tilt"]

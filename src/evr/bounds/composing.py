@@ -16,7 +16,7 @@ import numpy as np
 
 from evr.bounds.strict.plan import power
 from evr.laws import DiscretePair, Floats, Step, outcomes
-from evr.laws.line.pair import UNIT
+from evr.laws.law import UNIT
 
 _LOST = 1e-290
 """More than all products of two masses that are too small for a float."""

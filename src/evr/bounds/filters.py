@@ -10,26 +10,38 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 from dp_accounting import NeighboringRelation, dp_event
+from flint import fmpz
 
 from evr import validate
-from evr.bounds.renyi import BITS, log_moment
 from evr.bounds.strict.balls import integer_above
 from evr.bounds.strict.bound import one_step_delta
 from evr.errors import BudgetExceededError, UnsupportedEventError
 from evr.laws import Direction
-from evr.laws.exact import Ball, ExactGaussian
+from evr.laws.exact import (
+    Ball,
+    ExactDiscreteGaussian,
+    ExactGaussian,
+    ExactLaplace,
+    ExactLaw,
+    ExactOutcomes,
+    SampledCurve,
+    SampledOutcomes,
+)
 from evr.laws.exact.law import ball
 from evr.mechanisms import Composition
 from evr.mechanisms.registry import known
 from evr.mechanisms.relations import ADD_OR_REMOVE, Relation, relation_named
 
+BITS = 96
+"""Logarithms of moments are integers in units of ``2^-BITS``, rounded up."""
 ORDERS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256)
 """Of the Renyi filter: Renyi orders less 1."""
 _MAIN = Fraction(9, 10)  # of delta: the part of one order, the likeliest to decide
+# Adaptive budgets in ledgers rest on orders and parts. A version that changes either needs another kind of budget.
 _LOG_SQUARES = (-80.0, 40.0)  # of sensitivity over noise: what budgets are looked for among
 _CLOSE = 1e-13
 
@@ -69,26 +81,80 @@ def log_moments(relation: NeighboringRelation, orders: tuple[int, ...], event: d
     total: Amounts = [0] * len(orders)
     for part, count in _parts(event):
         for place, order in enumerate(orders):
-            found = _log_moment(part, relation, order)
+            found = _part_moment(part, relation, order)
             if found is None:
                 return None
             total[place] += count * found
     return total
 
 
-def _log_moment(event: dp_event.DpEvent, relation: NeighboringRelation, order: int) -> int | None:
+def _part_moment(event: dp_event.DpEvent, relation: NeighboringRelation, order: int) -> int | None:
+    """The greater of both directions."""
     if isinstance(event, dp_event.ZCDpEvent):
         rho = Fraction(validate.non_negative(rho=event.rho))
         xi = Fraction(validate.non_negative(xi=event.xi))
         return math.ceil(order * (xi + rho * (1 + order)) * 2**BITS)
-    greatest = 0
+    sums = []
     for steps in Composition.of(event, relation).exact_directions().values():
         moments = [(step.count, log_moment(step.exact_law, order)) for step in steps]
-        finite = [count * moment for count, moment in moments if moment is not None]
-        if len(finite) < len(moments):
+        if any(moment is None for _, moment in moments):
             return None
-        greatest = max(greatest, sum(finite))
-    return greatest
+        sums.append(sum(count * (moment or 0) for count, moment in moments))
+    return max(sums)
+
+
+@lru_cache(maxsize=4096)
+def log_moment(law: ExactLaw, order: int) -> int | None:
+    """At least ``log E_P[e^{order loss}]`` of one step in units of ``2^-BITS``, by closed forms that balls enclose
+    (Section R4.3); None where it is infinite. A law without one is refused.
+
+    >>> from fractions import Fraction
+    >>> log_moment(ExactGaussian(Fraction(1, 4)), 3) / 2**BITS
+    1.5
+    """
+    # a discrete Gaussian's sets say that its tail is infinite, which has a closed form
+    sets = law.sets() if isinstance(law, ExactOutcomes) and not _is_symmetric(law) else ()
+    if any(one.loss == Ball.pos_inf() and not one.p.is_zero() for one in sets):
+        return None
+    return integer_above(partial(_log_moment_ball, law, order), BITS)
+
+
+def _is_symmetric(law: ExactLaw) -> bool:
+    """Whether a reflection swaps ``P`` and ``Q``, of the law or of what is sampled."""
+    base = law.base if isinstance(law, SampledCurve | SampledOutcomes) else law
+    return isinstance(base, ExactGaussian | ExactLaplace | ExactDiscreteGaussian)
+
+
+def _log_moment_ball(law: ExactLaw, order: int) -> Ball:
+    if isinstance(law, SampledCurve | SampledOutcomes) and _is_symmetric(law):
+        return _sampled(law, order).log()  # that of the remove direction serves both
+    if isinstance(law, ExactGaussian):
+        return ball(law.square * order * (order + 1) / 2)
+    if isinstance(law, ExactDiscreteGaussian):
+        return ball(law.sensitivity**2 / law.sigma**2 * order * (order + 1) / 2)
+    if isinstance(law, ExactLaplace):
+        up, down = (ball(x / law.scale).exp() for x in (order, -order - 1))
+        return (((order + 1) * up + order * down) / (2 * order + 1)).log()
+    if isinstance(law, ExactOutcomes):
+        sets = [one for one in law.sets() if not one.p.is_zero()]
+        return sum((one.p * (order * one.loss).exp() for one in sets), Ball(0)).log()
+    raise UnsupportedEventError(
+        f"no moments of {law!r} are proved here: method='renyi' takes Gaussian, Laplace and "
+        "discrete mechanisms, these with Poisson sampling, and ZCDpEvent"
+    )
+
+
+def _sampled(law: SampledCurve | SampledOutcomes, order: int) -> Ball:
+    """``E_Q[(1 - q + q dP/dQ)^{order + 1}]``, by the binomial theorem."""
+    power, q, rest = order + 1, ball(law.q), ball(1 - law.q)
+    terms = (
+        Ball(fmpz(math.comb(power, k)))
+        * rest ** (power - k)
+        * q**k
+        * (_log_moment_ball(law.base, k - 1).exp() if k > 1 else Ball(1))
+        for k in range(power + 1)
+    )
+    return sum(terms, Ball(0))
 
 
 def log_moment_within(order: int, epsilon: float, delta: Fraction) -> int:

@@ -14,8 +14,8 @@ import numpy as np
 
 from evr.laws import DiscretePair, DominatingPair, Floats, Measure, is_cut
 from evr.laws.law import UNIT
-from evr.laws.line.poisson import SampledPair, mix
-from evr.laws.line.without_replacement import WithoutReplacementPair
+from evr.laws.line.pair import mix
+from evr.laws.line.poisson import SampledPair, WithoutReplacementPair
 
 
 @singledispatch

@@ -16,10 +16,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, Field
 
 from evr import atomic, validate
-from evr.certification.certificate import MOST_BYTES, Certificate, Section, parsed
+from evr.certification.certificate import MOST_BYTES, Certificate, Section, naming, parsed, validated
 from evr.certification.event_json import canonical
 from evr.errors import CertificateError
 
@@ -110,7 +110,7 @@ class Attestation:
     @cached_property
     def _statement(self) -> _Statement:
         """The payload, read: every field is known, and nothing is missing."""
-        found: _Statement = _checked(_Statement, parsed(self.payload.decode("utf-8", "replace")))
+        found = validated(_Statement, parsed(self.payload.decode("utf-8", "replace")))
         if len({one.name for one in found.subject}) < len(found.subject):
             raise CertificateError("two files have the same name: rename one")
         return found
@@ -160,20 +160,15 @@ class Attestation:
         """Read an envelope or a statement. Raises ``CertificateError`` if it is neither. Nothing inside is believed
         yet.
         """
-        try:
-            with validate.path(attestation=path).open("rb") as file:
-                content = file.read(2 * MOST_BYTES + 1)
+        with naming(validate.path(attestation=path), "not an attestation: ") as file:
+            content = file.read(2 * MOST_BYTES + 1)
             document = parsed(content.decode("utf-8"))
             if len(content) > 2 * MOST_BYTES or not {"payload", "_type"} & document.keys():
                 raise CertificateError("neither an in-toto statement nor a DSSE envelope, or too large")
             if "_type" in document:
                 return cls(content)
-            envelope: _Envelope = _checked(_Envelope, document)
+            envelope = validated(_Envelope, document)
             return cls(envelope.payload, tuple(one.sig for one in envelope.signatures))
-        except OSError as error:
-            raise CertificateError(f"{path}: cannot be read ({error.strerror or error})") from None
-        except (CertificateError, UnicodeDecodeError) as error:
-            raise CertificateError(f"{path}: not an attestation: {error}") from None
 
 
 def sha256_of(file: str | Path) -> str:
@@ -189,15 +184,6 @@ def _encoded(payload: bytes) -> bytes:
     b'DSSEv1 28 application/vnd.in-toto+json 2 {}'
     """
     return b"DSSEv1 %d %b %d %b" % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(payload), payload)
-
-
-def _checked(kind: Any, document: dict[str, Any]) -> Any:
-    """A document as one of the classes above, or an error that names its first field that is wrong."""
-    try:
-        return TypeAdapter(kind).validate_python(document)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise CertificateError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}"[:300]) from None
 
 
 def _key(path: str | Path, kind: str) -> Any:

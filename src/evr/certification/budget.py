@@ -8,9 +8,9 @@ made again. So no lock is held while a proof is made, nobody waits in a circle, 
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import getpass
-import json
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,10 +22,16 @@ from dp_accounting import NeighboringRelation, dp_event
 from evr import validate
 from evr.bounds.filters import PrivacyFilter
 from evr.certification import tables
-from evr.certification.event_json import event_digest, event_from_json, event_to_json
+from evr.certification.event_json import (
+    NAME_IN_WORDS,
+    event_digest,
+    event_from_json,
+    event_to_json,
+    in_alphabet,
+    is_name,
+)
 from evr.certification.ledger import Ledger, now, opened
 from evr.certification.tables import Attempt, BudgetRow, Spending
-from evr.certification.text_rules import NAME_IN_WORDS, in_alphabet, is_name
 from evr.errors import AccuracyError, BudgetExceededError, LedgerError, UnsupportedEventError
 from evr.estimation import estimate_delta, estimate_epsilon
 from evr.estimation.calibration import needed, noise_of, other_noise
@@ -35,7 +41,7 @@ from evr.mechanisms import Composition
 from evr.mechanisms.relations import ADD_OR_REMOVE, Relation, name_of, relation_named
 from evr.numbers import round_up
 from evr.proving import prove
-from evr.proving.slack import likely_tau
+from evr.proving.sampling import likely_tau
 from evr.verification import Claim, Terms
 from evr.verification.attempts import Attempt as Trying
 from evr.verification.settings import Settings
@@ -79,59 +85,63 @@ class Account:
         """Everything that was spent, and more, as one event."""
         return dp_event.ComposedDpEvent([*self.events, *more])
 
-    def total(self, *more: Any) -> Composition:
-        """The laws of it."""
-        return Composition.of(self.event(*more), self.row.relation)
+    def total(self, *more: Any) -> Composition | None:
+        """The laws of it, where their exact composition decides: always in a planned budget, of one law in an adaptive
+        one (docs/guarantees_budget.md, Section B3).
+        """
+        total = Composition.of(self.event(*more), self.row.relation)
+        return total if self.is_planned or _is_one_law(total) else None
 
     @property
-    def half(self) -> float:
-        """Of delta: an adaptive budget has two accounts (docs/guarantees_budget.md, Section B3)."""
-        return self.row.delta / 2
+    def is_planned(self) -> bool:
+        """Whether what is spent next may not depend on what was released before."""
+        return self.row.kind == "planned"
+
+    @property
+    def delta(self) -> float:
+        """What the exact composition may have: half of the budget's where a filter may need the other half."""
+        return self.row.delta if self.is_planned else self.row.delta / 2
 
     def filter(self) -> PrivacyFilter:
         """The second account of an adaptive budget, before anything was spent."""
-        return PrivacyFilter(epsilon=self.row.epsilon, delta=self.half, neighboring_relation=self.row.relation)
+        return PrivacyFilter(epsilon=self.row.epsilon, delta=self.delta, neighboring_relation=self.row.relation)
 
     def used(self) -> float:
         """About which part of the budget is spent: of its epsilon; of a filter's moments where that decides."""
-        total = self.total()
-        if self.row.kind == "planned" or _is_one_law(total):
-            delta = self.row.delta if self.row.kind == "planned" else self.half
-            return estimate_epsilon(total, delta).value / self.row.epsilon if self.spent else 0.0
-        return self.filter().would_use(self.event())
+        if (total := self.total()) is None:
+            return self.filter().would_use(self.event())
+        return estimate_epsilon(total, self.delta).value / self.row.epsilon if self.spent else 0.0
 
     def seems_to_allow(self, event: Any) -> bool:
         """Whether the event could be spent, by an estimate. Nothing rests on it."""
-        total = self.total(event)
-        if self.row.kind == "planned":
-            return _seems_below(total, self.row.epsilon, self.row.delta * (1 - KAPPA))
-        if _is_one_law(total):
-            if _seems_below(total, self.row.epsilon, self.half):
-                return True
-            with contextlib.suppress(UnsupportedEventError):  # a law without proved moments has the first account only
-                return self.filter().fits(self.event(event))
-            return False
-        return self.filter().fits(self.event(event))
+        if (total := self.total(event)) is None:
+            return self.filter().fits(self.event(event))
+        if self.is_planned:
+            return _seems_below(total, self.row.epsilon, self.delta * (1 - KAPPA))
+        if _seems_below(total, self.row.epsilon, self.delta):
+            return True
+        with contextlib.suppress(UnsupportedEventError):  # a law without proved moments has the first account only
+            return self.filter().fits(self.event(event))
+        return False
 
     def method(self, event: Any) -> str:
         """How it can be proved that the event fits."""
         total = self.total(event)
         with contextlib.suppress(ValueError):  # a law that is not known exactly
-            if (self.row.kind == "planned" or _is_one_law(total)) and total.exact_directions():
+            if total is not None and total.exact_directions():
                 return "strict"
-        return "sequential" if self.row.kind == "planned" else "renyi"
+        return "sequential" if self.is_planned else "renyi"
 
     def proves(self, event: Any, method: str, attempt: int) -> str | None:
         """The method that proved that the event fits, None where none did."""
-        total, row = self.total(event), self.row
-        terms = Terms(KAPPA, row.delta) if row.kind == "planned" else None
-        if method != "renyi":
-            claim = Claim(row.epsilon, row.delta if terms else self.half, terms=terms)
+        if method != "renyi" and (total := self.total(event)) is not None:
+            terms = Terms(KAPPA, self.row.delta) if self.is_planned else None
+            claim = Claim(self.row.epsilon, self.delta, terms=terms)
             if method == "sequential":
                 claim = replace(claim, tau=likely_tau(total, claim))
             if prove(total, claim, Settings(method), Trying(number=attempt, progress=False)).accepted:
                 return method
-        return "renyi" if row.kind == "adaptive" and self.filter().fits(self.event(event)) else None
+        return None if self.is_planned or not self.filter().fits(self.event(event)) else "renyi"
 
     def most_steps(self, event: Any) -> int | None:
         """The greatest number of steps of a training that could be spent, at most what it has; None where what ran is
@@ -139,12 +149,11 @@ class Account:
         """
         if not isinstance(event, dp_event.SelfComposedDpEvent):
             return None
-        low, high = 0, int(event.count) + 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            fits = self.seems_to_allow(dp_event.SelfComposedDpEvent(event.event, middle))
-            low, high = (middle, high) if fits else (low, middle)
-        return low
+
+        def is_too_much(steps: int) -> bool:
+            return not self.seems_to_allow(dp_event.SelfComposedDpEvent(event.event, steps))
+
+        return bisect.bisect_left(range(1, int(event.count) + 1), True, key=is_too_much)
 
     def least_noise(self, event: Any) -> float | None:
         """The least noise multiplier with which an event could be spent, to four digits; None where there is none."""
@@ -256,9 +265,9 @@ class Budget:
         row = {
             "name": found.name,
             "kind": "adaptive" if adaptive else "planned",
-            "epsilon": validate.positive(epsilon=epsilon).hex(),
-            "delta": validate.open_probability(delta=delta).hex(),
-            "relation": relation_named(neighboring_relation).name,
+            "epsilon": validate.positive(epsilon=epsilon),
+            "delta": validate.open_probability(delta=delta),
+            "relation": relation_named(neighboring_relation),
             "owner": tables.this_process(),
             "created": now(),
         }
@@ -301,13 +310,13 @@ class Budget:
         """Spend an event, before it runs: prove that it fits beside everything that was spent, and write it down. An
         attempt spends once, however often it is continued. ``BudgetExceededError`` says what would fit.
         """
-        document = json.dumps(event_to_json(event))
+        document = event_to_json(event)
         with opened(self.ledger) as ledger:
             while True:
                 account = Account.of(ledger.contents(), self.name)
                 for one in account.spent:
                     if attempt is not None and one.attempt_id == attempt.id:
-                        if one.event != json.loads(document) or attempt.event_digest != event_digest(event):
+                        if one.event != document or attempt.event_digest != event_digest(event):
                             raise LedgerError(f"attempt {attempt.id} has spent another event: start another attempt")
                         return one
                 if not account.seems_to_allow(event):
@@ -336,7 +345,7 @@ def _written(ledger: Ledger, account: Account, row: dict[str, Any]) -> Spending 
             return None
         number = 1 + (len(current.spent) if row["state"] == "spent" else current.tries)
         named = {"budget_id": account.row.id, "number": number, "owner": tables.this_process(), "moment": now()}
-        return tables.spending(tables.append(connection, "spendings", {**row, **named}))
+        return tables.row_of(Spending, tables.append(connection, "spendings", {**row, **named}))
 
 
 def _checked(**named: Any) -> str:

@@ -1,23 +1,30 @@
-"""A certificate from a verification."""
+"""A certificate from a verification; beside a guarantee for users, the number that is proved for one record."""
 
 from __future__ import annotations
 
 import math
 import platform
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from importlib import import_module
 from typing import Any
 
+import attr
 import numpy as np
 import scipy
-from dp_accounting import NeighboringRelation
+from dp_accounting import NeighboringRelation, dp_event
 
-from evr.certification.certificate import SCHEMA_VERSION, Certificate, DirectionSection, plain
-from evr.certification.text_rules import in_alphabet
+from evr.certification.certificate import SCHEMA_VERSION, Certificate, ClaimSection, DirectionSection, plain
+from evr.certification.event_json import in_alphabet
+from evr.certification.event_words import USERS, is_about_users
 from evr.certification.words import statement
+from evr.errors import EvrError
+from evr.estimation import estimate_delta, estimate_epsilon
+from evr.mechanisms.schemes import PoissonSampledUsersDpEvent, UsersDpEvent
+from evr.numbers import round_up
 from evr.sampling import DRAWING
-from evr.verification import Claim, DirectionReport, Verdict, Verification
+from evr.verification import Claim, DirectionReport, Verification
 from evr.verification.settings import Settings
 from evr.version import __version__, commit
 
@@ -64,42 +71,28 @@ def _simd() -> str:
 
 def build(
     verification: Verification,
-    *,
-    event: dict[str, Any],
-    description: dict[str, Any],
-    relation: NeighboringRelation,
     claim: Claim,
     settings: Settings,
+    *,
     name: str | None,
     entropy_is_fresh: bool,
-    computed_by: dict[str, Any],
-    times: dict[str, Any],
-    record: dict[str, Any] | None,
-    budget: dict[str, Any] | None = None,
-    proof: str | None = None,
-    per_record: float | None = None,
+    given: Mapping[str, Any],
 ) -> Certificate:
-    """Put together what was claimed, what happened and what follows; ``claim`` carries the terms of its release."""
+    """Put together what was claimed, what happened and what follows. ``claim`` carries the terms of its release, and
+    ``given`` all fields that are taken as they are.
+    """
     assert claim.terms is not None
     assert verification.attempt is not None
-    accepted = verification.verdict is Verdict.ACCEPTED
     sampled = verification.method != "strict"  # entropy that nobody drew from is written as 0
-    entropy_is_fresh = entropy_is_fresh and sampled
+    fresh = entropy_is_fresh and sampled
+    stated = {key: getattr(claim, key) for key in ClaimSection.model_fields}
     document: dict[str, Any] = {
+        **given,
         "schema_version": SCHEMA_VERSION,
         "statement": "",
         "verdict": verification.verdict.value,
-        "guarantee": {"epsilon": claim.epsilon, "delta": claim.delta} if accepted else None,
-        "neighboring_relation": relation.name,
-        "event": event,
-        "description": description,
-        "claim": {
-            "epsilon": claim.epsilon,
-            "delta": claim.delta,
-            "tau": claim.tau,
-            "kappa": claim.kappa,
-            "threshold": claim.threshold,
-        },
+        "guarantee": {"epsilon": claim.epsilon, "delta": claim.delta} if verification.accepted else None,
+        "claim": stated,
         "release": {
             "name": name,
             "floor": None if name is None else claim.terms.base,
@@ -112,20 +105,12 @@ def build(
             **{name: x for name, x in asdict(settings).items() if name != "device"},  # in plans
             "method": verification.method,
             "entropy": f"{verification.entropy:x}" if sampled else "0",
-            "entropy_is_fresh": entropy_is_fresh,
+            "entropy_is_fresh": fresh,
             "stream": STREAM,
             "samples": verification.samples,
             "directions": {name: _section(report) for name, report in verification.directions.items()},
-            "notes": []
-            if entropy_is_fresh or not sampled
-            else ["the caller gave the seed: a guarantee needs fresh entropy"],
+            "notes": [] if fresh or not sampled else ["the caller gave the seed: a guarantee needs fresh entropy"],
         },
-        "software": computed_by,
-        "times": times,
-        "record": record,
-        **({} if proof is None else {"proof": proof}),
-        **({} if per_record is None else {"per_record": per_record}),
-        **({} if budget is None else {"budget": budget}),
     }
     return Certificate.sealed(plain({**document, "statement": statement(document)}))
 
@@ -138,3 +123,43 @@ def _section(report: DirectionReport) -> dict[str, Any]:
         "plan": None if report.plan is None else report.plan.to_json(),
         "strict": None if report.strict is None else report.strict.stated.to_json(),
     }
+
+
+def of_records(event: dp_event.DpEvent) -> dp_event.DpEvent:
+    """The same tree for users who own one record each.
+
+    >>> of_records(UsersDpEvent(dp_event.GaussianDpEvent(1.0), 8))
+    GaussianDpEvent(noise_multiplier=1.0)
+    """
+    if isinstance(event, dp_event.ComposedDpEvent):
+        return attr.evolve(event, events=[of_records(one) for one in event.events])
+    if isinstance(event, UsersDpEvent):
+        return event.event
+    if isinstance(event, PoissonSampledUsersDpEvent) and event.user_norm is not None and event.records_per_user > 1:
+        # beside a user's other records, one more moves the clipped sum by up to 1, or from one end to the other
+        return attr.evolve(event, records_per_user=1, user_norm=min(1.0, 2.0 * event.user_norm))
+    if isinstance(event, USERS):
+        return attr.evolve(event, records_per_user=1)
+    return attr.evolve(event, event=of_records(event.event)) if hasattr(event, "event") else event
+
+
+def epsilon_per_record(event: dp_event.DpEvent, delta: float, relation: NeighboringRelation) -> float | None:
+    """A proved epsilon of three digits for one record at that delta; None if the event is not about users, or a proof
+    is out of reach.
+    """
+    if not is_about_users(event) or not delta > 0:
+        return None
+    asked = {"method": "strict", "neighboring_relation": relation}
+    try:
+        found = estimate_epsilon(of_records(event), delta, **asked).value
+        return round_up(found, 3) if found > 0 else 0.0
+    except (EvrError, ArithmeticError):
+        return None
+
+
+def is_proved(epsilon: float, event: dp_event.DpEvent, delta: float, relation: NeighboringRelation) -> bool:
+    """Whether that number, from a certificate, is proved again."""
+    if not is_about_users(event):
+        return False
+    asked = {"method": "strict", "neighboring_relation": relation}
+    return estimate_delta(of_records(event), epsilon, **asked).value <= delta

@@ -1,21 +1,20 @@
 """Certificates: what was verified, with what, and everything that it takes to do it again. Versioned JSON.
 
 Files of other formats are refused, and so are unknown fields at every depth: nobody would check them. The digest shows
-damage. ``evr.certification.replay`` shows whether the content is true; ``text_rules`` leaves no room for a sentence in
+damage. ``evr.certification.replay`` shows whether the content is true; ``event_json`` leaves no room for a sentence in
 what a replay cannot recompute.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import html
 import itertools
 import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from typing import IO, Annotated, Any, Literal, NoReturn, TypeVar
 
 from dp_accounting import dp_event
 from pydantic import (
@@ -34,9 +33,8 @@ from evr import atomic, validate
 from evr.bounds.strict import StatedProof
 from evr.certification import words
 from evr.certification.description import NUMBERS, description_of
-from evr.certification.event_json import canonical, event_from_json
-from evr.certification.recorded import NOTES, checked_note
-from evr.certification.text_rules import NAME, TIME, checked_name, checked_tree, unprintable
+from evr.certification.event_json import NAME, TIME, UNENDING, checked_name, checked_tree, event_from_json, unprintable
+from evr.certification.event_json import digest_of as sha256_of
 from evr.errors import CertificateError
 from evr.kinds import instead
 from evr.sampling import DrawPlan
@@ -47,12 +45,6 @@ MOST_BYTES = 1 << 25
 """The limit for certificates."""
 
 SCHEMA_FILE = Path(__file__).with_name("certificate.schema.json")
-
-_WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
-
-
-def _from_word(value: Any) -> Any:
-    return _WORDS.get(value, value) if isinstance(value, str) else value
 
 
 def plain(value: Any) -> Any:
@@ -68,9 +60,9 @@ def plain(value: Any) -> Any:
 
 Number = Annotated[
     float,
-    BeforeValidator(_from_word),
+    BeforeValidator(lambda value: UNENDING.get(value, value) if isinstance(value, str) else value),
     PlainSerializer(plain),
-    WithJsonSchema({"anyOf": [{"type": "number"}, {"enum": sorted(_WORDS)}]}),
+    WithJsonSchema({"anyOf": [{"type": "number"}, {"enum": sorted(UNENDING)}]}),
 ]
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 Words = Annotated[str, Field(max_length=100_000)]
@@ -81,7 +73,10 @@ Event = Annotated[dict[str, Any], AfterValidator(checked_tree)]
 Direction = Literal["remove", "add"]
 Version = Annotated[str, Field(pattern=r"^[0-9][0-9A-Za-z.+-]{0,39}$")]
 Word = Annotated[str, Field(pattern=r"^[0-9A-Za-z_.-]{1,20}$")]
-Note = Annotated[str, AfterValidator(checked_note), Field(json_schema_extra={"enum": [*NOTES]})]
+Note = Literal["generator", "ghost", "lost", "other", "parameters", "sampler"]  # as words.NOTES
+
+
+S = TypeVar("S", bound="Section")
 
 
 class Section(BaseModel):
@@ -123,21 +118,8 @@ class ReleaseSection(Section):
     total_budget: Number
 
 
-def _checked_plan(document: dict[str, Any]) -> dict[str, Any]:
-    """A plan as JSON, or an error: it must be one to the last key."""
-    DrawPlan.from_json(document)
-    return document
-
-
-PlanSection = Annotated[dict[str, Any], AfterValidator(_checked_plan)]
-
-
-def _checked_proof(document: dict[str, Any]) -> dict[str, Any]:
-    """A proof in exact arithmetic as JSON, or an error."""
-    return StatedProof.from_json(document).to_json()
-
-
-ProofSection = Annotated[dict[str, Any], AfterValidator(_checked_proof)]
+PlanSection = Annotated[dict[str, Any], AfterValidator(lambda one: DrawPlan.from_json(one) and one)]
+ProofSection = Annotated[dict[str, Any], AfterValidator(lambda one: StatedProof.from_json(one).to_json())]
 
 
 class DirectionSection(Section):
@@ -232,7 +214,7 @@ class RecordSection(Section):
     seals: Annotated[list[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]], Field(min_length=1, max_length=100_000)]
     steps: Count
     constants: ConstantsSection | None
-    notes: Annotated[list[Note], Field(max_length=len(NOTES))]
+    notes: Annotated[list[Note], Field(max_length=6)]
 
 
 class BudgetSection(Section):
@@ -361,7 +343,8 @@ class Certificate(Section):
             earlier = Certificate.load(path)
             same = (earlier.event, earlier.guarantee) == (self.event, self.guarantee)
             if earlier.accepted and not (self.accepted and same):
-                atomic.write_text(_free_path(path), earlier.to_json())
+                free = next(one for one in _numbered(path) if not one.exists())
+                atomic.write_text(free, earlier.to_json())
         atomic.write_text(path, self.to_json())
 
     @classmethod
@@ -372,19 +355,8 @@ class Certificate(Section):
     @classmethod
     def load(cls, path: str | Path) -> Certificate:
         """Read one; a file that is damaged, cut off or altered raises ``CertificateError``."""
-        validate.path(certificate=path)
-        try:
-            with Path(path).open("rb") as file:
-                content = file.read(MOST_BYTES + 1)
-            text = content.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise CertificateError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
-        except OSError as error:
-            raise CertificateError(f"{path}: cannot be read ({error.strerror or error})") from None
-        try:
-            return cls.from_json(text)
-        except CertificateError as error:
-            raise CertificateError(f"{path}: {error}") from None
+        with naming(validate.path(certificate=path)) as file:
+            return cls.from_json(file.read(MOST_BYTES + 1).decode("utf-8"))
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:
@@ -415,27 +387,42 @@ class Certificate(Section):
     @classmethod
     def sealed(cls, document: dict[str, Any]) -> Certificate:
         """Check a document's form and set its digest."""
-        try:
-            unsealed = cls.model_validate({**document, "digest": ""})
-        except ValidationError as error:
-            problem = error.errors()[0]
-            path = ".".join(map(str, problem["loc"]))[:200]
-            if problem["type"] == "extra_forbidden":
-                raise CertificateError(f"{path} is not a field of a certificate: altered, or of a newer evr") from None
-            if problem["type"] == "string_pattern_mismatch":
-                raise CertificateError(f"{path}={str(problem['input'])[:40]!r} is not as evr writes it") from None
-            message = problem["msg"].removeprefix("Value error, ")
-            raise CertificateError(f"{path}: {message[0].lower()}{message[1:]}") from None
+        unsealed = validated(cls, {**document, "digest": ""})
         return unsealed.model_copy(update={"digest": digest_of(unsealed.document())})
+
+
+def validated(kind: type[S], document: dict[str, Any]) -> S:
+    """A document as a section or a whole, or an error that names its first field that is wrong."""
+    try:
+        return kind.model_validate(document)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        path = ".".join(map(str, problem["loc"]))[:200]
+        if problem["type"] == "extra_forbidden":
+            raise CertificateError(f"{path} is not a field of this file: altered, or of a newer evr") from None
+        if problem["type"] == "string_pattern_mismatch":
+            raise CertificateError(f"{path}={str(problem['input'])[:40]!r} is not as evr writes it") from None
+        message = problem["msg"].removeprefix("Value error, ")
+        raise CertificateError(f"{path}: {message[0].lower()}{message[1:]}"[:300]) from None
+
+
+@contextlib.contextmanager
+def naming(path: Path, what: str = "") -> Iterator[IO[bytes]]:
+    """A file to read; what is wrong with it becomes one sentence that names it."""
+    try:
+        with path.open("rb") as file:
+            yield file
+    except UnicodeDecodeError as error:
+        raise CertificateError(f"{path}: {what}not UTF-8 text ({error.reason} at byte {error.start})") from None
+    except OSError as error:
+        raise CertificateError(f"{path}: cannot be read ({error.strerror or error})") from None
+    except CertificateError as error:
+        raise CertificateError(f"{path}: {what}{error}") from None
 
 
 def kept_paths(path: str | Path) -> list[Path]:
     """The accepted certificates that are kept beside ``path``, where others took their place; the latest is last."""
     return list(itertools.takewhile(Path.exists, _numbered(path)))
-
-
-def _free_path(path: str | Path) -> Path:
-    return next(one for one in _numbered(path) if not one.exists())
 
 
 def _numbered(path: str | Path) -> Iterator[Path]:
@@ -448,7 +435,7 @@ def digest_of(document: dict[str, Any]) -> str:
     """SHA-256 of the canonical JSON, the digest itself left out."""
     rest = {key: value for key, value in document.items() if key != "digest"}
     try:
-        return "sha256:" + hashlib.sha256(canonical(rest).encode()).hexdigest()
+        return f"sha256:{sha256_of(rest)}"
     except (ValueError, RecursionError) as error:  # not Unicode, or too deep
         raise CertificateError(f"it contains data that JSON cannot hold ({error})") from None
 

@@ -676,7 +676,9 @@ def law_of(text: str) -> tuple[str, list[Any]]:
 def curve_of(mp: Any, law: Any, add: bool) -> Any:
     """The function H of docs/guarantees_strict.md, Section S6, in the floats of mpmath."""
     name, given = law
-    numbers = [mp.mpf(x.numerator) / x.denominator for x in given if isinstance(x, Fraction)]
+
+    def exact(values: list[Any]) -> list[Any]:
+        return [mp.mpf(x.numerator) / x.denominator for x in values if isinstance(x, Fraction)]
 
     def beyond(t: Any) -> Any:
         return mp.erfc(t / mp.sqrt(2)) / 2
@@ -696,6 +698,10 @@ def curve_of(mp: Any, law: Any, add: bool) -> Any:
     def outcomes(pairs: list[tuple[Any, Any]]) -> Any:
         return lambda r: sum((p - r * q for p, q in pairs if p > r * q), mp.mpf(0))
 
+    chance = 0  # of a sampled record under replace-one
+    if name == "replaced" and given[1][0] != "laplace":
+        (chance,), (name, given) = exact(given), given[1]
+    numbers, rows = exact(given), [exact(x[1]) for x in given if not isinstance(x, Fraction)]
     if name == "pair":
         return curve_of(mp, given[add], add)
     if name == "gaussian":
@@ -711,41 +717,30 @@ def curve_of(mp: Any, law: Any, add: bool) -> Any:
         below, above = (sampled(base, numbers[0], other) for other in (True, False))
         return lambda r: above(r) if r >= 1 else below(r)
     if name == "outcomes":
-        p, q = ([mp.mpf(x.numerator) / x.denominator for x in row] for _, row in given)
-        return outcomes(list(zip(p, q)))
+        return outcomes(list(zip(*rows)))
     if name == "epsilon_delta":
         (e, d), high = numbers, (1 - numbers[1]) / (1 + mp.exp(-numbers[0]))
         return outcomes([(d, 0), (0, d), (high, high * mp.exp(-e)), (high * mp.exp(-e), high)])
     if name == "labelled":
-        squares, weights = ([mp.mpf(x.numerator) / x.denominator for x in row] for _, row in given)
-        curves = [gaussian(mp.sqrt(square)) for square in squares]
-        return lambda r: sum(w * curve(r) for w, curve in zip(weights, curves))
-    if name == "replaced" and given[1][0] == "laplace":
-        taken, scale = numbers[0], given[1][1][0]
-        rare = taken * mp.exp(-mp.mpf(scale.denominator) / scale.numerator)
+        curves = [(w, gaussian(mp.sqrt(square))) for square, w in zip(*rows)]
+        return lambda r: sum(w * curve(r) for w, curve in curves)
+    if name == "replaced":
+        taken, rare = numbers[0], numbers[0] * mp.exp(-1 / rows[0][0])
 
         def upper(r: Any) -> Any:
             return max(mp.mpf(0), taken - mp.sqrt(rare * (r * (1 - taken + rare) - 1 + taken)))
 
         return lambda r: upper(r) if r >= 1 else 1 - r + r * upper(1 / r)
-    chance = numbers[0] if name == "replaced" else 0  # of a sampled record under replace-one
-    if name == "replaced":
-        name, given = given[1]
-        numbers = [mp.mpf(x.numerator) / x.denominator for x in given]
     if name in ("discrete_laplace", "discrete_gaussian"):
         scale, shift = numbers[0], int(given[1])
         if name == "discrete_laplace":
-            reach = int((mp.prec + 9) / scale) + 1
-
-            def term(x: int) -> Any:
-                return mp.exp(-scale * abs(x)) * mp.tanh(scale / 2)
-
+            reach, rate, power = int((mp.prec + 9) / scale) + 1, scale, 1
         else:
-            reach = int(scale * mp.sqrt(2 * (mp.prec + 9))) + 1
-            whole = sum(mp.exp(-mp.mpf(x * x) / (2 * scale**2)) for x in range(-reach, reach + 1))
+            reach, rate, power = int(scale * mp.sqrt(2 * (mp.prec + 9))) + 1, 1 / (2 * scale**2), 2
+        whole = sum(mp.exp(-rate * abs(x) ** power) for x in range(-reach, reach + 1))
 
-            def term(x: int) -> Any:
-                return mp.exp(-mp.mpf(x * x) / (2 * scale**2)) / whole
+        def term(x: int) -> Any:
+            return mp.exp(-rate * abs(x) ** power) / whole
 
         around = range(-reach - shift, reach + shift + 1)
         if chance:
@@ -753,9 +748,8 @@ def curve_of(mp: Any, law: Any, add: bool) -> Any:
             return outcomes(list(zip(moved, reversed(moved))))
         return outcomes([(term(x - shift), term(x)) for x in around])
     if name in ("mixture", "two_sided"):
-        sizes, weights = ([mp.mpf(x.numerator) / x.denominator for x in row] for _, row in given[-2:])
         scale = mp.sqrt(numbers[0]) if name == "two_sided" else 1
-        both = [(scale * m, w) for m, w in zip(sizes, weights)]
+        both = [(scale * m, w) for m, w in zip(*rows)]
         floor = sum(w for m, w in both if m == 0)
 
         def root(r: Any, other: int) -> Any:

@@ -33,7 +33,7 @@ _NETWORK = re.compile(  # file systems of which several hosts may have the same 
 
 class Database(abc.ABC):
     """The tables of a ledger, and transactions on them. ``name`` is what messages call it, ``address`` opens it again
-    from any folder, and ``errors`` are what its driver raises.
+    from any folder, and ``errors`` are what its driver and the system raise.
     """
 
     name: Path | str
@@ -50,7 +50,7 @@ class Database(abc.ABC):
         """The version of its tables, None where there are none; raise where they are another program's."""
 
     @abc.abstractmethod
-    def _create(self, connection: Any, text: str) -> None:
+    def _create(self, connection: Any, *names: str) -> None:
         """Make tables, and note their version."""
 
     def damage(self) -> str | None:
@@ -72,18 +72,18 @@ class Database(abc.ABC):
             if version is None:
                 if not create:
                     raise self._missing()
-                self._create(connection, tables.TABLES + tables.BUDGETS)
+                self._create(connection, *tables.TABLES)
                 connection.execute("INSERT INTO head VALUES (1, 0, '')")
             elif version == tables.VERSION - 1:
-                self._create(connection, tables.BUDGETS)
+                self._create(connection, *tables.BUDGETS)
             elif version != tables.VERSION:
                 raise self._unusable(
                     f"schema version {version}, and this evr uses {tables.VERSION}: keep the file for its record, "
                     "and start a new ledger for new releases"
                 )
-            for table, columns in tables.columns().items():
+            for table in tables.TABLES:
                 try:
-                    connection.execute(f"SELECT {', '.join(columns)} FROM {table} LIMIT 0").fetchall()
+                    connection.execute(f"SELECT {', '.join(tables.columns(table))} FROM {table} LIMIT 0").fetchall()
                 except self.errors:
                     raise self._unusable("it is damaged: its tables are not a ledger's") from None
 
@@ -112,13 +112,9 @@ class Database(abc.ABC):
             yield
         except DamagedRow as error:
             raise self.damaged(str(error)) from None
-        except UnicodeDecodeError as error:  # damage in what SQLite quotes
-            raise LedgerError(f"{self.name}: the ledger cannot be used ({error})") from error
-        except self.errors as error:
-            words = " ".join(str(error).split())  # PostgreSQL speaks in several lines
+        except self.errors as error:  # PostgreSQL speaks in several lines
+            words = getattr(error, "strerror", None) or " ".join(str(error).split())
             raise LedgerError(f"{self.name}: the ledger cannot be used ({words})") from error
-        except OSError as error:
-            raise LedgerError(f"{self.name}: the ledger cannot be used ({error.strerror or error})") from error
 
     def damaged(self, what: str) -> LedgerError:
         """The error that says so."""
@@ -134,7 +130,7 @@ class Database(abc.ABC):
 class SqliteFile(Database):
     """One file. What a transaction has written is on the disk when it ends, in this very file."""
 
-    errors = (sqlite3.Error,)
+    errors = (sqlite3.Error, OSError, UnicodeDecodeError)  # the last of damage that SQLite quotes
 
     def __init__(self, path: Path, *, create: bool) -> None:
         self.name, self.address = path, path.absolute()
@@ -167,10 +163,9 @@ class SqliteFile(Database):
             (answer,) = self._connection.execute("PRAGMA integrity_check").fetchone()
         return None if answer == "ok" else str(answer)
 
-    def _begin(self, *, writes: bool) -> sqlite3.Connection:
+    def _begin(self, *, writes: bool) -> Any:
         self._connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
-        found: sqlite3.Connection = self._connection
-        return found
+        return self._connection
 
     def _version(self, connection: sqlite3.Connection) -> int | None:
         marks = [connection.execute(f"PRAGMA {one}").fetchone()[0] for one in ("user_version", "application_id")]
@@ -180,9 +175,9 @@ class SqliteFile(Database):
             raise self._unusable("it is a database of another program")
         return None
 
-    def _create(self, connection: sqlite3.Connection, text: str) -> None:
-        for statement in tables.statements(text):
-            connection.execute(statement)
+    def _create(self, connection: sqlite3.Connection, *names: str) -> None:
+        for name in names:
+            connection.execute(f"CREATE TABLE {name} ({tables.TABLES[name]}) STRICT")
         connection.execute(f"PRAGMA user_version = {tables.VERSION}")
         connection.execute(f"PRAGMA application_id = {tables.APPLICATION_ID}")
 
@@ -229,7 +224,7 @@ class PostgresServer(Database):
             raise LedgerError(
                 f"{self.name}: a ledger on PostgreSQL needs psycopg: pip install 'evr-dp[postgres]'"
             ) from None
-        self.errors = (self._driver.Error,)
+        self.errors = (self._driver.Error, OSError)
         with self.guarded():
             self._connection = self._connected()
             try:
@@ -273,11 +268,11 @@ class PostgresServer(Database):
         mark = re.fullmatch(r"ledger of evr, version (\d+)", (found or {}).get("mark") or "")
         return None if mark is None else int(mark[1])
 
-    def _create(self, connection: Any, text: str) -> None:
+    def _create(self, connection: Any, *names: str) -> None:
         connection.execute("CREATE SCHEMA IF NOT EXISTS evr")
-        for statement in tables.statements(text):
-            own = statement.replace(" id INTEGER ", " id INTEGER GENERATED BY DEFAULT AS IDENTITY ")
-            connection.execute(own.replace("INTEGER", "BIGINT").replace(") STRICT", ")"))
+        for name in names:
+            own = re.sub(r"^id INTEGER", "id INTEGER GENERATED BY DEFAULT AS IDENTITY", tables.TABLES[name])
+            connection.execute(f"CREATE TABLE {name} ({own.replace('INTEGER', 'BIGINT')})")
         connection.execute(f"COMMENT ON SCHEMA evr IS 'ledger of evr, version {tables.VERSION}'")
 
 

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from dp_accounting import dp_event
 
 from evr import validate
-from evr.certification.scheme_words import is_about_users
-from evr.certification.text_rules import NAME_IN_WORDS, is_name
+from evr.certification.event_json import NAME_IN_WORDS, is_name
+from evr.certification.event_words import counted, is_about_users
 from evr.mechanisms.schemes import FixedBatchUsersDpEvent, PoissonSampledUsersDpEvent, RandomAllocationDpEvent
 from evr.numbers import typed
 
@@ -47,10 +47,8 @@ def description_of(given: Mapping[str, Any] | None, event: dp_event.DpEvent) -> 
     if whole["title"] is not None and not is_name(whole["title"]):
         shown = validate.shown(whole["title"])
         raise ValueError(f"description: title={shown} is not a title: {NAME_IN_WORDS}")
-    if whole["unit"] is not None and is_about_users(event):
-        validate.one_of(UNITS[1:], unit=whole["unit"])
-    elif whole["unit"] is not None:
-        validate.one_of(UNITS, unit=whole["unit"])
+    if whole["unit"] is not None:
+        validate.one_of(UNITS[1:] if is_about_users(event) else UNITS, unit=whole["unit"])
     for key in ("dataset_size", "batch_size"):
         if whole[key] is not None:
             whole[key] = validate.positive_integer(**{key: whole[key]})
@@ -75,42 +73,32 @@ class Phase(NamedTuple):
     participations: int | None = None
 
 
-def phases_of(event: dp_event.DpEvent) -> list[Phase] | None:
-    """The phases of a DP-SGD training; None if the event is another."""
-    parts = event.events if isinstance(event, dp_event.ComposedDpEvent) else [event]
-    found: list[Phase] = []
-    for part in parts:
-        step, steps = part, 1
-        if isinstance(part, dp_event.SelfComposedDpEvent):
-            step, steps = part.event, part.count
-        rate, batch = 1.0, None
-        if isinstance(step, RandomAllocationDpEvent):
-            often, number = step.participations, step.iterations
-            found.append(Phase(steps * number, step.noise_multiplier, often / number, participations=often))
-            continue
-        if isinstance(step, PoissonSampledUsersDpEvent):
-            numbers = (step.noise_multiplier, step.sampling_probability)
-            found.append(Phase(steps, *numbers, None, step.records_per_user, step.user_norm))
-            continue
-        if isinstance(step, FixedBatchUsersDpEvent):
-            batch = (step.sample_size, step.source_dataset_size)
-            found.append(Phase(steps, step.noise_multiplier, batch[0] / batch[1], batch, step.records_per_user))
-            continue
-        if isinstance(step, dp_event.PoissonSampledDpEvent):
-            step, rate = step.event, step.sampling_probability
-        elif isinstance(step, dp_event.SampledWithoutReplacementDpEvent):
-            batch = (step.sample_size, step.source_dataset_size)
-            step, rate = step.event, batch[0] / batch[1]
-        if not isinstance(step, dp_event.GaussianDpEvent):
-            return None
-        found.append(Phase(steps, step.noise_multiplier, rate, batch))
-    return found or None
+def phases_of(event: dp_event.DpEvent) -> list[Phase]:
+    """The phases of a DP-SGD training; none if the event is another."""
+    if isinstance(event, dp_event.ComposedDpEvent):
+        parts = [phases_of(one) for one in event.events]
+        return [phase for part in parts for phase in part] if all(parts) else []
+    repeated = isinstance(event, dp_event.SelfComposedDpEvent)
+    step, steps = (event.event, event.count) if repeated else (event, 1)
+    if isinstance(step, RandomAllocationDpEvent):
+        often, number = step.participations, step.iterations
+        return [Phase(steps * number, step.noise_multiplier, often / number, participations=often)]
+    rate, batch, noisy = getattr(step, "sampling_probability", 1.0), None, step
+    if isinstance(step, dp_event.SampledWithoutReplacementDpEvent | FixedBatchUsersDpEvent):
+        batch = (step.sample_size, step.source_dataset_size)
+        rate = batch[0] / batch[1]
+    if isinstance(step, dp_event.PoissonSampledDpEvent | dp_event.SampledWithoutReplacementDpEvent):
+        noisy = step.event
+    if not isinstance(noisy, dp_event.GaussianDpEvent | PoissonSampledUsersDpEvent | FixedBatchUsersDpEvent):
+        return []
+    owned = getattr(step, "records_per_user", None), getattr(step, "user_norm", None)
+    return [Phase(steps, noisy.noise_multiplier, rate, batch, *owned)]
 
 
 def _check(given: dict[str, Any], event: dp_event.DpEvent) -> None:
     """Raise if the numbers of a description do not fit the event."""
     phases = phases_of(event)
-    if phases is None:
+    if not phases:
         raise ValueError("description: the event is not that of DP-SGD, sampled Gaussian noise")
     size, batch, epochs = given["dataset_size"], given["batch_size"], given["epochs"]
     if (batch is not None or epochs is not None) and len(phases) > 1:
@@ -133,8 +121,8 @@ def _check(given: dict[str, Any], event: dp_event.DpEvent) -> None:
 
 def trained(event: dp_event.DpEvent, given: Mapping[str, Any]) -> str | None:
     """DP-SGD in the words of its description, or None where the event has to speak for itself."""
-    phases = None if given["algorithm"] is None else phases_of(event)
-    if phases is None or len(phases) > _SPELLED_OUT:
+    phases = [] if given["algorithm"] is None else phases_of(event)
+    if not 0 < len(phases) <= _SPELLED_OUT:
         return None
     return f"{DPSGD} ({'; then '.join(_phase(one, given) for one in phases)})"
 
@@ -145,14 +133,12 @@ def _phase(phase: Phase, given: Mapping[str, Any]) -> str:
         owned = phase.records_per_user is not None or given["unit"] in (None, "example")
         unit = "records" if owned else f"{given['unit']}s"
         drawn = f"batches of {given['batch_size']:,} of {given['dataset_size']:,} {unit} by Poisson sampling"
-    steps = _counted(phase.steps, "step")
-    if given["epochs"] is not None:
-        steps = _counted(given["epochs"], "epoch")
+    steps = counted(phase.steps, "step") if given["epochs"] is None else counted(given["epochs"], "epoch")
     noise = f"noise multiplier {typed(phase.noise_multiplier)}"
     most = phase.records_per_user
-    owns = "" if most is None else f", at most {_counted(most, 'record')} per user"
+    owns = "" if most is None else f", at most {counted(most, 'record')} per user"
     if phase.user_norm is not None:
-        owns += f", clipped together to {_counted(phase.user_norm, 'clipping norm')}"
+        owns += f", clipped together to {counted(phase.user_norm, 'clipping norm')}"
     return f"{drawn}, {steps}, {noise}{owns}"
 
 
@@ -165,7 +151,3 @@ def _sampling(phase: Phase) -> str:
     if phase.rate == 1:
         return "full batches"
     return f"Poisson sampling with probability {typed(phase.rate)}"
-
-
-def _counted(count: float, what: str) -> str:
-    return f"{typed(count)} {what}{'' if count == 1 else 's'}"

@@ -1,7 +1,11 @@
 """``DpEvent`` trees as JSON: an object for each event, its class under ``"type"``, its fields by name.
 
 Only known classes are ever built: those of dp_accounting, those of ``evr.events``, and
-registered ones, which are named with their module (``evr.mechanisms.registry`` has the names).
+registered ones, which are named with their module.
+
+And the rules for text in files. A replay recomputes most of a certificate; patterns leave no room for a sentence in the
+rest (names, titles, software, times), and every character has to print. So nothing in a file speaks to its reader but
+evr.
 """
 
 from __future__ import annotations
@@ -9,17 +13,78 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from dp_accounting import dp_event
 
 from evr import validate
-from evr.certification.text_rules import DEEPEST, checked_tree
+from evr.described import event_classes, event_name
 from evr.errors import CertificateError
-from evr.mechanisms.registry import MECHANISMS, event_classes, event_name, known, written_fields
+from evr.mechanisms.registry import MECHANISMS, known, written_fields
 
-_UNENDING = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+UNENDING = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+"""Numbers that JSON lacks, by the words for them."""
+
+
+DEEPEST = 100
+"""Levels of an event tree."""
+
+NAME = r"^[A-Za-z0-9](?: ?[A-Za-z0-9._-]){0,63}$"
+NAME_IN_WORDS = (
+    "use 1 to 64 letters, digits, dots, hyphens, underscores or single spaces, and begin with a letter or a digit"
+)
+TIME = r"^[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}\.[0-9]{3}\+00:00$"
+
+# Python names a class of a function f.<locals>.C
+_IDENTIFIER = re.compile(r"[A-Za-z0-9_.+<>-]{1,200}")
+
+
+def in_alphabet(text: str) -> str:
+    """The text with the characters replaced that a word of ``software`` may not hold."""
+    return re.sub(r"[^0-9A-Za-z_.-]", "-", text)[:20] or "unknown"
+
+
+def is_name(value: Any) -> bool:
+    """Whether a value is a name."""
+    return isinstance(value, str) and len(value) <= 64 and re.fullmatch(NAME, value) is not None
+
+
+def checked_name(name: str | None) -> str | None:
+    """A name, or an error."""
+    if name is not None and not is_name(name):
+        raise ValueError(f"this is not a name: {NAME_IN_WORDS}")
+    return name
+
+
+def walk(document: Any) -> Iterator[tuple[Any, int]]:
+    """Everything in a document, keys included, with its depth; any nesting is followed."""
+    stack: list[tuple[Any, int]] = [(document, 0)]
+    while stack:
+        value, depth = stack.pop()
+        yield value, depth
+        if isinstance(value, dict):
+            stack += [(item, depth + 1) for pair in value.items() for item in pair]
+        elif isinstance(value, list):
+            stack += [(item, depth + 1) for item in value]
+
+
+def checked_tree(document: dict[str, Any]) -> dict[str, Any]:
+    """An event tree as JSON, or an error: names and numbers only, and not too deep. Its meaning is not checked here."""
+    for value, depth in walk(document):
+        if depth > DEEPEST:
+            raise ValueError(f"the event tree has more than {DEEPEST} levels")
+        if isinstance(value, str) and not _IDENTIFIER.fullmatch(value):
+            raise ValueError(f"{value[:40]!r} is neither a name nor a number")
+    return document
+
+
+def unprintable(document: Any) -> str | None:
+    """The first text in a document that has characters which do not print, such as those that command a terminal."""
+    texts = (value for value, _ in walk(document) if isinstance(value, str))
+    return next((text for text in texts if not text.isprintable()), None)
 
 
 def canonical(document: Any) -> str:
@@ -55,12 +120,11 @@ def event_from_json(document: Any) -> dp_event.DpEvent:
     >>> event_from_json({"type": "GaussianDpEvent", "noise_multiplier": 1.5})
     GaussianDpEvent(noise_multiplier=1.5)
     """
-    if isinstance(document, dict):
-        try:
-            checked_tree(document)
-        except ValueError as error:
-            raise CertificateError(f"event: {error}") from None
-    event = _decoded(document, "event", DEEPEST)
+    try:
+        checked_tree(document)
+    except ValueError as error:
+        raise CertificateError(f"event: {error}") from None
+    event = _decoded(document, "event")
     if not isinstance(event, dp_event.DpEvent):
         raise CertificateError(f"event={validate.shown(document)} is not an event")
     return event
@@ -91,15 +155,13 @@ def _encoded(value: Any, depth: int) -> Any:
     raise ValueError(f"{validate.shown(value)}, of type {type(value).__name__}, cannot stand in a certificate")
 
 
-def _decoded(value: Any, path: str, depth: int) -> Any:
-    if depth < 0:
-        raise CertificateError(f"the event tree has more than {DEEPEST} levels")
+def _decoded(value: Any, path: str) -> Any:
     if isinstance(value, dict):
         name = value.get("type")
         cls = event_classes().get(name) if isinstance(name, str) else None
         if cls is None:
             raise CertificateError(f"{path}.type={validate.shown(name)} is not a known event")
-        fields = {k: _decoded(v, f"{path}.{k}", depth - 1) for k, v in value.items() if k != "type"}
+        fields = {k: _decoded(v, f"{path}.{k}") for k, v in value.items() if k != "type"}
         wanted = {field.alias for field in written_fields(cls)}
         if fields.keys() != wanted:
             odd = sorted(fields.keys() ^ wanted)
@@ -111,5 +173,5 @@ def _decoded(value: Any, path: str, depth: int) -> Any:
         except Exception as error:  # somebody else's class may raise anything
             raise CertificateError(f"{path}: {cls.__name__} does not take these values ({error})") from None
     if isinstance(value, list):
-        return [_decoded(item, f"{path}[{i}]", depth - 1) for i, item in enumerate(value)]
-    return _UNENDING.get(value, value) if isinstance(value, str) else value
+        return [_decoded(item, f"{path}[{i}]") for i, item in enumerate(value)]
+    return UNENDING.get(value, value) if isinstance(value, str) else value

@@ -27,8 +27,8 @@ from dp_accounting import NeighboringRelation
 from evr import validate
 from evr.certification import tables
 from evr.certification.databases import database_at
+from evr.certification.event_json import NAME_IN_WORDS, is_name
 from evr.certification.tables import Attempt, Contents, DamagedRow, ReleaseRow, parsed, seal, this_process
-from evr.certification.text_rules import NAME_IN_WORDS, checked_name
 from evr.errors import AlreadyReleasedError, LedgerError, NearbyReleaseWarning
 from evr.verification import Claim, Terms
 from evr.verification.settings import Settings
@@ -49,12 +49,6 @@ def release_key(epsilon: float, delta: float, name: str | None, relation: Neighb
         return f"name {name}"
     key = f"epsilon {(epsilon + 0.0).hex()} claim {(delta + 0.0).hex()}"  # -0.0 is 0.0
     return key if relation is _ADD_OR_REMOVE else f"{key} {relation.name}"
-
-
-def _numbers(key: str) -> tuple[float, float]:
-    """Epsilon and delta of the key of a release without a name."""
-    _, epsilon, _, delta = key.split(" ")[:4]
-    return float.fromhex(epsilon), float.fromhex(delta)
 
 
 class Ledger:
@@ -122,21 +116,18 @@ class Ledger:
         return math.fsum(attempt.budget for attempt in self.contents().of(release))
 
     def upcoming(
-        self, claim: Claim, *, name: str | None = None, relation: NeighboringRelation = _ADD_OR_REMOVE
+        self,
+        claim: Claim,
+        *,
+        name: str | None = None,
+        relation: NeighboringRelation = _ADD_OR_REMOVE,
+        for_output: bool = False,
     ) -> tuple[Terms, int]:
-        """The terms and the number that the next attempt would have; nothing is written."""
-        held = self.contents()
-        _, terms, release = _terms(held, claim, name, relation)
-        return terms, 1 if release is None else len(held.of(release)) + 1
-
-    def refuse_second_output(
-        self, claim: Claim, *, name: str | None = None, relation: NeighboringRelation = _ADD_OR_REMOVE
-    ) -> None:
-        """Raise if the release that a claim belongs to has let out its one output."""
-        held = self.contents()
-        release = _terms(held, claim, name, relation)[2]
-        if release is not None:
-            _refuse_second_output(held, release)
+        """The terms and the number that the next attempt would have; nothing is written. ``for_output``: refused if the
+        release has let out its one output.
+        """
+        _, terms, _, number = _terms(self.contents(), claim, name, relation, for_output)
+        return terms, number
 
     def snapshots(self, attempt: Attempt) -> dict[str, Any]:
         """The latest snapshots, by direction."""
@@ -156,25 +147,17 @@ class Ledger:
         claim: Claim,
         settings: Settings,
         *,
-        relation: NeighboringRelation = _ADD_OR_REMOVE,
+        relation: NeighboringRelation,
+        name: str | None,
         entropy: int,
-        entropy_is_fresh: bool,
-        event: Any,
-        event_digest: str,
-        options: dict[str, Any],
-        software: dict[str, Any],
-        name: str | None = None,
-        for_output: bool = False,
+        for_output: bool,
+        **columns: Any,
     ) -> Attempt:
-        """Write an attempt down and give it its number and budget."""
+        """Write an attempt down and give it its number and budget; ``columns`` are what it takes to continue it."""
         with self.transaction() as connection:
             held = tables.contents(connection)
-            key, terms, release = _terms(held, claim, name, relation)
-            number = 1
+            key, terms, release, number = _terms(held, claim, name, relation, for_output)
             if release is not None:
-                number += len(held.of(release))
-                if for_output:
-                    _refuse_second_output(held, release)
                 if any(one.entropy == entropy for one in held.of(release)):
                     raise LedgerError(
                         f"entropy {entropy:#x} was used before in this release: an attempt needs "
@@ -184,46 +167,30 @@ class Ledger:
             else:
                 if name is None:
                     _warn_of_twins(held, claim, relation)
-                fixed = {
-                    "key": key,
-                    "name": name,
-                    "kappa": terms.kappa.hex(),
-                    "base": terms.base.hex(),
-                    "created": now(),
-                }
-                release_id = tables.append(connection, "releases", fixed)["id"]
-            budgeted = Claim(claim.epsilon, claim.delta, claim.tau, terms)
+                new = {"key": key, "name": name, "kappa": terms.kappa, "base": terms.base, "created": now()}
+                release_id = tables.append(connection, "releases", new)["id"]
             row = {
+                **columns,
                 "release_id": release_id,
                 "number": number,
                 "entropy": f"{entropy:x}",
-                "entropy_is_fresh": int(entropy_is_fresh),
-                "epsilon": claim.epsilon.hex(),
-                "delta": claim.delta.hex(),
-                "tau": claim.tau.hex(),
-                "log_budget": budgeted.log_budget(number).hex(),
-                "settings": json.dumps(asdict(settings)),
-                "relation": relation.name,
-                "options": json.dumps(options),
-                "event": json.dumps(event),
-                "event_digest": event_digest,
-                "software": json.dumps(software),
+                "epsilon": claim.epsilon,
+                "delta": claim.delta,
+                "tau": claim.tau,
+                "log_budget": Claim(claim.epsilon, claim.delta, claim.tau, terms).log_budget(number),
+                "settings": asdict(settings),
+                "relation": relation,
                 "started": now(),
                 "state": "running",
                 "owner": this_process(),
                 "seen": now(),
             }
-            return tables.attempt(connection, tables.append(connection, "attempts", row)["id"])
+            return tables.row_of(Attempt, tables.append(connection, "attempts", row))
 
     def finish(self, attempt: Attempt, state: str, *, samples: int | None = None, message: str | None = None) -> None:
         """Write down how an attempt ended. Snapshots stay only if it can be continued."""
         with self.transaction() as connection:
-            changed = connection.execute(
-                "UPDATE attempts SET state = ?, samples = ?, message = ?, finished = ?, seen = ? "
-                "WHERE id = ? AND owner = ?",
-                (state, samples, message, now(), now(), attempt.id, attempt.owner),
-            )
-            _still_ours(attempt, changed)
+            _change(connection, attempt, state=state, samples=samples, message=message, finished=now(), seen=now())
             if state != "interrupted":
                 connection.execute("DELETE FROM checkpoints WHERE attempt_id = ?", (attempt.id,))
 
@@ -236,21 +203,13 @@ class Ledger:
                 "DO UPDATE SET snapshot = excluded.snapshot, seal = excluded.seal",
                 (attempt.id, direction, text, seal(attempt.id, direction, text)),
             )
-            changed = connection.execute(
-                "UPDATE attempts SET seen = ? WHERE id = ? AND owner = ?", (now(), attempt.id, attempt.owner)
-            )
-            _still_ours(attempt, changed)
+            _change(connection, attempt, seen=now())
 
     def take_over(self, attempt: Attempt) -> Attempt:
         """Make an interrupted attempt this process's own; only one of several gets it."""
         with self.transaction() as connection:
-            changed = connection.execute(
-                "UPDATE attempts SET state = 'running', owner = ?, seen = ?, finished = NULL, "
-                "message = NULL WHERE id = ? AND state = ? AND owner = ?",
-                (this_process(), now(), attempt.id, attempt.state, attempt.owner),
-            )
-            _still_ours(attempt, changed)
-            return tables.attempt(connection, attempt.id)
+            taken = {"state": "running", "owner": this_process(), "seen": now(), "finished": None, "message": None}
+            return _change(connection, attempt, " AND state = :known_state", **taken)
 
     def count_output(self, attempt: Attempt) -> None:
         """Count the one output of a release, for good, before a mechanism runs.
@@ -294,22 +253,18 @@ def opened(ledger: Ledger | str | Path | None) -> Iterator[Ledger]:
 
 
 def _terms(
-    held: Contents, claim: Claim, name: str | None, relation: NeighboringRelation
-) -> tuple[str, Terms, ReleaseRow | None]:
-    """Key, terms and, if there is one, the row of the release that a claim belongs to."""
-    try:
-        checked_name(name)
-    except ValueError:
-        raise LedgerError(f"release={validate.shown(name)} is not a name: {NAME_IN_WORDS}") from None
+    held: Contents, claim: Claim, name: str | None, relation: NeighboringRelation, for_output: bool
+) -> tuple[str, Terms, ReleaseRow | None, int]:
+    """The release that a claim belongs to: its key, its terms, its row if there is one, the next attempt's number."""
+    if name is not None and not is_name(name):
+        raise LedgerError(f"release={validate.shown(name)} is not a name: {NAME_IN_WORDS}")
     key = release_key(claim.epsilon, claim.delta, name, relation)
     release = next((one for one in held.releases if one.key == key), None)
-    if release is None:
-        terms = Terms(claim.kappa, claim.delta)
-    else:
-        terms = release.terms
+    terms, earlier = Terms(claim.kappa, claim.delta), []
+    if release is not None:
+        terms, earlier = release.terms, held.of(release)
         # docs/guarantees_relations.md, Section R1
-        first = next((one.relation for one in held.of(release)), relation)
-        if first is not relation:
+        if earlier and (first := earlier[0].relation) is not relation:
             raise LedgerError(
                 f"release {name!r} was begun under {first.name}, and this is {relation.name}: a "
                 "release has one relation of neighbours; give the new one another name"
@@ -319,20 +274,19 @@ def _terms(
             f"the claim {claim.delta!r} is below {terms.base!r}, which the first attempt at "
             f"release {name!r} fixed as the least: claim a greater delta, or start another release"
         )
-    return key, terms, release
+    if for_output and release is not None:
+        _refuse_second_output(held, release)
+    return key, terms, release, len(earlier) + 1
 
 
 def _warn_of_twins(held: Contents, claim: Claim, relation: NeighboringRelation) -> None:
     """Warn if a release that is about to be made differs from an older one by rounding only."""
     for release in held.releases:
-        if release.name is not None:
-            continue
-        epsilon, delta = _numbers(release.key)
-        if (
-            release.key == release_key(epsilon, delta, None, relation)
-            and math.isclose(epsilon, claim.epsilon, rel_tol=_ALIKE)
-            and math.isclose(delta, claim.delta, rel_tol=_ALIKE)
-        ):
+        first = held.of(release)[0]
+        same = release.name is None and first.relation is relation
+        epsilon, delta = first.epsilon, first.delta
+        near = math.isclose(epsilon, claim.epsilon, rel_tol=_ALIKE) and math.isclose(delta, claim.delta, rel_tol=_ALIKE)
+        if same and near:
             out = "has let out its output" if release.output else "has let nothing out yet"
             warnings.warn(
                 f"a new release: ({claim.epsilon!r}, {claim.delta!r}) differs only by rounding "
@@ -365,6 +319,14 @@ def _refuse_second_output(held: Contents, release: ReleaseRow) -> None:
     )
 
 
-def _still_ours(attempt: Attempt, changed: Any) -> None:
-    if changed.rowcount != 1:
+def _change(connection: Any, attempt: Attempt, also: str = "", **columns: Any) -> Attempt:
+    """Change columns of an attempt that is still its owner's."""
+    known = {f"known_{name}": getattr(attempt, name) for name in ("id", "owner", "state")}
+    changes = ", ".join(f"{name} = :{name}" for name in columns)
+    rows = connection.execute(
+        f"UPDATE attempts SET {changes} WHERE id = :known_id AND owner = :known_owner{also} RETURNING *",
+        {**columns, **known},
+    ).fetchall()
+    if not rows:
         raise LedgerError(f"attempt {attempt.number} was taken over by another process")
+    return tables.row_of(Attempt, rows[0])

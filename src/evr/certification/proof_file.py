@@ -10,11 +10,12 @@ from __future__ import annotations
 import hashlib
 import math
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate, chain, pairwise
 from pathlib import Path
+from typing import Any
 
 from dp_accounting import NeighboringRelation
 from flint import arb, ctx, fmpz
@@ -26,9 +27,8 @@ from evr.bounds.strict.one_step import one_step
 from evr.bounds.strict.plan import compose
 from evr.certification import check_proof
 from evr.certification.certificate import Certificate
-from evr.certification.law_text import law_text
 from evr.errors import CertificateError, UnsupportedEventError
-from evr.laws import Direction, Step
+from evr.laws import Direction, Step, exact
 from evr.laws.exact import ExactCurve, ExactLaw, ExactOutcomes
 from evr.laws.exact.law import ball
 from evr.mechanisms import Composition
@@ -36,6 +36,31 @@ from evr.mechanisms.relations import name_of
 
 _RAISES = 5  # of the precision, until a ball decides a floor
 _MOST_ORDER = 48
+
+
+_PARTS: dict[type[exact.ExactLaw], Callable[[Any], tuple[Any, ...]]] = {
+    exact.ExactGaussian: lambda law: _gaussian(law.square),
+    exact.ExactLaplace: lambda law: ("laplace", law.scale),
+    exact.ExactMixture: lambda law: ("mixture", ("means", *law.means), ("weights", *law.weights)),
+    exact.ExactTwoSided: lambda law: ("two_sided", law.square, ("sizes", *law.sizes), ("weights", *law.weights)),
+    exact.ExactTwoSidedLaplace: lambda law: ("replaced", law.q, ("laplace", law.scale)),
+    exact.ExactTwoSidedOutcomes: lambda law: ("replaced", law.q, law.base),
+    exact.ExactLabelled: lambda law: ("labelled", ("squares", *law.squares), ("weights", *law.weights)),
+    exact.RationalOutcomes: lambda law: ("outcomes", ("p", *law.p), ("q", *law.q)),
+    exact.ExactEpsilonDelta: lambda law: ("epsilon_delta", law.epsilon, law.delta),
+    exact.ExactDiscreteLaplace: lambda law: ("discrete_laplace", law.parameter, law.sensitivity),
+    exact.ExactDiscreteGaussian: lambda law: ("discrete_gaussian", law.sigma, law.sensitivity),
+    exact.ExactShifted: lambda law: ("shifted", law.square, law.shift),
+    exact.ExactConcentrated: lambda law: ("zcdp", law.rho, law.xi),
+    exact.ExactBoundedRange: lambda law: ("bounded_range", law.epsilon),
+    exact.ExactRun: lambda law: ("bounded_range", law.epsilon, law.steps),
+    exact.ExactTruncated: lambda law: ("truncated", law.size, law.q, law.most, law.noise),
+    exact.SampledCurve: lambda law: ("poisson", law.q, law.base),
+    exact.SampledOutcomes: lambda law: ("poisson", law.q, law.base),
+    exact.WithoutReplacementCurve: lambda law: ("without_replacement", law.g, law.base),
+    exact.WithoutReplacementOutcomes: lambda law: ("without_replacement", law.g, law.base),
+}
+"""The text of each law (docs/proof_format.md, "Laws"): its name, and numbers, named lists of numbers, and laws."""
 
 
 def proof_file(
@@ -107,6 +132,42 @@ def check_texts(composition: Composition) -> list[tuple[str, str]]:
     if [step.count for step in remove] != [step.count for step in add]:
         raise UnsupportedEventError("the two directions are not made of the same steps, and a proof file is about both")
     return [(law_text(one.exact_law), law_text(other.exact_law)) for one, other in zip(remove, add, strict=True)]
+
+
+def law_text(law: exact.ExactLaw) -> str:
+    """The law as a word; one without a text is refused by name.
+
+    Examples
+    --------
+    >>> law_text(exact.ExactGaussian(1 / Fraction(1.1) ** 2))
+    'gaussian(1.1)'
+    """
+    if type(law) not in _PARTS:
+        raise UnsupportedEventError(
+            f"{type(law).__name__} has no text, so no proof file can be written of it: the "
+            "certificate's own replay checks it"
+        )
+    return _text(_PARTS[type(law)](law))
+
+
+def _text(part: Any) -> str:
+    if isinstance(part, tuple):
+        return f"{part[0]}({','.join(map(_text, part[1:]))})"
+    return law_text(part) if isinstance(part, exact.ExactLaw) else _number(Fraction(part))
+
+
+def _number(number: Fraction) -> str:
+    """An integer, a float as it is shown, or a ratio of integers."""
+    if number.denominator == 1:
+        return str(number)
+    near = float(number)
+    return repr(near) if math.isfinite(near) and Fraction(near) == number else str(number)
+
+
+def _gaussian(square: Fraction) -> tuple[Any, ...]:
+    noise = Fraction(1 / math.sqrt(square))
+    single = noise and 1 / noise**2 == square
+    return ("gaussian", noise) if single else ("gaussians", square)
 
 
 @dataclass(frozen=True)

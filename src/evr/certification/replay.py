@@ -4,7 +4,7 @@ The event, the claim, the attempt, the entropy, the settings and the plans deter
 A replay computes it anew and compares field by field, so an altered number or word shows even if the digest was mended.
 Some fields cannot be computed and are taken as recorded: software, times, the name of a release, the budget, the title
 and the unit, the freshness of the entropy, and the record of a training where it does not contradict the event
-(``recorded.py``). ``text_rules.py`` leaves no room for a sentence in them.
+(``Record.is_certified_by`` reads that). ``event_json.py`` leaves no room for a sentence in them.
 """
 
 from __future__ import annotations
@@ -20,16 +20,14 @@ from dp_accounting import NeighboringRelation
 
 from evr import validate
 from evr.bounds.strict import ProofPlan, StatedProof
-from evr.certification.build import build, software
+from evr.certification.build import build, is_proved, software
 from evr.certification.certificate import Certificate
-from evr.certification.per_record import is_proved
+from evr.certification.description import phases_of
 from evr.certification.proof_file import proof_of, seal_of
-from evr.certification.recorded import contradictions
 from evr.certification.time_limits import MAX_SECONDS, alarmed, refuse_large_plans, seconds_allowed, understood
 from evr.certification.words import statement
 from evr.errors import CertificateError, DeviceError, DisagreementError, TooLongError
 from evr.laws import Direction, Step
-from evr.mechanisms import Composition
 from evr.proving import prove
 from evr.proving.showing import check_progress, watching
 from evr.randomness import ENTROPY_BITS
@@ -43,6 +41,7 @@ from evr.verification.strict import StrictPlanner
 UNCHECKED = ("digest", "software", "times", "record", "budget")
 """Top-level fields that no replay can recompute; neither can it recompute the ``seconds`` of a direction."""
 
+_UNDOABLE = (ValueError, TypeError, ArithmeticError, LookupError, MemoryError, RecursionError, DisagreementError)
 _SMALLEST_FRESH = 1 << 160  # 256 fresh bits are below this once in 2^96
 _CLOSE = 1e-9
 _WAYS_ON = (
@@ -162,23 +161,15 @@ def replay(
         with watching(progress) as hook, alarmed(seconds, "replaying it"):
             verification, again = _repeated(certificate, fresh, workers, hook, seconds)
         if again is None:
-            return _independent(certificate, verification)
+            theirs, ours = certificate.verdict, verification.verdict.value
+            return Replay(() if ours == theirs else (Mismatch("verdict", theirs, ours),), verification, fresh=True)
         found = [Mismatch(*one) for one in _differences(certificate.document(), again.document())]
-        found += _unlikely(certificate)
-        found += [Mismatch(*one) for one in contradictions(certificate.document())]
+        found += _unbelievable(certificate)
     except (TooLongError, DeviceError):
         raise
     except _TooMany as error:
         found = [Mismatch("verification.samples", certificate.verification.samples, str(error))]
-    except (
-        ValueError,
-        TypeError,
-        ArithmeticError,
-        LookupError,
-        MemoryError,
-        RecursionError,
-        DisagreementError,
-    ) as error:
+    except _UNDOABLE as error:
         found = [Mismatch("verification", "done", f"cannot be done: {error}")]
     return _judged(certificate, found, verification, fresh)
 
@@ -199,17 +190,14 @@ def _repeated(
         return prove(composition, claim, settings, how), None
     if seconds < math.inf:
         refuse_large_plans(certificate, composition)
-    plans, proofs = _plans(certificate), _proofs(certificate)
-    verification = how.run(composition, claim, settings, plans, proofs)
-    return verification, _rebuilt(certificate, composition, claim, settings, verification)
+    verification = how.run(composition, claim, settings, _plans(certificate), _proofs(certificate))
+    return verification, _rebuilt(certificate, claim, settings, verification)
 
 
 def _plans(certificate: Certificate) -> Planner:
     """The plan of each direction's samples, from the certificate."""
     sections = certificate.verification.directions.items()
-    plans: dict[str, DrawPlan | None] = {
-        name: None if one.plan is None else DrawPlan.from_json(one.plan) for name, one in sections
-    }
+    plans: dict[str, DrawPlan] = {name: DrawPlan.from_json(one.plan) for name, one in sections if one.plan is not None}
     return lambda trial: plans.get(trial.direction)
 
 
@@ -249,6 +237,7 @@ def _judged(certificate: Certificate, found: list[Mismatch], verification: Verif
     notes = [] if certificate.record is None else [_RECORD]
     if not other and not devices:
         return Replay(tuple(found), verification, fresh, tuple(notes))
+    drawn_by = f"its samples were drawn by evr {certificate.software.evr}"
     made, have = (", ".join(f"{key} {which[key]}" for key in other) for which in (theirs, here))
     if other:
         notes.append(
@@ -256,8 +245,7 @@ def _judged(certificate: Certificate, found: list[Mismatch], verification: Verif
         )
     if devices:
         notes.append(
-            f"{_drawn_by(certificate)} on {', '.join(devices)}: statistics are compared to a "
-            f"relative difference of {_CLOSE:g}"
+            f"{drawn_by} on {', '.join(devices)}: statistics are compared to a relative difference of {_CLOSE:g}"
         )
     is_drawn = partial(_is_drawn, certificate.verification.method)
     kept = [m for m in found if not (is_drawn(m.field) and _close(m.recorded, m.recomputed))]
@@ -265,12 +253,8 @@ def _judged(certificate: Certificate, found: list[Mismatch], verification: Verif
         notes.append(f"{len(found) - len(kept)} statistics differ in their last digits only")
     undecided = None
     if other and kept and all(is_drawn(m.field) or _is_reworded(certificate, m.field) for m in kept):
-        undecided = f"{_drawn_by(certificate)} with {made}, and this is {have}. {_WAYS_ON}"
+        undecided = f"{drawn_by} with {made}, and this is {have}. {_WAYS_ON}"
     return Replay(tuple(kept), verification, fresh, tuple(notes), undecided)
-
-
-def _drawn_by(certificate: Certificate) -> str:
-    return f"its samples were drawn by evr {certificate.software.evr}"
 
 
 def _is_drawn(method: str, field: str) -> bool:
@@ -300,31 +284,18 @@ def _claim(certificate: Certificate) -> tuple[Claim, Settings]:
     return claim, Settings(checked.method, checked.proposal, checked.max_samples)
 
 
-def _independent(certificate: Certificate, verification: Verification) -> Replay:
-    verdict = verification.verdict.value
-    differs = [] if verdict == certificate.verdict else [Mismatch("verdict", certificate.verdict, verdict)]
-    return Replay(tuple(differs), verification, True)
-
-
-def _rebuilt(
-    certificate: Certificate, composition: Composition, claim: Claim, settings: Settings, verification: Verification
-) -> Certificate:
+def _rebuilt(certificate: Certificate, claim: Claim, settings: Settings, verification: Verification) -> Certificate:
     """The certificate as it should be."""
+    document = certificate.document()
+    taken = {key: document.get(key) for key in (*UNCHECKED, "event", "description", "neighboring_relation")}
+    proof = None if certificate.proof is None else seal_of(proof_of(certificate))
     return build(
         verification,
-        event=certificate.event,
-        description=certificate.description.model_dump(),
-        relation=composition.relation,
-        claim=claim,
-        settings=settings,
+        claim,
+        settings,
         name=certificate.release.name,
         entropy_is_fresh=certificate.verification.entropy_is_fresh,
-        computed_by=certificate.software.model_dump(),
-        times=certificate.times.model_dump(),
-        record=None if certificate.record is None else certificate.record.model_dump(),
-        budget=None if certificate.budget is None else certificate.budget.model_dump(),
-        proof=None if certificate.proof is None else seal_of(proof_of(certificate)),
-        per_record=_per_record(certificate),
+        given={**taken, "proof": proof, "per_record": _per_record(certificate)},
     )
 
 
@@ -336,12 +307,29 @@ def _per_record(certificate: Certificate) -> float | None:
     return epsilon if is_proved(epsilon, certificate.dp_event(), certificate.claim.delta, relation) else None
 
 
-def _unlikely(certificate: Certificate) -> Iterator[Mismatch]:
-    """Values that are possible, but too unlikely to be believed."""
-    checked = certificate.verification
+def _unbelievable(certificate: Certificate) -> Iterator[Mismatch]:
+    """Entropy that is possible, but too unlikely; and where a certificate contradicts itself about the record of its
+    training.
+    """
+    checked, record, relation = certificate.verification, certificate.record, certificate.neighboring_relation
     if checked.entropy_is_fresh and not _SMALLEST_FRESH <= int(checked.entropy, 16) < 1 << ENTROPY_BITS:
         size = f"a number of {int(checked.entropy, 16).bit_length()} bits"
         yield Mismatch("verification.entropy_is_fresh", True, f"{size} was not drawn from {ENTROPY_BITS} fresh ones")
+    if record is None:
+        return
+    phases, fixed = phases_of(certificate.dp_event()), record.constants
+    ran, rates = sum(phase.steps for phase in phases), sorted({phase.rate for phase in phases})
+    if record.steps != ran:
+        yield Mismatch("record.steps", record.steps, ran)
+    if relation != "ADD_OR_REMOVE_ONE":
+        return
+    if fixed is None:
+        yield Mismatch("neighboring_relation", relation, "REPLACE_SPECIAL, because the record has no constants")
+        return
+    if rates != [fixed.sampling_probability]:
+        yield Mismatch("record.constants.sampling_probability", fixed.sampling_probability, rates)
+    if fixed.steps > ran:
+        yield Mismatch("record.constants.steps", fixed.steps, ran)
 
 
 def _differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
@@ -363,10 +351,10 @@ def _differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any,
         yield path, old, new
 
 
-def _close(old: Any, new: Any, absolute: float = 1e-300) -> bool:
+def _close(old: Any, new: Any) -> bool:
     """Whether two numbers differ by a small share of themselves only."""
     numbers = isinstance(old, float) and isinstance(new, float)
-    return numbers and math.isclose(old, new, rel_tol=_CLOSE, abs_tol=absolute)
+    return numbers and math.isclose(old, new, rel_tol=_CLOSE, abs_tol=1e-300)
 
 
 def _short(value: Any) -> str:

@@ -16,10 +16,11 @@ import math
 import os
 import re
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dp_accounting import NeighboringRelation
 
@@ -27,110 +28,43 @@ from evr import validate
 from evr.verification import Terms
 from evr.verification.settings import Settings
 
+T = TypeVar("T")
 APPLICATION_ID = 0x45565231  # "EVR1": tells a ledger from another program's database
 VERSION = 5
 ELSEWHERE = "certificate: "
 """The message of an attempt begins so if its certificate went elsewhere than was planned."""
 _FORGOTTEN_SECONDS = 600.0  # after which a silent process on another machine is taken for dead
 
-TABLES = """
-CREATE TABLE head (
-    one INTEGER PRIMARY KEY CHECK (one = 1),
-    links INTEGER NOT NULL,
-    seal TEXT NOT NULL
-) STRICT;
-
-CREATE TABLE releases (
-    id INTEGER PRIMARY KEY,
-    link INTEGER NOT NULL UNIQUE,
-    key TEXT NOT NULL UNIQUE,
-    name TEXT,
-    kappa TEXT NOT NULL,
-    base TEXT NOT NULL,
-    created TEXT NOT NULL,
-    seal TEXT NOT NULL
-) STRICT;
-
-CREATE TABLE attempts (
-    id INTEGER PRIMARY KEY,
-    link INTEGER NOT NULL UNIQUE,
-    release_id INTEGER NOT NULL REFERENCES releases (id),
-    number INTEGER NOT NULL CHECK (number >= 1),
-    entropy TEXT NOT NULL,
-    entropy_is_fresh INTEGER NOT NULL,
-    epsilon TEXT NOT NULL,
-    delta TEXT NOT NULL,
-    tau TEXT NOT NULL,
-    log_budget TEXT NOT NULL,
-    settings TEXT NOT NULL,
-    relation TEXT NOT NULL,
-    options TEXT NOT NULL,
-    event TEXT NOT NULL,
-    event_digest TEXT NOT NULL,
-    software TEXT NOT NULL,
-    started TEXT NOT NULL,
-    seal TEXT NOT NULL,
-    state TEXT NOT NULL
-        CHECK (state IN ('running', 'accepted', 'rejected', 'failed', 'interrupted')),
-    owner TEXT NOT NULL,
-    seen TEXT NOT NULL,
-    finished TEXT,
-    samples INTEGER,
-    message TEXT,
-    UNIQUE (release_id, number),
-    UNIQUE (release_id, entropy)
-) STRICT;
-
-CREATE TABLE outputs (
-    release_id INTEGER PRIMARY KEY REFERENCES releases (id),
-    link INTEGER NOT NULL UNIQUE,
-    attempt_id INTEGER NOT NULL REFERENCES attempts (id),
-    owner TEXT NOT NULL,
-    opened TEXT NOT NULL,
-    seal TEXT NOT NULL,
-    ending TEXT CHECK (ending IN ('released', 'raised')),
-    ended TEXT
-) STRICT;
-
-CREATE TABLE checkpoints (
-    attempt_id INTEGER NOT NULL REFERENCES attempts (id),
-    direction TEXT NOT NULL,
-    snapshot TEXT NOT NULL,
-    seal TEXT NOT NULL,
-    PRIMARY KEY (attempt_id, direction)
-) STRICT;
-"""
-
-BUDGETS = """
-CREATE TABLE budgets (
-    id INTEGER PRIMARY KEY,
-    link INTEGER NOT NULL UNIQUE,
-    name TEXT NOT NULL UNIQUE,
-    kind TEXT NOT NULL CHECK (kind IN ('planned', 'adaptive')),
-    epsilon TEXT NOT NULL,
-    delta TEXT NOT NULL,
-    relation TEXT NOT NULL,
-    owner TEXT NOT NULL,
-    created TEXT NOT NULL,
-    seal TEXT NOT NULL
-) STRICT;
-
-CREATE TABLE spendings (
-    id INTEGER PRIMARY KEY,
-    link INTEGER NOT NULL UNIQUE,
-    budget_id INTEGER NOT NULL REFERENCES budgets (id),
-    attempt_id INTEGER REFERENCES attempts (id),
-    state TEXT NOT NULL CHECK (state IN ('tried', 'spent')),
-    number INTEGER NOT NULL CHECK (number >= 1),
-    event TEXT NOT NULL,
-    method TEXT NOT NULL,
-    spender TEXT NOT NULL,
-    owner TEXT NOT NULL,
-    moment TEXT NOT NULL,
-    seal TEXT NOT NULL,
-    UNIQUE (budget_id, state, number)
-) STRICT;
-"""
+_ID = "id INTEGER PRIMARY KEY, link INTEGER NOT NULL UNIQUE"
+TABLES = {
+    "head": "one INTEGER PRIMARY KEY CHECK (one = 1), links INTEGER NOT NULL, seal TEXT NOT NULL",
+    "releases": f"""{_ID}, key TEXT NOT NULL UNIQUE, name TEXT, kappa TEXT NOT NULL, base TEXT NOT NULL,
+        created TEXT NOT NULL, seal TEXT NOT NULL""",
+    "attempts": f"""{_ID}, release_id INTEGER NOT NULL REFERENCES releases (id),
+        number INTEGER NOT NULL CHECK (number >= 1), entropy TEXT NOT NULL, entropy_is_fresh INTEGER NOT NULL,
+        epsilon TEXT NOT NULL, delta TEXT NOT NULL, tau TEXT NOT NULL, log_budget TEXT NOT NULL,
+        settings TEXT NOT NULL, relation TEXT NOT NULL, options TEXT NOT NULL, event TEXT NOT NULL,
+        event_digest TEXT NOT NULL, software TEXT NOT NULL, started TEXT NOT NULL, seal TEXT NOT NULL,
+        state TEXT NOT NULL CHECK (state IN ('running', 'accepted', 'rejected', 'failed', 'interrupted')),
+        owner TEXT NOT NULL, seen TEXT NOT NULL, finished TEXT, samples INTEGER, message TEXT,
+        UNIQUE (release_id, number), UNIQUE (release_id, entropy)""",
+    "outputs": """release_id INTEGER PRIMARY KEY REFERENCES releases (id), link INTEGER NOT NULL UNIQUE,
+        attempt_id INTEGER NOT NULL REFERENCES attempts (id), owner TEXT NOT NULL, opened TEXT NOT NULL,
+        seal TEXT NOT NULL, ending TEXT CHECK (ending IN ('released', 'raised')), ended TEXT""",
+    "checkpoints": """attempt_id INTEGER NOT NULL REFERENCES attempts (id), direction TEXT NOT NULL,
+        snapshot TEXT NOT NULL, seal TEXT NOT NULL, PRIMARY KEY (attempt_id, direction)""",
+    "budgets": f"""{_ID}, name TEXT NOT NULL UNIQUE, kind TEXT NOT NULL CHECK (kind IN ('planned', 'adaptive')),
+        epsilon TEXT NOT NULL, delta TEXT NOT NULL, relation TEXT NOT NULL, owner TEXT NOT NULL,
+        created TEXT NOT NULL, seal TEXT NOT NULL""",
+    "spendings": f"""{_ID}, budget_id INTEGER NOT NULL REFERENCES budgets (id),
+        attempt_id INTEGER REFERENCES attempts (id), state TEXT NOT NULL CHECK (state IN ('tried', 'spent')),
+        number INTEGER NOT NULL CHECK (number >= 1), event TEXT NOT NULL, method TEXT NOT NULL,
+        spender TEXT NOT NULL, owner TEXT NOT NULL, moment TEXT NOT NULL, seal TEXT NOT NULL,
+        UNIQUE (budget_id, state, number)""",
+}
+"""The columns of each table, as SQLite declares them."""
+BUDGETS = ("budgets", "spendings")
+"""The tables that a ledger of version 4 lacks."""
 _LATER = {  # columns that change, or that the chain itself writes
     "releases": {"id", "seal"},
     "attempts": {"id", "seal", "state", "owner", "seen", "finished", "samples", "message"},
@@ -208,11 +142,6 @@ class Attempt:
         return path
 
     @property
-    def is_over(self) -> bool:
-        """Whether it has a verdict or failed."""
-        return self.state in ("accepted", "rejected", "failed")
-
-    @property
     def is_orphan(self) -> bool:
         """Whether its process is gone."""
         return self.state == "running" and not is_alive(self.owner, self.seen)
@@ -275,6 +204,15 @@ def _sealed(table: str, row: Any) -> list[Any]:
     return [table, *(row[name] for name in sorted(set(row.keys()) - _LATER[table]))]
 
 
+def _stored(value: Any) -> Any:
+    """A value as a column holds it: ``row_of`` undoes it."""
+    if isinstance(value, float):
+        return value.hex()
+    if isinstance(value, dict):
+        return json.dumps(value)
+    return value.name if isinstance(value, NeighboringRelation) else value
+
+
 def _head(connection: Any) -> tuple[int, str]:
     """How many links the chain has, and the last seal."""
     row = connection.execute("SELECT links, seal FROM head").fetchone()
@@ -286,7 +224,7 @@ def _head(connection: Any) -> tuple[int, str]:
 def append(connection: Any, table: str, row: dict[str, Any]) -> Any:
     """Write a row as the next link of the chain; the row as it is stored."""
     links, before = _head(connection)
-    row = {**row, "link": links + 1}
+    row = {**{name: _stored(value) for name, value in row.items()}, "link": links + 1}
     row["seal"] = seal(before, _sealed(table, row))
     places = ", ".join(f":{column}" for column in row)
     (written,) = connection.execute(
@@ -313,54 +251,23 @@ def contents(connection: Any) -> Contents:
     releases = [_release(row, outputs.get(row["id"])) for row in rows["releases"]]
     return Contents(
         releases,
-        [_attempt(row) for row in rows["attempts"]],
+        [row_of(Attempt, row) for row in rows["attempts"]],
         outputs,
-        [budget(row) for row in rows["budgets"]],
-        [spending(row) for row in rows["spendings"]],
+        [row_of(BudgetRow, row) for row in rows["budgets"]],
+        [row_of(Spending, row) for row in rows["spendings"]],
     )
 
 
-def attempt(connection: Any, attempt_id: int) -> Attempt:
-    """One attempt, of a chain that the caller has checked."""
-    found = connection.execute("SELECT * FROM attempts WHERE id = ?", (attempt_id,))
-    return _attempt(found.fetchone())
+def row_of(kind: type[T], row: Any) -> T:
+    """A row as its class, the chain's columns left out."""
+    names = [name for name in row.keys() if name not in ("link", "seal")]  # noqa: SIM118, a row iterates over values
+    return kind(**{name: _READ[name](row[name]) if name in _READ else row[name] for name in names})
 
 
 def _release(row: Any, output: Any) -> ReleaseRow:
     terms = Terms(float.fromhex(row["kappa"]), float.fromhex(row["base"]))
     state = None if output is None else output["ending"] or "open"
     return ReleaseRow(row["id"], row["key"], row["name"], terms, row["created"], state)
-
-
-def _values(row: Any) -> dict[str, Any]:
-    """The columns of a row that are not the chain's."""
-    return {name: row[name] for name in row.keys() if name not in ("link", "seal")}  # noqa: SIM118, a row iterates over values
-
-
-def budget(row: Any) -> BudgetRow:
-    """A budget, of its row."""
-    values = _values(row)
-    for name in ("epsilon", "delta"):
-        values[name] = float.fromhex(values[name])
-    return BudgetRow(**values | {"relation": NeighboringRelation[values["relation"]]})
-
-
-def spending(row: Any) -> Spending:
-    """A spending, of its row."""
-    return Spending(**_values(row) | {"event": parsed(row["event"])})
-
-
-def _attempt(row: Any) -> Attempt:
-    values = _values(row)
-    for name in ("epsilon", "delta", "tau", "log_budget"):
-        values[name] = float.fromhex(values[name])
-    for name in ("settings", "options", "event", "software"):
-        values[name] = parsed(values[name])
-    values["settings"] = Settings(**values["settings"])
-    values["relation"] = NeighboringRelation[values["relation"]]
-    values["entropy"] = int(values["entropy"], 16)
-    values["entropy_is_fresh"] = bool(values["entropy_is_fresh"])
-    return Attempt(**values)
 
 
 def parsed(text: str) -> dict[str, Any]:
@@ -374,18 +281,20 @@ def parsed(text: str) -> dict[str, Any]:
     return value
 
 
-def statements(text: str) -> list[str]:
-    """The statements that make tables."""
-    return list(filter(str.strip, text.split(";\n")))
+_READ: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("epsilon", "delta", "tau", "log_budget"), float.fromhex),
+    **dict.fromkeys(("options", "event", "software"), parsed),
+    "settings": lambda text: Settings(**parsed(text)),
+    "relation": lambda name: NeighboringRelation[name],
+    "entropy": lambda digits: int(digits, 16),
+    "entropy_is_fresh": bool,
+}
+"""How columns are read that do not hold what they mean."""
 
 
-def columns() -> dict[str, list[str]]:
-    """The columns of each table."""
-    found = {}
-    for statement in statements(TABLES + BUDGETS):
-        table, *lines = re.findall(r"^(?:CREATE TABLE|   ) (\w+)", statement, re.M)
-        found[table] = [line for line in lines if line not in ("UNIQUE", "PRIMARY", "CHECK")]
-    return found
+def columns(table: str) -> list[str]:
+    """The columns of a table."""
+    return re.findall(r"(?:^|,\s+)(\w+) (?:INTEGER|TEXT)", TABLES[table])
 
 
 def _started(process: int) -> str:

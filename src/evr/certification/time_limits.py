@@ -18,6 +18,7 @@ from dp_accounting import NeighboringRelation
 from evr import validate
 from evr.bounds.strict import StatedProof
 from evr.certification.certificate import Certificate
+from evr.certification.event_json import walk
 from evr.errors import TooLongError
 from evr.laws import Direction
 from evr.mechanisms import Composition
@@ -104,19 +105,16 @@ def understood(certificate: Certificate, seconds: float) -> Composition:
 
 def _size(document: Any) -> tuple[int, float]:
     """How many parts an event given as JSON has, and about how many outcomes its discrete laws."""
-    parts, outcomes, stack = 0, 0.0, [document]
-    while stack:
-        value = stack.pop()
-        parts += 1
-        if isinstance(value, dict):
-            stack += [item for item in value.values() if isinstance(item, dict | list)]
+    parts, outcomes = 0, 0.0
+    for value, _ in walk(document):
+        parts += isinstance(value, dict | list)
+        if isinstance(value, list):
+            outcomes += len(value)
+        elif isinstance(value, dict):
             for key in _OUTCOMES.keys() & value.keys():
                 size = len(value[key]) if isinstance(value[key], list) else value[key]
                 if isinstance(size, int | float):
                     outcomes += _OUTCOMES[key] * min(abs(size), 1e18)
-        elif isinstance(value, list):
-            outcomes += len(value)
-            stack += [item for item in value if isinstance(item, dict | list)]
     return parts, outcomes
 
 

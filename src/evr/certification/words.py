@@ -9,32 +9,20 @@ from dp_accounting import NeighboringRelation, dp_event
 
 from evr.bounds.rounding import FIXED
 from evr.bounds.strict import StatedProof, rounded_up
-from evr.certification import recorded
 from evr.certification.description import trained
 from evr.certification.event_json import event_digest, event_from_json
-from evr.certification.event_words import assumptions, describe, is_abridged
-from evr.certification.scheme_words import is_about_users, is_discrete
+from evr.certification.event_words import assumptions, describe, is_about_users, is_abridged, is_discrete
 from evr.described import adjacency
 from evr.errors import CertificateError
 from evr.numbers import stated, typed
 
 
 class MethodWords(NamedTuple):
-    """A method of verification in words.
+    """A method of verification in words."""
 
-    Attributes
-    ----------
-    proof
-        What checks a claim.
-    verified
-        What was done, as in "this was ... by evr".
-    samples
-        Whether the guarantee rests on samples.
-    """
-
-    proof: str
-    verified: str
-    samples: bool
+    proof: str  # what checks a claim
+    verified: str  # what was done, as in "this was ... by evr"
+    samples: bool  # whether the guarantee rests on samples
 
 
 METHOD_WORDS = {
@@ -46,6 +34,17 @@ METHOD_WORDS = {
     "fixed": MethodWords("test of a fixed number of samples", "verified by a test of a fixed number of samples", True),
 }
 """The words of each method of ``evr.verification.settings.METHODS``."""
+
+
+NOTES: dict[str, str | None] = {
+    "generator": "nobody can predict the noise, although its generator is not cryptographic",
+    "ghost": "the module clipped at the recorded norm, which the recorder cannot see",
+    "lost": None,  # steps that ran and were lost: they count
+    "other": "the record's other notes break no hypothesis of the accounting",
+    "parameters": "other changes of the parameters, beside the recorded optimizer's, did not come from the data",
+    "sampler": "no process left a step out, as the distributed sampler does with empty batches",
+}
+"""The kinds of notes in the record of a training, each with what a statement then assumes."""
 
 
 def describe_event(document: dict[str, Any], given: dict[str, Any] | None = None) -> str:
@@ -91,21 +90,23 @@ def unit(document: dict[str, Any]) -> str:
     more.
     """
     given = document["description"]
-    if given["unit"] is None and is_about_users(event_from_json(document["event"])):
-        return "user"
-    return str(given["unit"] or ("record" if given["algorithm"] is None else "example"))
+    unnamed = "user" if _of_users(document) else "record" if given["algorithm"] is None else "example"
+    return str(given["unit"] or unnamed)
+
+
+def _of_users(document: dict[str, Any]) -> bool:
+    return is_about_users(event_from_json(document["event"]))
 
 
 def _of_clients(words: str, document: dict[str, Any]) -> str:
     """Words about users, where the unit is a client."""
-    clients = unit(document) == "client" and is_about_users(event_from_json(document["event"]))
+    clients = unit(document) == "client" and _of_users(document)
     return re.sub(r"\buser(s?)\b", r"client\1", words) if clients else words
 
 
 def neighbours(document: dict[str, Any]) -> str:
     """Which data sets are neighbours."""
-    users = is_about_users(event_from_json(document["event"]))
-    return _of_clients(adjacency(document["neighboring_relation"], users=users), document)
+    return _of_clients(adjacency(document["neighboring_relation"], users=_of_users(document)), document)
 
 
 def short_statement(document: dict[str, Any]) -> str:
@@ -185,7 +186,7 @@ def assumed(document: dict[str, Any]) -> list[str]:
     event = event_from_json(document["event"])
     relation = NeighboringRelation[document["neighboring_relation"]]
     clauses = [_of_clients(one, document) for one in assumptions(event, relation=relation)]
-    clauses += recorded.assumptions(document["record"])
+    clauses += _of_record(document["record"])
     given = document["description"]["unit"]
     if given not in (None, "example") and not is_about_users(event):
         clauses.insert(0, f"each record holds all data of one {given}")
@@ -205,3 +206,18 @@ def assumed(document: dict[str, Any]) -> list[str]:
     sampler = "" if is_discrete(event) else f" (a floating-point sampler only approximates it{margin})"
     clauses.append(f"the noise follows the stated distribution exactly{sampler}")
     return clauses
+
+
+def _of_record(record: dict[str, Any] | None) -> list[str]:
+    """Assumptions about the record behind a statement, each a clause that follows "that"."""
+    if record is None:
+        return []
+    seal, *others = record["seals"]
+    processes = "process" if len(others) == 1 else "processes"
+    more = f" (and those of {len(others):,} more {processes})" if others else ""
+    about = (
+        f"the training ran as its record says, whose last seal begins with {seal[:16]}{more} "
+        "(a replay does not read the record; Record.is_certified_by tells whether the record names "
+        "this certificate)"
+    )
+    return [about, *(words for kind in record["notes"] if (words := NOTES[kind]))]

@@ -66,7 +66,6 @@ def _usage(error: Exception) -> None:
         sys.exit(2)
     context = getattr(error, "ctx", None)
     said = " ".join(error.format_message().split())
-    meant = command_meant(said) or flag_meant(error, context)
-    message = meant or said
+    message = flag_meant(error, context) or command_meant(said) or said
     where = f" Try '{context.command_path} --help'." if context is not None else ""
     fail(message[:1].lower() + message[1:] + ("" if message.endswith((".", "?", "!")) else ".") + where)

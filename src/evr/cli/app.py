@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
+import types
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import evr
-from evr.cli import attest, audit, budget, calibrate, certify, describe, estimate, ledger, replay, resume, risk, show
+from evr.cli import attest, audit, budget, calibrate, certify, describe, estimate, ledger, replay, risk, show
 
 app = typer.Typer(
     name="evr",
@@ -18,6 +21,30 @@ app = typer.Typer(
     rich_markup_mode=None,  # boxes cut the names of options on narrow terminals
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
+
+
+class _Light(types.ModuleType):
+    """dp_accounting, whose ``__init__`` runs when something is asked for that neither its submodules nor its interface
+    of accountants have. It loads scipy.stats and scipy.signal, which takes longer than most commands.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if importlib.util.find_spec(f"{self.__name__}.{name}") is not None:
+            return importlib.import_module(f"{self.__name__}.{name}")
+        interface = importlib.import_module(f"{self.__name__}.privacy_accountant")
+        if not hasattr(interface, name):
+            self.__class__ = types.ModuleType  # type: ignore[assignment]
+            self.__spec__.loader.exec_module(self)  # type: ignore[union-attr]
+            interface = self
+        return getattr(interface, name)
+
+
+def _load_lightly(name: str) -> None:
+    if name not in sys.modules and (spec := importlib.util.find_spec(name)) is not None:
+        sys.modules[name] = module = importlib.util.module_from_spec(spec)
+        module.__class__ = _Light
 
 
 def _version(asked: bool) -> None:
@@ -32,7 +59,7 @@ def _root(
         bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
-    pass
+    _load_lightly("dp_accounting")
 
 
 COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
@@ -46,7 +73,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "attest": (attest.command, "Bind a certificate to a model, signed or not."),
     "audit": (audit.command, "The scores of canaries against a certificate."),
     "ledger": (ledger.command, "Attempts, verdicts, allowances."),
-    "resume": (resume.command, "Continue what was interrupted."),
+    "resume": (ledger.resume, "Continue what was interrupted."),
 }
 """Each command, and the few words that `evr --help` has for it."""
 

@@ -8,21 +8,21 @@ from typing import Annotated
 import typer
 
 from evr.cli import REJECTED
-from evr.cli.files import Force, new_certificate
-from evr.cli.options import Json, Quiet, file_option
-from evr.cli.output import as_json, fail, say
-
-Files = Annotated[
-    list[Path], typer.Argument(metavar="FILE... CERTIFICATE", help="What the training made; then its certificate.")
-]
-Key = Annotated[Path | None, file_option("--key", help="Sign with this Ed25519 private key (PEM).")]
-Output = Annotated[
-    Path | None, file_option("--output", "-o", help="Where to write it; MODEL.attestation.json by default.")
-]
+from evr.cli.options import Force, Json, Quiet, file_option
+from evr.cli.output import as_json, fail, new_certificate, say
 
 
 def command(
-    files: Files, key: Key = None, output: Output = None, force: Force = False, json: Json = False, quiet: Quiet = False
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE... CERTIFICATE", help="What the training made; then its certificate.")
+    ],
+    key: Annotated[Path | None, file_option("Sign with this Ed25519 private key (PEM).")] = None,
+    output: Annotated[
+        Path | None, file_option("Where to write it; MODEL.attestation.json by default.", "--output", "-o")
+    ] = None,
+    force: Force = False,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Write an in-toto statement that binds a certificate to files by their SHA-256.
 

@@ -8,30 +8,23 @@ from typing import Annotated
 
 import typer
 
-from evr import atomic
 from evr.cli import REJECTED
 from evr.cli.options import Json, Plot, Quiet, file_option, number_option
-from evr.cli.output import as_json, say, wrote
-
-Scores = Annotated[
-    Path, typer.Argument(metavar="SCORES", help="A CSV file with the columns score and included, a row a canary.")
-]
-CertificateFile = Annotated[Path | None, file_option("--certificate", help="The certificate that is claimed.")]
-Delta = Annotated[float | None, number_option("--delta", "Of the lower bound; by default the certificate's, or 1e-5.")]
-Confidence = Annotated[float | None, number_option("--confidence", "Of the lower bound: 0.95 by default.")]
-IsIndependent = Annotated[
-    bool, typer.Option("--independent", help="Given the coins, scores of different canaries are independent.")
-]
+from evr.cli.output import as_json, draw, new_files, say
 
 _COINS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
 def command(
-    scores: Scores,
-    certificate: CertificateFile = None,
-    delta: Delta = None,
-    confidence: Confidence = None,
-    independent: IsIndependent = False,
+    scores: Annotated[
+        Path, typer.Argument(metavar="SCORES", help="A CSV file with the columns score and included, a row for each.")
+    ],
+    certificate: Annotated[Path | None, file_option("The certificate to test.")] = None,
+    delta: Annotated[float | None, number_option("Delta of the bound; by default the certificate's, or 1e-5.")] = None,
+    confidence: Annotated[float | None, number_option("Confidence of the lower bound: 0.95 by default.")] = None,
+    independent: Annotated[
+        bool, typer.Option("--independent", help="Given the coins, scores of different canaries are independent.")
+    ] = False,
     plot: Plot = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -45,23 +38,17 @@ def command(
     from evr.certification import Certificate
     from evr.proving.audit import CONTRADICTS, audit
 
-    if plot is not None:
-        atomic.check_writable(**{"--plot": plot})
+    new_files(plot=plot)
     values, coins = read(scores)
     claimed = None if certificate is None else Certificate.load(certificate)
     level = 0.95 if confidence is None else confidence
     found = audit(values, coins, claimed, delta=delta, confidence=level, independent=independent)
-    if plot is not None:
-        from evr.report import plots
-
-        plots.save(plots.audit(found), plot)
+    draw(plot, lambda plots: plots.audit(found), quiet=quiet or json)
     if json:
         shown = "verdict p_value epsilon delta confidence family epsilon_of_any claimed guesses correct canaries"
         as_json({name: getattr(found, name) for name in shown.split()})
     else:
         say(found.sentence)
-        if plot is not None:
-            wrote(plot, quiet=quiet)
     if found.verdict == CONTRADICTS:
         raise typer.Exit(REJECTED)
 

@@ -7,42 +7,36 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evr.cli.files import new_files
-from evr.cli.options import Json, LedgerFile, Plot, Quiet, choice_option, number_option, picture
-from evr.cli.output import as_json, number, say, table, wrote
+from evr.cli.options import RELATIONS, Json, LedgerFile, Plot, Quiet, choice_option, number_option, picture
+from evr.cli.output import as_json, draw, new_files, number, say, table
 
 if TYPE_CHECKING:
     from evr.certification.budget import Account
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the budget.", show_default=False)]
-Epsilon = Annotated[float, number_option("--epsilon", "What everything that is spent may cost together.")]
-Delta = Annotated[float, number_option("--delta", "What everything that is spent may cost together.")]
-At = Annotated[float, number_option("--delta", "At which delta to compose.")]
-RELATIONS = ("add-or-remove", "replace-one", "zero-out")
-Relation = Annotated[str, choice_option("--relation", RELATIONS, "Which data sets are neighbours, for every spending.")]
-Kind = Annotated[
-    str,
-    choice_option(
-        "--kind",
-        ("planned", "adaptive"),
-        "planned: what is spent next never depends on what was released, and composes exactly. adaptive: it may.",
-    ),
-]
-Files = Annotated[list[Path], typer.Argument(metavar="CERTIFICATE...", help="Certificates.", show_default=False)]
+Level = Annotated[float, number_option("The limit for everything that is spent, together.")]
 
 
 @app.command(short_help="Make a budget.")
 def create(
     name: Name,
-    epsilon: Epsilon,
-    delta: Delta,
-    relation: Relation = "add-or-remove",
-    kind: Kind = "planned",
+    epsilon: Level,
+    delta: Level,
+    relation: Annotated[
+        str, choice_option(RELATIONS, "Which data sets are neighbours, for every spending.")
+    ] = "add-or-remove",
+    kind: Annotated[
+        str,
+        choice_option(
+            ("planned", "adaptive"),
+            "planned: the next spending never depends on earlier outputs; composition is exact. adaptive: it may.",
+        ),
+    ] = "planned",
     ledger: LedgerFile = None,
     quiet: Quiet = False,
 ) -> None:
-    """Make a budget in the ledger: an (epsilon, delta) that everything that is spent from it keeps together.
+    """Make a budget in the ledger: everything that is spent from it is (epsilon, delta)-DP together.
 
     Example: evr budget create patients --epsilon 8 --delta 1e-5 --relation zero-out
     """
@@ -79,15 +73,17 @@ def show(name: Name, plot: Plot = None, ledger: LedgerFile = None, json: Json = 
         table(f"Spent from {name}", [key.replace("_", " ") for key in columns], rows, quiet=quiet)
         if not quiet:
             say(_summary(document))
-    if plot is not None:
-        from evr.report import plots
-
-        plots.save(plots.budget(account.row, [one.spender for one in account.spent], used), plot)
-        wrote(plot, quiet=quiet or json)
+    spenders = [one.spender for one in account.spent]
+    draw(plot, lambda plots: plots.budget(account.row, spenders, used), quiet=quiet or json)
 
 
 @app.command(short_help="What certificates cost together.")
-def compose(files: Files, delta: At, json: Json = False, quiet: Quiet = False) -> None:
+def compose(
+    files: Annotated[list[Path], typer.Argument(metavar="CERTIFICATE...", help="Certificates.", show_default=False)],
+    delta: Annotated[float, number_option("At which delta to compose.")],
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
     """Say what certificates cost together: composed, beside the sum of their numbers.
 
     Example: evr budget compose a.certificate.json b.certificate.json --delta 1e-5

@@ -9,13 +9,14 @@ from evr.cli.options import Json, Quiet, Training, WhatRan, asks_what_ran, numbe
 from evr.cli.output import as_json, number, say, seconds
 from evr.cli.sanity import note
 
-Epsilon = Annotated[float | None, number_option("--epsilon", "The target's epsilon.")]
-Delta = Annotated[float | None, number_option("--delta", "The target's delta.")]
-
 
 @asks_what_ran
 def command(
-    ran: WhatRan, epsilon: Epsilon = None, delta: Delta = None, json: Json = False, quiet: Quiet = False
+    ran: WhatRan,
+    epsilon: Annotated[float | None, number_option("The target's epsilon.")] = None,
+    delta: Annotated[float | None, number_option("The target's delta.")] = None,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Find the smallest noise multiplier for a number of steps, or the largest number of steps for a noise multiplier,
     that meets a target.
@@ -47,26 +48,15 @@ def command(
         neighboring_relation=relation,
     )
     if json:
-        as_json(
-            {
-                "parameter": name,
-                "value": found.value,
-                "epsilon": epsilon,
-                "delta": delta,
-                "estimated_delta": found.delta,
-                "evaluations": found.evaluations,
-                "seconds": found.seconds,
-            }
-        )
+        about = {"estimated_delta": found.delta, "evaluations": found.evaluations, "seconds": found.seconds}
+        as_json({"parameter": name, "value": found.value, "epsilon": epsilon, "delta": delta, **about})
     elif quiet:
         print(repr(found.value))
     else:
         rule = "the largest" if integer else "the smallest of four digits"
-        say(
-            f"{name} = {found.value}, {rule} for epsilon = {number(epsilon)} "
-            f"and delta = {number(delta)} "
-            f"(fft estimate {number(found.delta)}, {seconds(found.seconds)})"
-        )
+        target = f"epsilon = {number(epsilon)} and delta = {number(delta)}"
+        how = f"fft estimate {number(found.delta)}, {seconds(found.seconds)}"
+        say(f"{name} = {found.value}, {rule} for {target} ({how})")
 
 
 def _repeated(event: Any) -> tuple[str, Any, bool]:

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from evr.cli.files import Force, certificate_path, new_certificate, new_page
 from evr.cli.options import (
+    Force,
     Json,
     LedgerFile,
     Quiet,
@@ -20,101 +20,62 @@ from evr.cli.options import (
     choice_option,
     file_option,
     number_option,
+    text_option,
     whole_option,
 )
-from evr.cli.output import wrote
+from evr.cli.output import certificate_path, new_certificate, new_page, wrote
 from evr.cli.reporting import Reporting, who_drew
 from evr.cli.sanity import note
 from evr.cli.show import write_page
 from evr.methods import AUTO
 
-Proof = Annotated[
-    Path | None, file_option("--proof", help="Write a proof file that needs no evr, and its checker check_proof.py.")
-]
 UNITS = ("example", "user", "client")
-
-Epsilon = Annotated[
-    float | None, number_option("--epsilon", "Find and certify delta at this epsilon; with --delta, this pair.")
-]
-Delta = Annotated[
-    float | None, number_option("--delta", "Find and certify epsilon at this delta; with --epsilon, this pair.")
-]
-Tau = Annotated[
-    float | None,
-    number_option(
-        "--tau",
-        "How far below the claim samples take the truth to be, in (0, 1): nearer to 1 is tighter "
-        "and takes longer. By default it is chosen from the estimate.",
-    ),
-]
-Output = Annotated[Path | None, file_option("--output", "-o", help="Where to write the certificate.")]
-Report = Annotated[Path | None, file_option("--report", help="Write the certificate's page (HTML) to this file too.")]
-ReleaseName = Annotated[
-    str | None,
-    typer.Option("--release", metavar="NAME", help="Count attempts under a name, across claims.", show_default=False),
-]
-BudgetName = Annotated[
-    str | None,
-    typer.Option("--budget", metavar="NAME", help="Spend it from this budget of the ledger.", show_default=False),
-]
-By = Annotated[
-    str | None,
-    typer.Option("--by", metavar="NAME", help="Who spends, with --budget; by default the user.", show_default=False),
-]
-Title = Annotated[
-    str | None, typer.Option("--title", help="A label of the training, for the statement.", show_default=False)
-]
-Unit = Annotated[
-    str | None,
-    choice_option(
-        "--unit", UNITS, "Whose data one record holds: that of an example, a user or a client.", show_default=False
-    ),
-]
-Method = Annotated[
-    str,
-    choice_option(
-        "--method",
-        AUTO,
-        "strict: exact arithmetic. sequential: samples, tested by betting. fixed: a number of "
-        "samples that is fixed in advance (Algorithm 2 of the paper). both: strict and sequential. "
-        "auto: strict where that takes seconds, else sequential.",
-    ),
-]
-Seed = Annotated[int | None, whole_option("--seed", "Make samples repeatable; leave it out for anything you publish.")]
-Device = Annotated[
-    str,
-    choice_option(
-        "--device",
-        ("cpu", "cuda", "auto"),
-        "What draws the samples: the processor, a GPU, or a GPU if one can be used.",
-    ),
-]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Say what would be done, and how long it takes; nothing is counted.")
-]
+METHODS = (
+    "strict: exact arithmetic. sequential: samples, tested by betting. fixed: a number of samples that is fixed in "
+    "advance (Algorithm 2 of the paper). both: strict and sequential. auto: strict where that takes seconds, else "
+    "sequential."
+)
+TAU = (
+    "Assumed true delta over the claimed one, for samples, in (0, 1): nearer to 1 is tighter and takes longer. By "
+    "default it is chosen from the estimate."
+)
+DEVICES = "What draws the samples: the processor, a GPU, or a GPU if one can be used."
 
 
 @asks_what_ran
 def command(
     ran: WhatRan,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    tau: Tau = None,
-    output: Output = None,
+    epsilon: Annotated[
+        float | None, number_option("Find and certify delta at this epsilon; with --delta, this pair.")
+    ] = None,
+    delta: Annotated[
+        float | None, number_option("Find and certify epsilon at this delta; with --epsilon, this pair.")
+    ] = None,
+    tau: Annotated[float | None, number_option(TAU)] = None,
+    output: Annotated[Path | None, file_option("Where to write the certificate.", "--output", "-o")] = None,
     force: Force = False,
-    report: Report = None,
-    proof: Proof = None,
+    report: Annotated[Path | None, file_option("Write the certificate's page (HTML) to this file too.")] = None,
+    proof: Annotated[
+        Path | None, file_option("Write a proof file that needs no evr, and its checker check_proof.py.")
+    ] = None,
     ledger: LedgerFile = None,
-    release: ReleaseName = None,
-    budget: BudgetName = None,
-    by: By = None,
-    title: Title = None,
-    unit: Unit = None,
-    method: Method = "auto",
-    seed: Seed = None,
+    release: Annotated[str | None, text_option("Count attempts under a name, across claims.")] = None,
+    budget: Annotated[str | None, text_option("Spend from this budget of the ledger.")] = None,
+    by: Annotated[str | None, text_option("Who spends; by default the name of the user.")] = None,
+    title: Annotated[
+        str | None, typer.Option(help="A label for the training, in the statement.", show_default=False)
+    ] = None,
+    unit: Annotated[
+        str | None,
+        choice_option(UNITS, "Whose data one record holds: an example's, a user's or a client's.", show_default=False),
+    ] = None,
+    method: Annotated[str, choice_option(AUTO, METHODS)] = "auto",
+    seed: Annotated[int | None, whole_option("Make samples repeatable; leave it out for anything you publish.")] = None,
     workers: Workers = None,
-    device: Device = "cpu",
-    dry_run: DryRun = False,
+    device: Annotated[str, choice_option(("cpu", "cuda", "auto"), DEVICES)] = "cpu",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done, and how long it takes; nothing is counted.")
+    ] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -132,10 +93,9 @@ def command(
         event, claim, relation = ran.described()
     else:
         event, claim, relation = record.event, None, ran.adjacency
-    if epsilon is None and delta is None and claim is not None:
-        epsilon, delta = claim.epsilon, claim.delta
-    if tau is None and claim is not None:
-        tau = claim.tau
+    if claim is not None:
+        epsilon, delta = (claim.epsilon, claim.delta) if epsilon is None and delta is None else (epsilon, delta)
+        tau = claim.tau if tau is None else tau
     if by is not None and budget is None:
         raise ValueError(f"--by={by} says who spends from a budget: add --budget, or leave it out")
     if method == "strict" and seed is not None:

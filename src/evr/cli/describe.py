@@ -15,7 +15,7 @@ EPSILONS = (0.1, 0.5, 1.0, 2.0)
 
 @asks_what_ran
 def command(ran: WhatRan, json: Json = False) -> None:
-    """Show what would be accounted: noise and batches in words, then each mechanism's pairs and the delta of one step.
+    """Show how evr understands it: noise and batches in words, then each mechanism's pairs and the delta of one step.
 
     Example: evr describe examples/dpsgd.toml
     """

@@ -1,16 +1,20 @@
-"""``evr ledger``: attempts, verdicts and what false-positive allowance is left."""
+"""``evr ledger``: attempts, verdicts, what false-positive allowance is left. ``evr resume``: continue after a crash."""
 
 from __future__ import annotations
 
 import sys
 import textwrap
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from evr.cli.options import Json, LedgerFile, Quiet
-from evr.cli.output import as_json, number, say, table
+import typer
+
+from evr.cli.options import Force, Json, LedgerFile, Quiet, Workers, file_option
+from evr.cli.output import as_json, new_certificate, number, say, table
+from evr.cli.reporting import Reporting, pair
 
 if TYPE_CHECKING:
-    from evr.certification import Attempt
+    from evr.certification import Attempt, Ledger
 
 _WIDTH = 110
 
@@ -47,23 +51,23 @@ def command(ledger: LedgerFile = None, json: Json = False, quiet: Quiet = False)
     if json:
         as_json({"releases": summaries, "attempts": listed})
         return
-    rows = [
-        [
-            str(a.id),
-            shown["release"],
-            str(a.number),
-            shown["state"],
-            claimed(a),
-            ran(a),
-            shown["certificate"] or "-",
-            _shown(a.samples),
-            stated(a.budget, 2) if a.budget else "none",
-            a.started[:19],
-        ]
-        for a, shown in zip(attempts, listed, strict=True)
+    columns = [
+        "id",
+        "release",
+        "attempt",
+        "state",
+        "claim",
+        "what_ran",
+        "certificate",
+        "samples",
+        "allowance",
+        "started",
     ]
-    heads = ["id", "release", "attempt", "state", "claim", "what ran", "certificate", "samples", "allowance", "started"]
-    table("Attempts", heads, rows, quiet=quiet)
+    for a, shown in zip(attempts, listed, strict=True):
+        shown |= {"claim": pair(a), "allowance": stated(a.budget, 2) if a.budget else "none"}
+        shown["started"] = a.started[:19]
+    rows = [[_shown(one[key]) for key in columns] for one in listed]
+    table("Attempts", [key.replace("_", " ") for key in columns], rows, quiet=quiet)
     if not quiet:
         print()
         keys = ["release", "attempts", "allowance", "left", "floor", "output", "created"]
@@ -74,6 +78,65 @@ def command(ledger: LedgerFile = None, json: Json = False, quiet: Quiet = False)
                 "allowance: the probability of accepting a false claim, never an epsilon. output: the "
                 "one result that a release may let out, counted before its mechanism runs."
             )
+
+
+def resume(
+    number: Annotated[
+        int | None,
+        typer.Argument(metavar="ID", help="Which attempt, where several were interrupted; see `evr ledger`."),
+    ] = None,
+    output: Annotated[
+        Path | None, file_option("Where to write the certificate, instead of where it was to go.", "--output", "-o")
+    ] = None,
+    force: Force = False,
+    ledger: LedgerFile = None,
+    workers: Workers = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Continue a verification that was interrupted, killed or cut off; the verdict is the one it would have had.
+
+    If several were interrupted, evr lists them; choose one by its id.
+
+    Example: evr resume
+    """
+    from evr import gate
+    from evr.certification import Ledger
+
+    with Ledger(ledger, create=False) as opened:
+        attempt = _chosen(opened, number)
+        planned = attempt.options["path"]
+        path = output or (None if planned is None else Path(planned))
+        if path is not None:
+            # it was allowed when the attempt began
+            replaces = output is None and attempt.options.get("replaces", False)
+            new_certificate(path, force=force or replaces)
+        told = Reporting(path, ledger, json=json, quiet=quiet)
+        with told.working(f"Continuing attempt {attempt.id}."):
+            certificate = gate.resume(
+                opened, attempt=attempt.id, path=output, workers=workers, progress=not told.silent
+            )
+    told.tell(certificate)
+
+
+def _chosen(ledger: Ledger, number: int | None) -> Attempt:
+    waiting = ledger.interrupted()
+    if not waiting:
+        raise ValueError(f"{ledger.path}: no verification was interrupted")
+    if number is None and len(waiting) == 1:
+        return waiting[0]
+    for attempt in waiting:
+        if attempt.id == number:
+            return attempt
+    ids = ", ".join(str(attempt.id) for attempt in waiting)
+    if number is not None:
+        raise ValueError(f"attempt {number} was not interrupted; those that were: {ids}")
+    table(
+        "Interrupted attempts, the latest first",
+        ["id", "started", "what ran", "claim", "certificate"],
+        [[str(one.id), one.started[:19], ran(one), pair(one), one.options["path"] or "-"] for one in waiting],
+    )
+    raise ValueError(f"which one? Add its id: {ids}")
 
 
 def _attempt(attempt: Attempt, release: str, state: str) -> dict[str, Any]:
@@ -102,13 +165,6 @@ def ran(attempt: Attempt) -> str:
 
     words = describe_event(attempt.event, attempt.options["description"])
     return textwrap.shorten(words, _WIDTH, placeholder=" ...")
-
-
-def claimed(attempt: Attempt) -> str:
-    """The pair that an attempt was to prove, as a statement rounds it."""
-    from evr.numbers import stated
-
-    return f"({stated(attempt.epsilon)}, {stated(attempt.delta)})"
 
 
 def _cell(key: str, value: Any) -> str:

@@ -83,114 +83,88 @@ def _wholes(text: str) -> int | Several:
     return Several(text, tuple(whole(f"{value:.17g}") for value in found.values))
 
 
-def number_option(name: str, help: str, *, ranges: bool = False) -> Any:
+def number_option(help: str, name: str | None = None, *, ranges: bool = False) -> Any:
     """An option that takes a number, or several, and has no default."""
-    parser = _numbers if ranges else real
-    return typer.Option(name, parser=parser, metavar="NUMBER", help=help, show_default=False)
+    return _option(name, "NUMBER", help, parser=_numbers if ranges else real)
 
 
-def whole_option(name: str, help: str, *, ranges: bool = False) -> Any:
+def whole_option(help: str, *, ranges: bool = False) -> Any:
     """An option that takes a whole number, or several, and has no default."""
-    parser = _wholes if ranges else whole
-    return typer.Option(name, parser=parser, metavar="INTEGER", help=help, show_default=False)
+    return _option(None, "INTEGER", help, parser=_wholes if ranges else whole)
 
 
-def file_option(*names: str, help: str) -> Any:
+def text_option(help: str) -> Any:
+    """An option that takes a name and has no default."""
+    return _option(None, "NAME", help)
+
+
+def file_option(help: str, *names: str) -> Any:
     """An option that takes a file and has no default."""
     return typer.Option(*names, metavar="FILE", help=help, show_default=False)
 
 
-def choice_option(name: str, choices: Sequence[str], help: str, *, show_default: bool = True) -> Any:
+def _option(name: str | None, metavar: str, help: str, **more: Any) -> Any:
+    return typer.Option(*([] if name is None else [name]), metavar=metavar, help=help, show_default=False, **more)
+
+
+def choice_option(choices: Sequence[str], help: str, *, show_default: bool = True) -> Any:
     """An option that takes one of some words, which shells complete."""
     return typer.Option(
-        name, metavar="|".join(choices), help=help, show_default=show_default, autocompletion=lambda: list(choices)
+        metavar="|".join(choices), help=help, show_default=show_default, autocompletion=lambda: list(choices)
     )
 
 
-SpecFile = Annotated[
-    Path | None, typer.Argument(metavar="SPEC", help="Specification file (TOML); or describe DP-SGD by flags.")
-]
-NoiseMultiplier = Annotated[
-    float | None,
-    number_option("--noise-multiplier", "Standard deviation of the noise over the clipping norm.", ranges=True),
-]
-SamplingProbability = Annotated[
-    float | None,
-    number_option(
-        "--sampling-probability", "Probability that a record is in a batch: 0.004 or 256/60000.", ranges=True
-    ),
-]
-Steps = Annotated[int | None, whole_option("--steps", "Number of optimizer steps.", ranges=True)]
-DatasetSize = Annotated[
-    int | None, whole_option("--dataset-size", "Number of records in the training set.", ranges=True)
-]
-BatchSize = Annotated[
-    int | None,
-    whole_option(
-        "--batch-size", "Expected batch size; with --dataset-size, instead of --sampling-probability.", ranges=True
-    ),
-]
-Epochs = Annotated[float | None, number_option("--epochs", "Passes over the data, instead of --steps.", ranges=True)]
-Sampling = Annotated[
-    str | None,
-    choice_option(
-        "--sampling",
-        ("poisson", "without-replacement", "allocation"),
-        "How batches are drawn: poisson by default; without-replacement for a fixed size; allocation for whole epochs.",
-        show_default=False,
-    ),
-]
-RecordsPerUser = Annotated[
-    int | None,
-    whole_option(
-        "--records-per-user", "Protect users, who own at most so many records, instead of records.", ranges=True
-    ),
-]
-UserNorm = Annotated[
-    float | None,
-    number_option(
-        "--user-norm", "Norm to which a user's records in a batch are clipped together, in clipping norms.", ranges=True
-    ),
-]
-Adjacency = Annotated[
-    str | None,
-    choice_option(
-        "--adjacency",
-        ("add-or-remove", "replace-one", "zero-out"),
-        "Which data sets are neighbours; by default add-or-remove.",
-        show_default=False,
-    ),
-]
-Csv = Annotated[Path | None, file_option("--csv", help="Write the table to this file too.")]
-Plot = Annotated[Path | None, file_option("--plot", help="Draw it into this file: .png, .svg or .pdf.")]
-MaxSeconds = Annotated[
-    float | None, number_option("--max-seconds", "Give up after so many seconds: 600 by default, or inf.")
-]
+RELATIONS = ("add-or-remove", "replace-one", "zero-out")
+Csv = Annotated[Path | None, file_option("Write the table to this file too.")]
+Plot = Annotated[Path | None, file_option("Draw the result into this file: .png, .svg or .pdf.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
+MaxSeconds = Annotated[float | None, number_option("Give up after this many seconds: 600 by default, inf: no limit.")]
 PATIENCE = 600.0
 """Seconds that a file from a stranger may keep a command busy."""
 LedgerFile = Annotated[
-    str | None,
-    file_option(
-        "--ledger", help="Where attempts are counted: a file (.evr/ledger.sqlite by default), or postgresql://..."
-    ),
+    str | None, file_option("Where attempts are counted: a file (.evr/ledger.sqlite by default), or postgresql://...")
 ]
-Workers = Annotated[int | None, whole_option("--workers", "Number of threads; all by default.")]
+Workers = Annotated[int | None, whole_option("Number of threads; all by default.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only, no progress.")]
+
+
+def _number(help: str) -> Any:
+    return number_option(help, ranges=True)
+
+
+def _whole(help: str) -> Any:
+    return whole_option(help, ranges=True)
 
 
 class Training(NamedTuple):
     """The DP-SGD training that the flags describe."""
 
-    noise_multiplier: float | None = None
-    sampling_probability: float | None = None
-    steps: int | None = None
-    dataset_size: int | None = None
-    batch_size: int | None = None
-    epochs: float | None = None
-    sampling: str | None = None
-    records_per_user: int | None = None
-    user_norm: float | None = None
+    noise_multiplier: Annotated[float | None, _number("Standard deviation of the noise over the clipping norm.")] = None
+    sampling_probability: Annotated[
+        float | None, _number("Probability that a record is in a batch: 0.004 or 256/60000.")
+    ] = None
+    steps: Annotated[int | None, _whole("Number of optimizer steps.")] = None
+    dataset_size: Annotated[int | None, _whole("Number of records in the training set.")] = None
+    batch_size: Annotated[
+        int | None, _whole("Expected batch size; with --dataset-size, instead of --sampling-probability.")
+    ] = None
+    epochs: Annotated[float | None, _number("Passes over the data, instead of --steps.")] = None
+    sampling: Annotated[
+        str | None,
+        choice_option(
+            ("poisson", "without-replacement", "allocation"),
+            "How batches are drawn: poisson by default; without-replacement for a fixed size; allocation for whole "
+            "epochs.",
+            show_default=False,
+        ),
+    ] = None
+    records_per_user: Annotated[
+        int | None, _whole("Protect users who own at most this many records, instead of records.")
+    ] = None
+    user_norm: Annotated[
+        float | None, _number("Norm to which a user's records in a batch are clipped together, in clipping norms.")
+    ] = None
 
     @property
     def several(self) -> dict[str, Several]:
@@ -260,9 +234,14 @@ class Described(NamedTuple):
 class WhatRan(NamedTuple):
     """A file, or flags, that describe what ran."""
 
-    spec: Path | None
-    training: Training
-    adjacency: str | None
+    spec: Annotated[
+        Path | None, typer.Argument(metavar="SPEC", help="Specification file (TOML); or describe DP-SGD by flags.")
+    ] = None
+    training: Training = Training()
+    adjacency: Annotated[
+        str | None,
+        choice_option(RELATIONS, "Which data sets are neighbours; by default add-or-remove.", show_default=False),
+    ] = None
 
     def described(self) -> Described:
         """The event tree from the file or from the flags, with what the file says of it."""
@@ -295,8 +274,9 @@ class WhatRan(NamedTuple):
         else:
             from evr.spec import load
 
-            (first, *others) = load(self.spec).mechanism
-            if others or first.kind != "dpsgd" or first.repeat != 1:
+            loaded = load(self.spec)
+            (first, *others) = loaded.mechanism
+            if others or loaded.tuning or first.kind != "dpsgd" or first.repeat != 1:
                 return {}
             given = first.model_dump()
         return {"algorithm": "DP-SGD"} | {key: given[key] for key in ("dataset_size", "batch_size", "epochs")}
@@ -317,40 +297,23 @@ class WhatRan(NamedTuple):
         return self.training.caption if self.spec is None else self.spec.name
 
 
-def _what_ran(
-    spec: SpecFile = None,
-    noise_multiplier: NoiseMultiplier = None,
-    sampling_probability: SamplingProbability = None,
-    steps: Steps = None,
-    dataset_size: DatasetSize = None,
-    batch_size: BatchSize = None,
-    epochs: Epochs = None,
-    sampling: Sampling = None,
-    records_per_user: RecordsPerUser = None,
-    user_norm: UserNorm = None,
-    adjacency: Adjacency = None,
-) -> WhatRan:
-    given = (noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs, sampling)
-    return WhatRan(spec, Training(*given, records_per_user, user_norm), adjacency)
-
-
 def asks_what_ran(command: Callable[..., None], *, ranges: bool = False) -> Callable[..., None]:
     """Give a command the options that describe what ran, before its own. It takes them as one ``WhatRan``, its first
     argument. ``ranges`` says whether a flag may have several values.
     """
-    shared, (_, *own) = _options(_what_ran), _options(command)
+    (spec, _, adjacency), (_, *own) = _options(WhatRan), _options(command)
+    options = [spec, *_options(Training), adjacency, *own]
 
     @wraps(command)
     def asked(**given: Any) -> None:
-        ran = _what_ran(**{option.name: given.pop(option.name) for option in shared})
-        for name, value in ran.training.several.items():
+        training = Training(**{name: given.pop(name) for name in Training._fields})
+        for name, value in training.several.items():
             if not ranges:
                 raise ValueError(
                     f"{flag(name)}={value.text} has several values: give one; `evr estimate` takes several"
                 )
-        command(ran, **given)
+        command(WhatRan(given.pop("spec"), training, given.pop("adjacency")), **given)
 
-    options = [*shared, *own]
     # Typer reads both; that a function may have a signature of its own, mypy does not know.
     asked.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
     asked.__annotations__ = {option.name: option.annotation for option in options}

@@ -1,4 +1,6 @@
-"""Printing: tables and sentences for people, JSON and CSV for scripts, one line for mistakes."""
+"""Printing: tables and sentences for people, JSON and CSV for scripts, one line for mistakes. And where commands write:
+names made of what a file is about, and refusals before any work is done.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import contextlib
 import functools
 import json
 import math
+import os
 import sys
 import time
 import warnings
@@ -13,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
+from evr import atomic
 from evr.errors import NearbyReleaseWarning
 
 if TYPE_CHECKING:
@@ -52,51 +56,36 @@ def table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]], *, q
         for row in rows:
             print("\t".join(row))
         return
-    from rich.console import Console
-
-    listed, console = list(rows), Console()
-    if _width(header, listed) > console.width:
-        _stacked(console, title, header, listed)
-    else:
-        _drawn(console, title, header, listed)
-
-
-def _width(header: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    """Columns of a terminal that a table takes, unfolded; a last column of words may fold."""
-    widths = [max(map(len, cells)) for cells in zip(header, *rows, strict=True)]
-    return sum(min(width, _WORDS) if i == len(widths) - 1 else width for i, width in enumerate(widths)) + (
-        3 * len(widths) + 1
-    )
-
-
-def _drawn(console: Any, title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich import box
+    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
+    listed, console = list(rows), Console()
     console.print(title, style="italic", markup=False, highlight=False)
+    if _width(header, listed) > console.width:
+        for row in listed:
+            fields = Table(box=None, show_header=False, padding=(0, 1))
+            fields.add_column(style="bold", no_wrap=True)
+            fields.add_column(overflow="fold")
+            for name, cell in zip(header, row, strict=True):
+                if cell:
+                    fields.add_row(name, escape(cell))
+            console.print()
+            console.print(fields)
+        return
     drawn = Table(box=box.SIMPLE_HEAD, header_style="bold")
     for index, name in enumerate(header):
         drawn.add_column(name, overflow="fold", no_wrap=index < len(header) - 1)
-    for row in rows:
+    for row in listed:
         drawn.add_row(*map(escape, row))
     console.print(drawn)
 
 
-def _stacked(console: Any, title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
-    console.print(title, style="italic", markup=False, highlight=False)
-    for row in rows:
-        console.print()
-        fields = Table(box=None, show_header=False, padding=(0, 1))
-        fields.add_column(style="bold", no_wrap=True)
-        fields.add_column(overflow="fold")
-        for name, cell in zip(header, row, strict=True):
-            if cell:
-                fields.add_row(name, escape(cell))
-        console.print(fields)
+def _width(header: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """Columns of a terminal that a table takes, unfolded; a last column of words may fold."""
+    *widths, last = (max(map(len, cells)) for cells in zip(header, *rows, strict=True))
+    return sum(widths) + min(last, _WORDS) + 3 * len(header) + 1
 
 
 @functools.cache
@@ -163,8 +152,6 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]
     import csv
     import io
 
-    from evr import atomic
-
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
@@ -176,6 +163,15 @@ def wrote(path: Path, *, quiet: bool) -> None:
     """Say on standard error that a file is there."""
     if not quiet:
         print(f"wrote {path}", file=sys.stderr)
+
+
+def draw(path: Path | None, figure: Callable[[Any], Any], *, quiet: bool) -> None:
+    """Save what a function makes of ``evr.report.plots``, where a file is given, and say so."""
+    if path is not None:
+        from evr.report import plots
+
+        plots.save(figure(plots), path)
+        wrote(path, quiet=quiet)
 
 
 class _Lines:
@@ -192,32 +188,23 @@ class _Lines:
 
 @contextlib.contextmanager
 def progress_bar(what: str, *, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
-    """Progress on standard error: a bar with rate and time left on a terminal, else a line now and then; nothing when
-    quiet.
-    """
+    """Progress on standard error: a bar on a terminal, else a line now and then; nothing when quiet."""
     if quiet or not sys.stderr.isatty():
         yield None if quiet else _Lines(what)
         return
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich import progress as rich
 
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
+        "{task.description}",
+        rich.BarColumn(),
+        rich.MofNCompleteColumn(),
+        "{task.fields[rate]}",
+        rich.TimeElapsedColumn(),
+        "left",
+        rich.TimeRemainingColumn(),
     )
     standard_error.cache_clear()  # as wide as the terminal is now
-    with Progress(*columns, console=standard_error(), transient=True) as bar:
+    with rich.Progress(*columns, console=standard_error(), transient=True) as bar:
         task = bar.add_task(what, total=None, rate="")
 
         def update(done: int, total: int) -> None:
@@ -225,3 +212,60 @@ def progress_bar(what: str, *, quiet: bool) -> Iterator[Callable[[int, int], Non
             bar.update(task, completed=done, total=total, rate=f"{speed:,.0f}/s" if speed else "")
 
         yield update
+
+
+def certificate_path(spec: Path | None, event: Any, epsilon: float | None, delta: float | None) -> Path:
+    """Beside the file that says what ran, and by its name; else in the working folder, by what ran and the target.
+
+    >>> import evr
+    >>> event = evr.dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=256, epochs=15)
+    >>> print(certificate_path(None, event, None, 1e-5))
+    dpsgd-noise1.1-q0.00426667-steps3516-delta1e-5.certificate.json
+    """
+    if spec is not None:
+        return spec.with_name(f"{spec.stem.removesuffix('.record')}.certificate.json")
+    sampled = event.event
+    drawn = (
+        {"batch": sampled.sample_size, "of": sampled.source_dataset_size}
+        if hasattr(sampled, "sample_size")
+        else {"q": sampled.sampling_probability}
+    )
+    named = {
+        "noise": getattr(sampled, "event", sampled).noise_multiplier,
+        **drawn,
+        "steps": event.count,
+        "records": getattr(sampled, "records_per_user", None),
+        "epsilon": epsilon,
+        "delta": delta,
+    }
+    words = [f"{name}{_digits(value)}" for name, value in named.items() if value is not None]
+    return Path(f"{'-'.join(['dpsgd', *words])}.certificate.json")
+
+
+def _digits(value: float) -> str:
+    if isinstance(value, int):
+        return str(value)
+    return f"{value:g}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
+
+
+def new_certificate(path: Path, *, force: bool, option: str = "--output") -> Path:
+    """A file to write a certificate to, refused now if it is there already or cannot be written."""
+    if path.is_file() and not force:
+        raise ValueError(f"{path} exists already: add --force to replace it, or name another file with {option}")
+    atomic.check_writable(**{option: path})
+    return path
+
+
+def new_page(page: Path, certificate: Path, *, option: str = "--report") -> Path:
+    """A file to write the page of a certificate to, refused now if it cannot be written or is the certificate's."""
+    atomic.check_writable(**{option: page})
+    if os.path.realpath(certificate) == os.path.realpath(page):
+        raise ValueError(f"{option}={str(page)!r} is the certificate's file: name another one")
+    return page
+
+
+def new_files(**named: Path | None) -> None:
+    """Refuse now what cannot be written, each file by its flag."""
+    for name, path in named.items():
+        if path is not None:
+            atomic.check_writable(**{f"--{name}": path})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,33 +15,28 @@ from evr.cli.output import as_json, fail, say
 if TYPE_CHECKING:
     from evr.certification import Certificate
 
-Files = Annotated[
-    list[Path],
-    typer.Argument(metavar="FILE...", help="A certificate (JSON); or the files that an attestation is about."),
-]
-AttestationFile = Annotated[
-    Path | None, file_option("--attestation", help="Check this attestation of the files, and the certificate in it.")
-]
-Key = Annotated[Path | None, file_option("--key", help="The public key (PEM) that must have signed the attestation.")]
-Fresh = Annotated[
-    bool, typer.Option("--fresh", help="Verify the claim with new entropy instead: an independent check.")
-]
-
 _SHOWN = 20
 _SIGNER = "That this training made these files is the word of whoever signed, if anybody."
 
 
 def command(
-    files: Files,
-    attestation: AttestationFile = None,
-    key: Key = None,
-    fresh: Fresh = False,
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="A certificate (JSON); or the files that an attestation is about."),
+    ],
+    attestation: Annotated[
+        Path | None, file_option("Check this attestation of the files, and the certificate in it.")
+    ] = None,
+    key: Annotated[Path | None, file_option("The public key (PEM) that must have signed the attestation.")] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Verify the claim with new entropy instead: an independent check.")
+    ] = False,
     workers: Workers = None,
     max_seconds: MaxSeconds = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Draw the samples of a certificate again and compare every field; name those that differ.
+    """Repeat the proof of a certificate, or draw its samples again, and name every field that differs.
 
     Exit code 0: all agrees and the claim was accepted; 3: something differs, the claim was rejected, or other software
     drew the samples and they cannot be drawn again here; 2: damaged. With `--attestation`, first the signature (by
@@ -71,9 +67,7 @@ def command(
                 "fresh": fresh,
                 "verdict": certificate.verdict,
                 "replayed": None if found.verification is None else found.verification.verdict.value,
-                "mismatches": [
-                    {"field": m.field, "recorded": m.recorded, "recomputed": m.recomputed} for m in found.mismatches
-                ],
+                "mismatches": [asdict(one) for one in found.mismatches],
                 "notes": list(found.notes),
                 "undecided": found.undecided,
                 **({"attestation": {word.replace(" ", "_"): one for word, one in about.items()}} if about else {}),
@@ -110,9 +104,7 @@ def command(
 
 
 def _attested(path: Path, files: list[Path], key: Path | None) -> tuple[Certificate, dict[str, list[str]]]:
-    """The certificate in an attestation, and what was checked and what was not. Leaves with 3 where something does not
-    fit.
-    """
+    """The certificate in an attestation, what was checked and what not. Leaves with 3 where something does not fit."""
     from evr.certification.attestation import Attestation, sha256_of
 
     attestation = Attestation.load(path)

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -27,23 +27,13 @@ _LONG = 20.0  # seconds, from which on it helps to know that one may interrupt
 
 @dataclass(frozen=True)
 class Reporting:
-    """Tells the story of one attempt.
+    """Tells the story of one attempt."""
 
-    Attributes
-    ----------
-    path, ledger
-        Where the certificate goes, and where the attempt is counted (by default where evr does).
-    json, quiet
-        How the flags want it.
-    dry_run
-        Whether to say what would be done, and stop.
-    """
-
-    path: Path | None
-    ledger: str | None
+    path: Path | None  # where the certificate goes
+    ledger: str | None  # where the attempt is counted, by default where evr does
     json: bool
     quiet: bool
-    dry_run: bool = False
+    dry_run: bool = False  # say what would be done, and stop
 
     @property
     def silent(self) -> bool:
@@ -100,19 +90,15 @@ class Reporting:
 
     def _in_words(self, forecast: Forecast) -> str:
         """Announce the claim, the method, the time it takes and where files go."""
-        claim, seconds = forecast.claim, forecast.total_seconds
-        pair = f"({stated(claim.epsilon)}, {stated(claim.delta)})"
+        seconds = forecast.total_seconds
         about = duration(float(f"{max(seconds, 1.0):.2g}"))
         goes = f" Certificate: {self.path}." if self.path is not None else ""
         safe = " Ctrl-C is safe, and `evr resume` continues." if seconds > _LONG else ""
-        return f"Proving {pair} {_how(forecast)}, about {about}.{goes} Ledger: {self.counted}.{safe}"
+        return f"Proving {pair(forecast.claim)} {_how(forecast)}, about {about}.{goes} Ledger: {self.counted}.{safe}"
 
     def _document(self, forecast: Forecast) -> dict[str, object]:
-        claim = forecast.claim
         return {
-            "epsilon": claim.epsilon,
-            "delta": claim.delta,
-            "tau": claim.tau,
+            **{key: getattr(forecast.claim, key) for key in ("epsilon", "delta", "tau")},
             "method": forecast.settings.method,
             "samples": forecast.total_samples,
             "seconds": forecast.total_seconds,
@@ -163,8 +149,8 @@ class Reporting:
         )
         say(f"ledger: {self.counted} (attempt {release.attempt}; {spent})")
         if (budget := certificate.budget) is not None:
-            pair = f"({number(budget.epsilon)}, {number(budget.delta)})"
-            say(f"budget: {budget.name}, {pair} (spending {budget.spending}, by {budget.by})")
+            level = f"({number(budget.epsilon)}, {number(budget.delta)})"
+            say(f"budget: {budget.name}, {level} (spending {budget.spending}, by {budget.by})")
 
 
 def _how(forecast: Forecast) -> str:
@@ -200,8 +186,11 @@ def who_drew(certificate: Certificate) -> str:
 
 
 def _sentence(certificate: Certificate) -> str:
-    claim = certificate.claim
-    pair = f"({stated(claim.epsilon)}, {stated(claim.delta)})"
     if certificate.guarantee is None:
-        return f"{pair}-differential privacy was not verified."
-    return f"{pair}-differentially private."
+        return f"{pair(certificate.claim)}-differential privacy was not verified."
+    return f"{pair(certificate.claim)}-differentially private."
+
+
+def pair(claim: Any) -> str:
+    """The epsilon and the delta of a claim or an attempt, as a statement rounds them."""
+    return f"({stated(claim.epsilon)}, {stated(claim.delta)})"

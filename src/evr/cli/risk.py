@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from evr.cli.files import new_files
 from evr.cli.options import PATIENCE, Json, MaxSeconds, Plot, Quiet, WhatRan, asks_what_ran, number_option, picture
-from evr.cli.output import as_json, say, table, wrote
+from evr.cli.output import as_json, draw, new_files, say, table
 from evr.kinds import is_certificate
 from evr.numbers import above, typed
 
@@ -14,21 +13,15 @@ if TYPE_CHECKING:
     from evr.certification import Certificate
     from evr.proving.risk import Risk
 
-FalsePositiveRate = Annotated[
-    float | None, number_option("--fpr", "Share of non-members that are accused: 0.001 by default.")
-]
-Prior = Annotated[float | None, number_option("--prior", "Chance of membership before the attack: 0.5 by default.")]
-Baseline = Annotated[
-    float | None, number_option("--baseline", "Chance to guess a secret without the result: 0.0001 by default.")
-]
-
 
 @asks_what_ran
 def command(
     ran: WhatRan,
-    fpr: FalsePositiveRate = None,
-    prior: Prior = None,
-    baseline: Baseline = None,
+    fpr: Annotated[float | None, number_option("Share of non-members that are accused: 0.001 by default.")] = None,
+    prior: Annotated[float | None, number_option("Chance of membership before the attack: 0.5 by default.")] = None,
+    baseline: Annotated[
+        float | None, number_option("Chance to guess a secret without the result: 0.0001 by default.")
+    ] = None,
     plot: Plot = None,
     max_seconds: MaxSeconds = None,
     json: Json = False,
@@ -62,12 +55,7 @@ def command(
         for sentence in attacks(about.risk, about.unit, asked, replaced=about.replaced):
             say(f"- {sentence}")
         say(basis(about.risk, about.unit, about.certificate))
-    if plot is not None:
-        from evr.report import plots
-
-        figure: Any = curve.plot().figure
-        plots.save(figure, plot)
-        wrote(plot, quiet=quiet or json)
+    draw(plot, lambda _: curve.plot().figure, quiet=quiet or json)
 
 
 class _About(NamedTuple):
@@ -81,8 +69,8 @@ class _About(NamedTuple):
 
 def _about(ran: WhatRan, seconds: float) -> _About:
     from evr.certification import Certificate
+    from evr.certification.event_words import is_about_users
     from evr.certification.meaning import bounded
-    from evr.certification.scheme_words import is_about_users
     from evr.certification.words import unit
     from evr.mechanisms import Composition
     from evr.mechanisms.relations import REPLACE_ONE

@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from evr.cli import REJECTED
-from evr.cli.files import new_page
 from evr.cli.options import PATIENCE, Json, MaxSeconds, Quiet, file_option
-from evr.cli.output import as_json, fail, number, say, seconds, table, wrote
+from evr.cli.output import as_json, fail, new_page, number, say, seconds, table, wrote
 
 if TYPE_CHECKING:
     from evr.certification import Certificate
-    from evr.certification.certificate import RecordSection
-
-CertificateFile = Annotated[Path, typer.Argument(metavar="FILE", help="A certificate (JSON).")]
-Html = Annotated[Path | None, file_option("--html", help="Write one page about it to this file instead.")]
-Proof = Annotated[Path | None, file_option("--proof", help="Write its proof file, and check_proof.py beside it.")]
-Card = Annotated[bool, typer.Option("--card", help="Print a block for a model card on Hugging Face: YAML and prose.")]
-Registry = Annotated[
-    bool,
-    typer.Option("--registry", help="Print an entry for OpenDP's registry of deployments (YAML), to be completed."),
-]
-Latex = Annotated[bool, typer.Option("--latex", help="Print the short statement as LaTeX, with BibTeX.")]
+    from evr.certification.certificate import DirectionSection, RecordSection
 
 
 def command(
-    file: CertificateFile,
-    html: Html = None,
-    proof: Proof = None,
-    latex: Latex = False,
-    card: Card = False,
-    registry: Registry = False,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A certificate (JSON).")],
+    html: Annotated[Path | None, file_option("Write one page about it to this file instead.")] = None,
+    proof: Annotated[Path | None, file_option("Write its proof file, and check_proof.py beside it.")] = None,
+    latex: Annotated[bool, typer.Option("--latex", help="Print the short statement as LaTeX, with BibTeX.")] = False,
+    card: Annotated[
+        bool, typer.Option("--card", help="Print a block for a model card on Hugging Face: YAML and prose.")
+    ] = False,
+    registry: Annotated[
+        bool,
+        typer.Option("--registry", help="Print an entry for OpenDP's registry of deployments (YAML), to be completed."),
+    ] = False,
     max_seconds: MaxSeconds = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -42,8 +37,9 @@ def command(
 
     With `--html`, write one page: what is claimed, who checked it and how, what is assumed, and every parameter. The
     page needs no network, follows light and dark mode, and prints well. With `--proof`, write the proof in exact
-    arithmetic as a file that needs no evr; a page that is written too checks it at a button. `--card` and `--registry`
-    print what others publish: a block for a model card, and an entry in which `FILL IN` marks what evr cannot know.
+    arithmetic as a file that needs no evr; the page of `--html` then has a button that checks it. `--card` and
+    `--registry` print what others publish: a block for a model card, and an entry in which `FILL IN` marks what evr
+    cannot know.
 
     Example: evr show examples/dpsgd.certificate.json --html dpsgd.html
     """
@@ -160,30 +156,15 @@ def _directions(certificate: Certificate) -> tuple[list[str], list[list[str]]]:
     if certificate.verification.method == "strict":
         header = ["direction", "accepted", "threshold", "result"]
         return header, [[name, "yes" if d.accepted else "no", number(d.threshold), d.reason] for name, d in sections]
-    header = [
-        "direction",
-        "accepted",
-        "samples",
-        "delta",
-        "std. error",
-        "threshold",
-        "log wealth",
-        "target",
-        "greatest sample",
-        "why it stopped",
-    ]
-    return header, [
-        [
-            name,
-            "yes" if d.accepted else "no",
-            f"{d.samples:,}",
-            number(d.estimate),
-            number(d.standard_error, 2),
-            number(d.threshold),
-            number(d.log_wealth, 4),
-            number(d.log_target, 4),
-            number(d.bound, 3),
-            d.reason,
-        ]
-        for name, d in sections
-    ]
+    columns: dict[str, Callable[[DirectionSection], str]] = {
+        "samples": lambda d: f"{d.samples:,}",
+        "delta": lambda d: number(d.estimate),
+        "std. error": lambda d: number(d.standard_error, 2),
+        "threshold": lambda d: number(d.threshold),
+        "log wealth": lambda d: number(d.log_wealth, 4),
+        "target": lambda d: number(d.log_target, 4),
+        "greatest sample": lambda d: number(d.bound, 3),
+        "why it stopped": lambda d: d.reason,
+    }
+    rows = [[name, "yes" if d.accepted else "no", *(of(d) for of in columns.values())] for name, d in sections]
+    return ["direction", "accepted", *columns], rows

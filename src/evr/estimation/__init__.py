@@ -3,9 +3,8 @@
 from evr.estimation.accountants import FFTAccountant, MonteCarloAccountant
 from evr.estimation.api import estimate_delta, estimate_epsilon, privacy_curve
 from evr.estimation.calibration import Calibration, calibrate
-from evr.estimation.curves import OnlineEpsilon, PrivacyCurve
 from evr.estimation.online import online_epsilon
-from evr.estimation.results import Estimate, UpperBound
+from evr.estimation.results import Estimate, OnlineEpsilon, PrivacyCurve, UpperBound
 
 __all__ = [
     "Calibration",

@@ -15,10 +15,8 @@ from dp_accounting.dp_event import DpEvent
 
 from evr import validate
 from evr.errors import AccuracyError, UnsupportedEventError
-from evr.estimation.curves import Count, PrivacyCurve, counter
-from evr.estimation.epsilons import FLOOR, SAYS_LITTLE, Epsilon, epsilon_of
-from evr.estimation.fft import FftCurve
-from evr.estimation.results import Estimate, UpperBound
+from evr.estimation.fft import BEYOND_FLOATS, FLOOR, SAYS_LITTLE, Epsilon, FftCurve, epsilon_of
+from evr.estimation.results import Count, Estimate, PrivacyCurve, UpperBound, counter
 from evr.estimation.selected import on_lines
 from evr.laws import Direction, on_a_line
 from evr.mechanisms import Composition
@@ -189,9 +187,7 @@ def _estimated(
 def greater_epsilon(
     composition: Composition, delta: float, directions: tuple[Direction, ...], guess: float | None = None
 ) -> tuple[Epsilon, Direction]:
-    """The greater epsilon of the directions, on a line, and the direction that has it; ``guess`` is where to look
-    first.
-    """
+    """The greatest epsilon of the directions, on a line, and which has it; ``guess`` is where to look first."""
     best, winner, errors = -1.0, directions[0], [0.0]
     for one in directions:
         curve = FftCurve(on_lines(composition.simplified(one)))
@@ -296,9 +292,7 @@ def _greater_delta(curves: dict[Direction, FftCurve], epsilon: float) -> Estimat
     error = float(np.max(errors))
     if not error <= max(SAYS_LITTLE * best, _HARMLESS):
         raise AccuracyError(
-            f"epsilon={epsilon!r}: delta would be {best:.3g} with an error of {error:.1g}. Double "
-            "precision cannot hold this sum (too many steps, or losses of very different size): "
-            "account for the large losses apart, or ask for a proved bound (method='strict')"
+            f"epsilon={epsilon!r}: delta would be {best:.3g} with an error of {error:.1g}. {BEYOND_FLOATS}"
         )
     return Estimate(best, "fft", winner.value, error)
 
@@ -307,10 +301,10 @@ def _by_moments(composition: Composition, event: Any, at: float, wanted: str, di
     """The moments accountant: dp_accounting's; or by the pairs what that one does not know, or has no number for, and
     replace-one, under which it does not double sensitivities.
     """
-    from evr.estimation.rdp import pairs_delta, pairs_epsilon, rdp_delta, rdp_epsilon
+    from evr.estimation.rdp import pairs_epsilon, rdp_curve_delta, rdp_delta, rdp_epsilon
 
     directions = directions_of(composition, direction)
-    by_event, by_pairs = (rdp_delta, pairs_delta) if wanted == "delta" else (rdp_epsilon, pairs_epsilon)
+    by_event, by_pairs = (rdp_delta, rdp_curve_delta) if wanted == "delta" else (rdp_epsilon, pairs_epsilon)
     trivial = at == (math.inf if wanted == "delta" else 1.0)
     settled = trivial or not composition.remove or composition.is_non_private
     if isinstance(event, DpEvent) and composition.relation is not REPLACE_ONE and not settled:

@@ -11,60 +11,54 @@ delta. Ratios are spread on the grid (``estimation.grid``), and ``K`` is a grid 
 formula mends.
 
 The result is an estimate with an estimate of its error (the change from a grid of twice the width), not a bound.
+
+The ratio ``L`` of one training is a number, so its loss is one of a pair on a line: ``log L`` has some density ``q``
+under ``Q`` and ``e^y q(y)`` under ``P``. ``q`` has no closed form, but a table of it (``estimation.bins_density``)
+serves as well. So bins compose with themselves, redrawn in each epoch, and with all other pairs, by the default
+accountant.
+
+Both laws must have a mass of 1. What the table lacks to that is its error; if it is not small, the table is made again
+with finer integrals, and what is left is stated.
+
+The table is for estimates. Nothing is drawn from it, and no guarantee rests on it.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
-from scipy.fft import irfft, rfft
-from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from evr.estimation.atoms import Delta
-from evr.estimation.closed_forms import pair_delta
+from evr.estimation.bins_density import NODES, WEIGHTS, Indices, LogDensity, log_density_of_mean
+from evr.estimation.closed_forms import TableError, delta_error, pair_delta, table_error_of
 from evr.estimation.grid import spread
-from evr.estimation.points import dot
-from evr.estimation.tilting import chernoff
-from evr.laws import Direction, Floats
+from evr.estimation.points import LossPoints, dot
+from evr.estimation.tilting import TiltedSum
+from evr.laws import Direction, DominatingPair, Floats, Measure, Step
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.patterns.bins import IndependentBins
 
 _RELATIVE = 2e-10  # wanted of the change from a grid of twice the width
 _ROUNDING = 1e-15  # of a transform, relative to the Chernoff bound
-_TAIL = 36.0  # log of the tilted mass that may wrap around
 _REACH = 38.5
 _FAR = 690.0
 _EIGHT = np.polynomial.legendre.leggauss(8)
 _POINTS = tuple(2**n for n in range(12, 22))
 _MOST_NODES = 2**19  # times eight
-
-
-class Nodes(NamedTuple):
-    """A law on ``(0, K]``: ratios and logarithms of their weights."""
-
-    ratios: Floats
-    log_weights: Floats
-
-    def tilted(self, slope: float) -> tuple[Floats, float]:
-        """Weights tilted and normalised, and the logarithm of what they summed to."""
-        exponent = self.log_weights + slope * self.ratios
-        top = float(exponent.max())
-        weights = np.exp(exponent - top)
-        total = float(weights.sum())
-        return weights / total, top + math.log(total)
-
-
-class _Grid(NamedTuple):
-    """Points up to the kink, and in all; how far beyond it the sum reaches; the tilt, and the side that counts."""
-
-    size: int
-    points: int
-    reach: float
-    slope: float
-    sign: float
+_DEPTH = 170.0  # the table ends where the densities of both laws are below e^-170, or 1e-74
+_PARTS = (1, 2)  # of each panel of an integral
+_GOOD = 1e-10  # what the masses may lack
+_TIMES = 8.0  # a density may be wrong by so many times what the masses lack
+_LEAST = 1e-11  # error of a table whose masses are right
+_SETTLED = 2.5e-10  # a transform's relative error, as far as its grids tell: good enough
+_ALONE = 5e-9  # what is stated of it: grids that agree may both be wrong by more than they differ
+_FEW = np.polynomial.legendre.leggauss(6)
+_NARROW = 0.125  # of a panel: few nodes are enough
 
 
 def bins_delta(law: IndependentBins, epsilon: float) -> Delta:
@@ -105,19 +99,20 @@ def _beyond(law: IndependentBins, epsilon: float) -> float:
 def _bounded_part(law: IndependentBins, log_kink: float, sign: float, apart: float = 0.0) -> Delta:
     """``E[(sign (S/K - 1))_+; no ratio above K]``, of which accuracy relative to its sum with ``apart`` is wanted.
 
-    From here on, ratios are in units of ``K``.
+    From here on, ratios are in units of ``K`` and have the sign, so that the kink is at ``sign``.
     """
-    coarse = _nodes(law.energy, log_kink)
-    slope = _slope(coarse, law.bins, sign)
-    if math.isnan(slope):
-        return Delta(0.0, 0.0)
-    low, high = _range(coarse, law.bins, slope)
+    start = TiltedSum([_nodes(law.energy, log_kink, sign)], [law.bins], 0.0)
+    if start.mean_excess(sign) < 0.0:
+        order = start.crossing(start.guess(sign), sign)
+        if order is None:
+            return Delta(0.0, 0.0)
+        start = TiltedSum(start.points, start.counts, order)
+    low, high = start.range(sign)
+    low, high = min(low, 0.0), max(high, 0.0)
     best, previous = Delta(0.0, math.inf), math.inf
     for points in _POINTS:
-        reach = high - 1.0 if sign > 0 else 1.0 - low
-        grid = _Grid(max(2, math.floor(points / (high - low))), points, reach, slope, sign)
-        nodes = _nodes(law.energy, log_kink, grid.size, slope)
-        value, scale = _on_grid(nodes, law.bins, grid)
+        size = max(2, math.floor(points / (1.02 * (high - low))))  # of them up to the kink
+        value, scale = _on_grid(law, log_kink, sign, start.order, (size, points, math.ceil(1.02 * high * size)))
         found = Delta(float(max(value, 0.0)), abs(value - previous) + _ROUNDING * scale + 1e-13 * abs(value))
         best = min(best, found, key=lambda delta: delta.error)
         if found.error <= _RELATIVE * (value + apart) + 2 * _ROUNDING * scale:
@@ -126,15 +121,15 @@ def _bounded_part(law: IndependentBins, log_kink: float, sign: float, apart: flo
     return best
 
 
-def _nodes(energy: float, log_kink: float, size: int = 0, slope: float = 0.0) -> Nodes:
-    """Gauss-Legendre nodes of a ratio up to the kink, in its units. For a grid of ``size`` points up to the kink and a
-    tilt they are no further apart than its points where it matters.
+def _nodes(energy: float, log_kink: float, sign: float, size: int = 0, slope: float = 0.0) -> LossPoints:
+    """Gauss-Legendre nodes of a ratio up to the kink. For a grid of ``size`` points up to the kink and a tilt they are
+    no further apart than its points where it matters.
     """
     deviation, shift = math.sqrt(energy), energy / 2 + log_kink
     top = min(shift / deviation, _REACH + deviation)
     edges = np.linspace(min(-_REACH, top - _REACH), top, 513)
     ratios = np.exp(deviation * edges - shift)
-    exponent = slope * ratios - edges**2 / 2
+    exponent = sign * slope * ratios - edges**2 / 2
     matters = np.maximum(exponent[:-1], exponent[1:]) > exponent.max() - 60.0
     wanted = np.ceil(matters * np.diff(ratios) * size / 8)
     parts = np.clip(wanted, 1, _MOST_NODES // 512).astype(np.int64)
@@ -144,50 +139,183 @@ def _nodes(energy: float, log_kink: float, size: int = 0, slope: float = 0.0) ->
     points, weights = _EIGHT
     t = (starts + lengths * offset)[:, None] + lengths[:, None] * (points + 1) / 2
     log_weights = np.log(weights / 2) + np.log(lengths)[:, None] - t**2 / 2 - math.log(2 * math.pi) / 2
-    return Nodes(np.exp(deviation * t - shift).ravel(), log_weights.ravel())
+    found = sign * np.exp(deviation * t - shift).ravel()
+    return LossPoints(found, log_weights.ravel(), np.zeros(found.size, dtype=bool))
 
 
-def _slope(nodes: Nodes, bins: int, sign: float) -> float:
-    """The slope at which the tilted sum has its mean at the kink; 0 if it is beyond it already, NaN if it never is."""
-
-    def gap(slope: float) -> float:
-        weights, _ = nodes.tilted(sign * slope)
-        return sign * (bins * dot(weights, nodes.ratios) - 1.0)
-
-    if gap(0.0) >= 0:
-        return 0.0
-    high = 1.0
-    while gap(high) < 0:
-        high *= 2
-        if high > 1e12:
-            return math.nan
-    return sign * float(brentq(gap, 0.0, high, rtol=1e-6))
-
-
-def _range(nodes: Nodes, bins: int, slope: float) -> tuple[float, float]:
-    """Where the tilted sum is but for a negligible mass, by Chernoff's bound; the kink is in it."""
-    weights, at_slope = nodes.tilted(slope)
-    mean = dot(weights, nodes.ratios)
-    deviation = math.sqrt(bins * dot(weights, (nodes.ratios - mean) ** 2)) + 1e-300
-    shifts = np.geomspace(1e-3, 30.0, 31) / deviation
-    up, down = (
-        bins * np.array([nodes.tilted(slope + sign * shift)[1] - at_slope for shift in shifts]) for sign in (1, -1)
-    )
-    high = max(min(float(bins), chernoff(up, shifts, _TAIL)), 1.0)
-    low = min(max(0.0, -chernoff(down, shifts, _TAIL)), 1.0)
-    return low - 0.01 * (high - low), high + 0.01 * (high - low)
+def _on_grid(
+    law: IndependentBins, log_kink: float, sign: float, slope: float, grid: tuple[int, int, int]
+) -> tuple[float, float]:
+    """The expectation on a grid (a ring that holds the sum's range), and what its rounding is relative to. The grid has
+    so many points up to the kink, in all, and beyond the kink.
+    """
+    size, points, reach = grid
+    nodes = _nodes(law.energy, log_kink, sign, size, slope)
+    tilted = TiltedSum([nodes], [law.bins], slope)
+    spectrum = np.fft.rfft(spread(nodes.losses * size, tilted.parts[0].weights, points))
+    probabilities = np.fft.irfft(spectrum**law.bins, points)
+    scale, kink, fall = math.exp(min(tilted.log_bound(sign), 700.0)), round(sign * size), slope / size
+    steps = np.arange(max(2, min(reach, points)))  # away from the kink
+    near = probabilities[(kink + steps) % points] * np.exp(-fall * steps)
+    bend = near[1] - 2 * near[0] + probabilities[(kink - 1) % points] * math.exp(fall)
+    total = dot(near, steps.astype(float)) + near[0] / 12 - bend / 240  # Euler-Maclaurin at the kink
+    return float(scale * total / size), scale / size
 
 
-def _on_grid(nodes: Nodes, bins: int, grid: _Grid) -> tuple[float, float]:
-    """The expectation on a grid (a ring that holds the sum's range), and what its rounding is relative to."""
-    width, slope, sign = 1 / grid.size, grid.slope, int(grid.sign)
-    weights, log_total = nodes.tilted(slope)
-    law = irfft(rfft(spread(nodes.ratios * grid.size, weights, grid.points)) ** bins, grid.points)
-    scale = math.exp(min(bins * log_total - slope, 700.0))
-    steps = np.arange(grid.points if sign > 0 else min(grid.points, grid.size + 1))  # away from the kink
-    near = law[(grid.size + sign * steps) % grid.points] * np.exp(-abs(slope) * width * steps)
-    behind = law[(grid.size - sign) % grid.points] * math.exp(abs(slope) * width)
-    bend = near[1] - 2 * near[0] + behind
-    used = steps[: math.ceil(grid.reach * grid.size)]
-    total = dot(near[: used.size], used.astype(float)) + near[0] / 12 - bend / 240  # Euler-Maclaurin at the kink
-    return float(scale * width * total), scale * width
+@dataclass(frozen=True, eq=False)
+class RatioLaw:
+    """The law of ``y = log L`` under ``P`` and ``Q``, by a table of its density under ``Q``."""
+
+    density: LogDensity
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        return float(self.density.edges[0]), float(self.density.edges[-1])
+
+    @cached_property
+    def error(self) -> TableError:
+        """Of the density, from what the masses of both laws lack to 1; and what is beyond the table."""
+        lacking = max(abs(float(self._below[measure][-1]) - 1.0) for measure in Measure)
+        return TableError(max(_LEAST, _TIMES * lacking), math.exp(-_DEPTH))
+
+    @cached_property
+    def _below(self) -> dict[Measure, Floats]:
+        return {m: np.concatenate(([0.0], np.cumsum(self._pieces(m)))) for m in Measure}
+
+    @cached_property
+    def _above(self) -> dict[Measure, Floats]:
+        return {m: np.concatenate((np.cumsum(self._pieces(m)[::-1])[::-1], [0.0])) for m in Measure}
+
+    def _pieces(self, measure: Measure) -> Floats:
+        edges = self.density.edges
+        return self._within(measure, np.arange(edges.size - 1), edges[:-1], edges[1:])
+
+    def _within(self, measure: Measure, panel: Indices, low: Floats, high: Floats) -> Floats:
+        """Mass of intervals, each in one panel."""
+        found = np.zeros(panel.size)
+        narrow = high - low < _NARROW * 2.0 * self.density.half[panel]
+        for some, (nodes, weights) in ((narrow, _FEW), (~narrow, (NODES, WEIGHTS))):
+            half = (high[some] - low[some])[:, None] / 2
+            y = low[some][:, None] + half * (1.0 + nodes)
+            exponent = self.density.on(panel[some], y) + (y if measure is Measure.P else 0.0)
+            found[some] = (np.exp(exponent) * half) @ weights
+        return found
+
+    def mass(self, measure: Measure, low: Floats, high: Floats) -> Floats:
+        """Of intervals, accurate relative to it."""
+        edges = self.density.edges
+        low, high = (np.clip(y, *self.ends) for y in (low, high))
+        high = np.maximum(low, high)
+        first = np.clip(np.searchsorted(edges, low, side="right") - 1, 0, edges.size - 2)
+        last = np.clip(np.searchsorted(edges, high, side="left") - 1, first, edges.size - 2)
+        found = self._within(measure, first, low, np.minimum(high, edges[first + 1]))
+        far = last > first
+        start, end = first[far] + 1, last[far]
+        below, above = self._below[measure], self._above[measure]
+        between = np.where(edges[start] > 0, above[start] - above[end], below[end] - below[start])
+        found[far] += between + self._within(measure, end, edges[end], high[far])
+        return found
+
+    def delta(self, epsilon: float, direction: Direction) -> float:
+        """Of one training: an integral without cancellation."""
+        edges = self.density.edges
+        sign = 1.0 if direction is Direction.REMOVE else -1.0
+        kink = min(max(sign * epsilon, edges[0]), edges[-1])
+        edges = np.union1d(edges, [kink])
+        middle = (edges[1:] + edges[:-1]) / 2
+        half = np.diff(edges)[:, None] / 2
+        y = middle[:, None] + half * NODES
+        exponent = self.density.on(self.density.panel_of(middle), y) + (y if sign > 0 else 0.0)
+        gain = -np.expm1(np.minimum(epsilon - sign * y, 0.0))
+        return float(np.sum((np.exp(exponent) * gain * half) @ WEIGHTS))
+
+
+@lru_cache(maxsize=64)
+def ratio_law(bins: int, energy: float) -> RatioLaw:
+    """The law of ``log L``, made again with finer integrals while its masses are not good."""
+    found = []
+    for parts in _PARTS:
+        found.append(RatioLaw(log_density_of_mean(bins, energy, _DEPTH, parts)))
+        if found[-1].error.relative <= _TIMES * _GOOD:
+            break
+    return min(found, key=lambda law: law.error.relative)
+
+
+@lru_cache(maxsize=4096)
+def _alone(law: IndependentBins, epsilon: float) -> Delta:
+    """Delta of one training: by a transform, or by the table where that is not good enough."""
+    found = bins_delta(law, epsilon)
+    if found.error <= _SETTLED * found.value:
+        return Delta(found.value, _ALONE * found.value)
+    table = ratio_law(law.bins, law.energy)
+    value = table.delta(epsilon, law.direction)
+    by_table = Delta(value, table.error.of(value))
+    return min(found, by_table, key=lambda delta: delta.error)
+
+
+@dataclass(frozen=True)
+class BinsPair(DominatingPair):
+    """``IndependentBins`` as a pair on the line of its losses."""
+
+    law: IndependentBins
+
+    @property
+    def _sign(self) -> float:
+        return 1.0 if self.law.direction is Direction.REMOVE else -1.0
+
+    @property
+    def table(self) -> RatioLaw:
+        """Of both laws."""
+        return ratio_law(self.law.bins, self.law.energy)
+
+    def privacy_loss(self, t: Any) -> Floats:
+        return np.asarray(t, float)
+
+    def point(self, loss: Any) -> Floats:
+        return np.asarray(loss, float)
+
+    def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
+        low, high = np.broadcast_arrays(np.asarray(low, float), np.asarray(high, float))
+        if self._sign < 0:  # the roles of both laws change with the sign of the loss
+            measure = Measure.Q if measure is Measure.P else Measure.P
+            low, high = -high, -low
+        with np.errstate(divide="ignore"):
+            return np.log(self.table.mass(measure, low.ravel(), high.ravel())).reshape(low.shape)
+
+    def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
+        """By the law itself, whatever the table's error is."""
+        coordinates = self.law.draw_null(generator, size)
+        if (measure is Measure.P) == (self._sign > 0):  # with the record: any bin will do
+            coordinates[:, 0] += self.law.energy
+        return np.asarray(self._sign * self.law.log_ratio(coordinates))
+
+    def span(self, order: float = 0.0) -> tuple[float, float]:
+        low, high = self.table.ends
+        return (low, high) if self._sign > 0 else (-high, -low)
+
+    def describe(self) -> str:
+        return self.law.describe()
+
+
+@table_error_of.register
+def _(pair: BinsPair) -> TableError:
+    return pair.table.error
+
+
+@pair_delta.register
+def _(pair: BinsPair, epsilon: float) -> float:
+    if 0 <= epsilon < math.inf:
+        return _alone(pair.law, epsilon).value
+    return pair_delta.dispatch(DominatingPair)(pair, epsilon)
+
+
+@delta_error.register
+def _(pair: BinsPair, epsilon: float) -> float:
+    if 0 <= epsilon < math.inf:
+        return _alone(pair.law, epsilon).error
+    return pair.table.error.of(1.0)
+
+
+def on_lines(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """The steps, bins of independent noise as pairs on a line; others as they are."""
+    return tuple(Step(BinsPair(s.law), s.count) if isinstance(s.law, IndependentBins) else s for s in steps)

@@ -17,10 +17,10 @@ from dp_accounting.dp_event import (
     SampledWithoutReplacementDpEvent,
     SelfComposedDpEvent,
 )
-from scipy.optimize import brentq
 
 from evr import validate
 from evr.estimation.api import estimate_delta
+from evr.estimation.inversion import root
 from evr.estimation.results import Estimate, UpperBound
 from evr.mechanisms.relations import Relation
 
@@ -136,9 +136,7 @@ def calibrate(
 
 
 def other_noise(event: Any) -> Callable[[float], Any] | None:
-    """From a noise multiplier to the same event with that one; None where the event is not one Gaussian mechanism,
-    sampled and repeated.
-    """
+    """The event by its noise multiplier; None where it is not one Gaussian mechanism, sampled and repeated."""
     around = []
     while isinstance(event, _AROUND):
         around.append(event)
@@ -250,10 +248,6 @@ def _moved(gap: Callable[[float], float], start: float, parameter: float) -> flo
 
 def _root(gap: Callable[[float], float], private: float, leaky: float) -> float:
     """About where the gap is 0, looked for on the scale of the parameter's logarithm."""
-    ends = {math.log(end): end for end in (private, leaky)}
-
-    def at(logarithm: float) -> float:
-        return gap(ends.get(logarithm, math.exp(logarithm)))
-
-    root = float(brentq(at, min(ends), max(ends), xtol=_CLOSE, rtol=1e-15, maxiter=1000))
-    return ends.get(root, math.exp(root))
+    first, last = ((math.log(end), gap(end)) for end in (private, leaky))
+    found = root(lambda at: gap(math.exp(at)), first, last, _CLOSE)
+    return private if found == first[0] else leaky if found == last[0] else math.exp(found)

@@ -14,14 +14,11 @@ import numpy as np
 from scipy.special import erfcx, log_ndtr
 
 from evr.laws import Direction, DiscretePair, DominatingPair, Floats, Measure, infinite_loss_mass
-from evr.laws.line.bounded_range import BoundedRangePair
 from evr.laws.line.either import EitherPair
-from evr.laws.line.gaussian import NORMAL_REACH, GaussianPair, log_normal_mass
-from evr.laws.line.laplace import LaplacePair
-from evr.laws.line.mixture import MixturePair, log_mean_exp
-from evr.laws.line.poisson import SampledPair, mix, unmix
-from evr.laws.line.shifted import ShiftedPair
-from evr.laws.line.without_replacement import WithoutReplacementPair
+from evr.laws.line.gaussian import NORMAL_REACH, GaussianPair, MixturePair, ShiftedPair, log_mean_exp, log_normal_mass
+from evr.laws.line.laplace import BoundedRangePair, LaplacePair
+from evr.laws.line.pair import mix, unmix
+from evr.laws.line.poisson import SampledPair, WithoutReplacementPair
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)
 _MILLS_NODES, _MILLS_WEIGHTS = np.polynomial.legendre.leggauss(20)
@@ -130,6 +127,8 @@ def _(pair: ShiftedPair, epsilon: float) -> float:
 def _(pair: MixturePair, epsilon: float) -> float:
     # At the threshold t, where the loss is epsilon, delta is a mixture of the deltas of the Gaussians at their own
     # losses at t.
+    if pair.direction is None:  # both laws are mixtures
+        return pair_delta.dispatch(DominatingPair)(pair, epsilon)
     if math.isinf(epsilon):
         return 0.0 if epsilon > 0 else 1.0
     t, add = float(pair.point(epsilon)), pair.direction is Direction.ADD
@@ -148,8 +147,8 @@ def _(pair: MixturePair, epsilon: float) -> float:
 
 @pair_delta.register
 def _(pair: EitherPair, epsilon: float) -> float:
-    first, second = pair_delta(pair.first, epsilon), pair_delta(pair.second, epsilon)
-    return math.exp(pair.log_first) * first + math.exp(pair.log_second) * second
+    deltas = [pair_delta(one, epsilon) for one in pair.pairs]
+    return float(np.sum(np.exp(pair.log_weights) * np.array(deltas)))
 
 
 @pair_delta.register
@@ -227,29 +226,27 @@ def _(pair: LaplacePair | BoundedRangePair, low: Any, high: Any) -> Floats:
 
 @mean_loss.register
 def _(pair: MixturePair, low: Any, high: Any) -> Floats:
-    sign = 1.0 if pair.direction is Direction.REMOVE else -1.0
-    ends = [sign * np.asarray(t, float)[..., None] for t in (low, high)]
-    if pair.direction is Direction.ADD:
-        ends.reverse()
-    ratios = _log_mass_ratio(np.array(pair.means), *ends)
-    return sign * log_mean_exp(ratios, np.array(pair.probabilities))
+    # the difference of what both laws have over N(0, 1), which is 0 for a law that is no mixture
+    low, high = (np.asarray(t, float)[..., None] for t in (low, high))
+    means, p = np.array(pair.means), np.array(pair.probabilities)
+    found: Any = 0.0
+    if pair.is_mixed(Measure.P):
+        found = found + log_mean_exp(_log_mass_ratio(means, low, high), p)
+    return found - log_mean_exp(_log_mass_ratio(means, -high, -low), p) if pair.is_mixed(Measure.Q) else found
 
 
 @mean_loss.register
 def _(pair: EitherPair, low: Any, high: Any) -> Floats:
     # P/Q = 1 + a mean of P_i/Q_i - 1, whose error is relative to the loss
-    first, second = pair.log_masses(Measure.Q, low, high)
-    total = np.logaddexp(first, second)
-    means = (mean_loss(pair.first, low, high), mean_loss(pair.second, pair.other(low), pair.other(high)))
-    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        parts = [
-            np.where(mass > -np.inf, np.exp(mass - total) * np.expm1(np.minimum(mean, 1.0)), 0)
-            for mass, mean in zip((first, second), means, strict=True)
-        ]
-        near = np.log1p(parts[0] + parts[1])
-        far = np.logaddexp(*pair.log_masses(Measure.P, low, high)) - total
-    small = np.maximum(np.abs(means[0]), np.abs(means[1])) < 0.5
-    return np.where(small, near, far)
+    masses = pair.log_masses(Measure.Q, low, high)
+    total = np.logaddexp.reduce(masses, axis=0)
+    ends = zip(pair.pairs, pair.places(low), pair.places(high), strict=True)
+    means = np.array([mean_loss(one, *places) for one, *places in ends])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        gains = np.where(masses > -np.inf, np.exp(masses - total) * np.expm1(np.minimum(means, 1.0)), 0.0)
+        near = np.log1p(gains.sum(axis=0))
+        far = _log_ratio(pair.log_mass(Measure.P, low, high), total)
+    return np.where(np.max(np.abs(means), axis=0) < 0.5, near, far)
 
 
 @mean_loss.register

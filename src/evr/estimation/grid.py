@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import fft as scipy_fft
 
 from evr.estimation.closed_forms import TableError, table_error_of
 from evr.estimation.jumps import Jumps, jump_of
@@ -115,7 +114,7 @@ def _log_transform(grid: Floats, mass: float) -> tuple[Complexes, float]:
     rest = grid.copy()
     rest[0] = 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
-        log_transform = math.log(mass) + np.log1p((scipy_fft.rfft(rest) - rest.sum()) / total)
+        log_transform = math.log(mass) + np.log1p((np.fft.rfft(rest) - rest.sum()) / total)
     log_transform[0] = math.log(mass)
     noise = UNIT * math.log2(grid.size) * math.sqrt(dot(rest, rest))
     return np.where(np.isfinite(log_transform), log_transform, -1e5), noise  # a zero, whose powers are zero
@@ -350,7 +349,7 @@ def law_on_grid(plan: GridPlan, steps: tuple[Step, ...], size: int, *, with_atom
     first = math.floor((plan.low - float(origin - Fraction(plan.centre))) / width) - _MARGIN
 
     def invert(log_transforms: Iterable[Complexes]) -> Floats:
-        return np.roll(scipy_fft.irfft(np.exp(sum(log_transforms)), size), -first)
+        return np.roll(np.fft.irfft(np.exp(sum(log_transforms)), size), -first)
 
     atoms = [(count, one.atomic) for count, one in parts if one.atomic is not None]
     has_atoms = any(bool(p.is_atom.any()) for p in points)

@@ -5,9 +5,36 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from scipy.optimize import brentq
-
 _FLOOR = 1e-320
+Place = tuple[float, float]
+"""A number, and the value of a function there."""
+
+
+def root(function: Callable[[float], float], first: Place, last: Place, close: float) -> float:
+    """Where a function is 0 that changes its sign between two places, to ``close`` relative (Chandrupatla 1997).
+
+    scipy.optimize has such functions, but takes longer to load than most estimates take.
+    """
+    (b, of_b), (a, of_a) = first, last
+    share = of_a / (of_a - of_b)
+    while True:
+        new = min(max(a + share * (b - a), min(a, b)), max(a, b))
+        of_new = function(new)
+        if (of_new > 0) == (of_a > 0):
+            c, of_c = a, of_a
+        else:
+            c, of_c, b, of_b = b, of_b, a, of_a
+        a, of_a = new, of_new
+        best = a if abs(of_a) < abs(of_b) else b
+        least = (close * abs(best) + 1e-300) / abs(b - c)
+        if of_a == 0 or of_b == 0 or least > 0.5:
+            return best
+        place, height = (a - b) / (c - b), (of_a - of_b) / (of_c - of_b)
+        share = 0.5
+        if height**2 < place and (1 - height) ** 2 < 1 - place:  # a curve through three points does
+            share = of_a / (of_b - of_a) * of_c / (of_b - of_c)
+            share += (c - a) / (b - a) * of_a / (of_c - of_a) * of_b / (of_c - of_b)
+        share = min(max(share, least), 1 - least)
 
 
 def solve_epsilon(
@@ -27,9 +54,10 @@ def solve_epsilon(
     def gap(epsilon: float) -> float:
         return math.log(max(delta(epsilon), _FLOOR)) - math.log(target)
 
-    low, high = 0.0, min(guess, greatest)
-    if (above := gap(high)) > 0:
-        factor, before = 1.0 + spread, math.inf
+    low, high, before = 0.0, min(guess, greatest), math.inf
+    above = gap(high)
+    if above > 0:
+        factor = 1.0 + spread
         while above > 0:
             if high >= greatest or high > 1e300:
                 return math.inf
@@ -47,9 +75,9 @@ def solve_epsilon(
                 return 0.0
             if low < 1e-300:
                 low = 0.0
-            if gap(low) > 0:
+            if (before := gap(low)) > 0:
                 break
             if low == 0.0:
                 return 0.0
-            high = low
-    return float(brentq(gap, low, high, xtol=1e-300, rtol=1e-13, maxiter=200))
+            high, above = low, before
+    return root(gap, (low, before), (high, above), 1e-13)

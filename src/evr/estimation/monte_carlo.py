@@ -19,13 +19,13 @@ import numpy as np
 from evr import validate
 from evr.estimation.api import directions_of
 from evr.estimation.inversion import solve_epsilon
-from evr.estimation.rdp import pairs_delta
+from evr.estimation.rdp import rdp_curve_delta
 from evr.estimation.results import Estimate
 from evr.estimation.tilting import is_certain, likely_epsilon
 from evr.laws import Direction, DominatingPair, Floats, Step, greatest_loss, infinite_mass, on_a_line
 from evr.laws.patterns.law import PatternLaw
 from evr.mechanisms import Composition
-from evr.planning import capped_proposal, single_proposal
+from evr.planning import capped_proposal
 from evr.planning.clipping import block_size
 from evr.planning.mixtures import mixture_proposal
 from evr.randomness import Stream, entropy_of
@@ -44,19 +44,13 @@ _EPSILON = 2 * DEFAULT_SAMPLES  # samples that an epsilon is found with
 SEED = 0
 
 
-def proposal_for(name: str, direction: str, steps: tuple[Step, ...], epsilon: float) -> Proposal:
-    """The proposal of that name. The paper's single-coordinate tilt covers the remove direction; add takes the default,
-    which raises delta by some 1e-4 of itself (docs/guarantees.md, Section 3.9).
-    """
+def proposal_for(name: str, steps: tuple[Step, ...], epsilon: float) -> Proposal:
+    """The proposal of that name; the default raises delta by some 1e-4 of itself (docs/guarantees.md, Section 3.9)."""
     if not on_a_line(steps):
         validate.one_of(("capped",), proposal=name)
         return mixture_proposal(steps, epsilon)
-    validate.one_of(("capped", "single", "simple"), proposal=name)
-    if name == "simple":
-        return SimpleProposal(steps)
-    if name == "single" and direction == "remove":
-        return single_proposal(steps, epsilon, theta="heuristic")
-    return capped_proposal(steps, epsilon)
+    validate.one_of(("capped", "simple"), proposal=name)
+    return SimpleProposal(steps) if name == "simple" else capped_proposal(steps, epsilon)
 
 
 class Effort:
@@ -107,13 +101,13 @@ def monte_carlo_delta(
             or greatest_loss(steps) <= epsilon
             or infinite_mass(steps) >= 1
             # below the least float: no sample would tell it from 0
-            or (on_a_line(steps) and pairs_delta(steps, epsilon) == 0.0)
+            or (on_a_line(steps) and rdp_curve_delta(steps, epsilon) == 0.0)
         ):
             found = _known(infinite_mass(steps), one)
         elif on_a_line(steps) and is_certain(steps, epsilon):
             found = _known(1.0, one)
         else:
-            source = proposal_for(effort.proposal, one.value, steps, epsilon)
+            source = proposal_for(effort.proposal, steps, epsilon)
             if best is not None and math.exp(source.log_greatest(epsilon)) <= best.value:
                 continue  # a proved bound on this direction is below the other's estimate
             found = _mean(source, epsilon, one, effort, 0.0 if best is None else best.value)
@@ -141,7 +135,7 @@ def monte_carlo_epsilon(
             continue
         else:
             centre = pilot_epsilon(steps, delta, one, effort.entropy, effort.proposal)
-            source, size = proposal_for(effort.proposal, one.value, steps, centre), effort.samples
+            source, size = proposal_for(effort.proposal, steps, centre), effort.samples
             while True:
                 weighted = WeightedSamples.draw(source, effort.stream(one), size, effort.workers)
                 value, error = weighted.epsilon(delta)
@@ -155,14 +149,12 @@ def monte_carlo_epsilon(
 
 
 def pilot_epsilon(steps: tuple[Step, ...], delta: float, direction: Direction, entropy: int, proposal: str) -> float:
-    """About the epsilon of a delta, to centre a tilt at: from a guess on, by small runs. Far off, the paper's tilt does
-    not reach and misleads without a sign, so the runs take the default; a run without any delta says that its tilt is
-    too high, not that epsilon is 0.
+    """About the epsilon of a delta, to centre a tilt at: from a guess on, by small runs. A run without any delta
+    says that its tilt is too high, not that epsilon is 0.
     """
-    proposal = "capped" if proposal == "single" else proposal
     epsilon = _first_guess(steps, delta)
     for turn in range(10):
-        source = proposal_for(proposal, direction.value, steps, epsilon)
+        source = proposal_for(proposal, steps, epsilon)
         pilot = WeightedSamples.draw(source, Stream(entropy, f"pilot {turn}", 1, direction.value), 4096, 1)
         found = pilot.epsilon(delta)[0]
         if abs(found - epsilon) <= 0.1 * epsilon:
@@ -305,7 +297,7 @@ def _estimated(value: float, error: float, direction: Direction, samples: int) -
 def _proved_bound(steps: tuple[Step, ...], epsilon: float) -> float:
     """A bound on delta without a sample."""
     if on_a_line(steps):
-        return pairs_delta(steps, epsilon)
+        return rdp_curve_delta(steps, epsilon)
     return math.exp(mixture_proposal(steps, epsilon).log_greatest(epsilon))
 
 

@@ -55,7 +55,7 @@ def loss_points(pair: DominatingPair, edges: Floats, *, within: bool = False) ->
     beyond = beyond[:0] if within else beyond
     low, high = _cells_outside(np.concatenate(([-np.inf], edges, edges[:0] if within else [np.inf])), flats)
     centre = mean_loss(pair, low, high)
-    first = pair.first if isinstance(pair, EitherPair) else pair
+    first = pair.pairs[0] if isinstance(pair, EitherPair) else pair
     if isinstance(first, SampledPair) and first.direction is Direction.ADD:  # Q is the mixture, and P the simpler law
         log_p = pair.log_mass(Measure.P, low, high)
     else:

@@ -7,14 +7,12 @@ second optimises over all orders and is the tighter.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
-from collections.abc import Iterator
 
+import scipy
 from dp_accounting import NeighboringRelation, dp_event, privacy_accountant
 from dp_accounting.rdp import RdpAccountant
-from scipy.optimize import minimize_scalar
 
 from evr import validate
 from evr.bounds.moments import log_peak
@@ -28,23 +26,18 @@ from evr.mechanisms.relations import ADD_OR_REMOVE
 _COARSE, _FINE = (2**10, 2**14)  # cells while searching for an order, and for the bound at the order found
 
 
-@contextlib.contextmanager
-def _quietly() -> Iterator[None]:
-    """dp_accounting warns of each order that it leaves out; the others bound what is asked for."""
+def _bound(event: dp_event.DpEvent, wanted: str, at: float, relation: NeighboringRelation) -> float:
+    """By dp_accounting at its own orders. It warns of each that it leaves out; the others bound what is asked for."""
     logger = logging.getLogger("absl")
     before = logger.level
     logger.setLevel(logging.ERROR)
     try:
-        yield
-    finally:
-        logger.setLevel(before)
-
-
-def _accountant(event: dp_event.DpEvent, relation: NeighboringRelation) -> RdpAccountant:
-    try:
-        return RdpAccountant(neighboring_relation=relation).compose(event)
+        accountant = RdpAccountant(neighboring_relation=relation).compose(event)
+        return max(0.0, float(getattr(accountant, f"get_{wanted}")(at)))
     except privacy_accountant.UnsupportedEventError as error:
         raise UnsupportedEventError(f"dp_accounting's RDP accountant does not support this event: {error}") from None
+    finally:
+        logger.setLevel(before)
 
 
 def rdp_delta(event: dp_event.DpEvent, epsilon: float, relation: NeighboringRelation = ADD_OR_REMOVE) -> float:
@@ -56,27 +49,16 @@ def rdp_delta(event: dp_event.DpEvent, epsilon: float, relation: NeighboringRela
     >>> f"{rdp_delta(dpsgd(noise_multiplier=2.0, sampling_probability=0.01, steps=1500), 1.0):.1e}"
     '4.7e-07'
     """
-    epsilon = validate.non_negative_or_infinite(epsilon=epsilon)
-    with _quietly():
-        return min(1.0, max(0.0, float(_accountant(event, relation).get_delta(epsilon))))
+    return min(1.0, _bound(event, "delta", validate.non_negative_or_infinite(epsilon=epsilon), relation))
 
 
 def rdp_epsilon(event: dp_event.DpEvent, delta: float, relation: NeighboringRelation = ADD_OR_REMOVE) -> float:
     """An upper bound on ``epsilon`` at ``delta`` in both directions, by dp_accounting at its own orders."""
-    delta = validate.probability(delta=delta)
-    with _quietly():
-        return max(0.0, float(_accountant(event, relation).get_epsilon(delta)))
-
-
-def pairs_delta(steps: tuple[Step, ...], epsilon: float) -> float:
-    """As ``rdp_delta``, by the pairs: of no step, and at an infinite epsilon, what is left."""
-    if not steps or math.isinf(epsilon):
-        return infinite_mass(steps)
-    return rdp_curve_delta(steps, epsilon)
+    return _bound(event, "epsilon", validate.probability(delta=delta), relation)
 
 
 def pairs_epsilon(steps: tuple[Step, ...], delta: float) -> float:
-    """As ``rdp_epsilon``, by the pairs."""
+    """An upper bound on epsilon at ``delta`` of the steps of one direction."""
     if not steps or delta == 1.0:
         return 0.0
     if infinite_mass(steps) > delta or delta == 0.0:
@@ -102,11 +84,10 @@ def rdp_curve_delta(steps: tuple[Step, ...], epsilon: float) -> float:
     ``p_i`` the chance of an infinite loss. The logarithm of the second term is convex in ``a``; whichever ``a`` the
     search ends at gives a valid bound, up to the accuracy of ``log_mgf`` (1e-10).
     """
-    epsilon = validate.non_negative(epsilon=epsilon)
-    masses = [infinite_loss_mass(step.pair) for step in steps]
-    if 1.0 in masses:
-        return 1.0
-    infinite = -math.expm1(math.fsum(step.count * math.log1p(-p) for step, p in zip(steps, masses, strict=True)))
+    epsilon = validate.non_negative_or_infinite(epsilon=epsilon)
+    infinite = infinite_mass(steps)
+    if not steps or math.isinf(epsilon) or infinite >= 1.0:
+        return infinite
 
     def log_bound(log_order: float, cells: int = _COARSE) -> float:
         a = math.exp(log_order)
@@ -114,6 +95,8 @@ def rdp_curve_delta(steps: tuple[Step, ...], epsilon: float) -> float:
         value = moments - a * epsilon + log_peak(a)
         return min(value, 1e300)
 
-    found = [minimize_scalar(log_bound, bounds=ends, method="bounded") for ends in ((-7.0, 2.0), (2.0, 9.0))]
+    found = [
+        scipy.optimize.minimize_scalar(log_bound, bounds=ends, method="bounded") for ends in ((-7.0, 2.0), (2.0, 9.0))
+    ]
     best = log_bound(min(found, key=lambda result: float(result.fun)).x, _FINE)
     return min(1.0, infinite + math.exp(min(best, 0.0)))

@@ -1,10 +1,20 @@
-"""What an accountant returns. An estimate is never called a bound, and neither is a guarantee."""
+"""What an accountant returns: numbers and curves. An estimate is never called a bound, and neither is a guarantee."""
 
 from __future__ import annotations
 
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from evr import numbers
+import numpy as np
+
+from evr import numbers, validate
+from evr.laws import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class Figure:
@@ -100,3 +110,145 @@ class UpperBound(Figure):
 
     def __str__(self) -> str:
         return numbers.above(self.value, 6)
+
+
+Count = Callable[[int, int], None]  # called with the points that are done, and with how many there are
+
+
+class Curve(ABC):
+    """A table of numbers that can be drawn: its second column over the first."""
+
+    @abstractmethod
+    def columns(self) -> dict[str, Sequence[Any] | Floats]:
+        """The columns by their names."""
+
+    def _repr_html_(self) -> str:
+        columns = self.columns()
+        head = "".join(f"<th>{name}</th>" for name in columns)
+        rows = ("".join(f"<td>{_shown(cell)}</td>" for cell in row) for row in zip(*columns.values(), strict=True))
+        return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+
+    def to_frame(self) -> Any:
+        """A ``pandas.DataFrame`` with a row for each point; needs pandas (the extra ``notebook``)."""
+        try:
+            import pandas
+        except ImportError:
+            raise ImportError("to_frame needs pandas: pip install 'evr-dp[notebook]'") from None
+        return pandas.DataFrame(self.columns())
+
+    def plot(self, ax: Axes | None = None, **style: Any) -> Axes:
+        """Draw the curve, delta on a logarithmic scale; ``style`` goes to matplotlib's ``plot``.
+
+        Examples
+        --------
+        >>> import evr
+        >>> event = evr.dpsgd(noise_multiplier=2, sampling_probability=0.1, steps=10)
+        >>> ax = evr.privacy_curve(event, [0, 1, 2]).plot()
+        >>> ax.get_xlabel(), ax.get_yscale()
+        ('epsilon', 'log')
+        >>> ax.figure.clear()
+        >>> ax = evr.online_epsilon(event, delta=1e-5).plot()
+        >>> ax.get_xlabel(), ax.get_ylabel()
+        ('steps', 'epsilon')
+        >>> ax.figure.clear()
+        """
+        (x_name, x), (y_name, y) = list(self.columns().items())[:2]
+        order = np.argsort(x)
+        return drawn(ax, x_name, y_name, {"": (np.asarray(x)[order], np.asarray(y)[order])}, **style)
+
+
+def drawn(ax: Axes | None, x_name: str, y_name: str, lines: dict[str, tuple[Any, Any]], **style: Any) -> Axes:
+    """Lines by their names, on axes of their own where none are given. Deltas are on a logarithmic scale."""
+    if ax is None:
+        from matplotlib import pyplot
+
+        ax = pyplot.figure(layout="constrained").add_subplot()
+    logarithmic = y_name == "delta"
+    for name, (x, y) in lines.items():
+        shown = [(place, value) for place, value in zip(x, y, strict=True) if value > 0 or not logarithmic]
+        marker = "." if len(shown) < 50 else ""
+        ax.plot(*zip(*shown, strict=True), **{"marker": marker, "label": name or None, **style})
+    ax.set(xlabel=x_name, ylabel=y_name, yscale="log" if logarithmic else "linear")
+    if len(lines) > 1:
+        ax.legend()
+    ax.grid(alpha=0.3)
+    return ax
+
+
+def _shown(cell: Any) -> str:
+    return f"{cell:.6g}" if isinstance(cell, float) else str(cell)
+
+
+@dataclass(frozen=True, repr=False)
+class PrivacyCurve(Curve):
+    """Deltas at many epsilons.
+
+    Attributes
+    ----------
+    epsilons, deltas
+        Arrays of equal length.
+    directions
+        The direction that attains each delta.
+    method, seconds
+        As of ``Estimate``.
+    """
+
+    epsilons: Floats
+    deltas: Floats
+    directions: tuple[str, ...]
+    method: str
+    seconds: float
+
+    def columns(self) -> dict[str, Sequence[Any] | Floats]:
+        return {"epsilon": self.epsilons, "delta": self.deltas, "direction": self.directions}
+
+    def __repr__(self) -> str:
+        if not self.epsilons.size:
+            return f"PrivacyCurve(no points, method={self.method!r})"
+        return (
+            f"PrivacyCurve({self.epsilons.size} points, epsilon {self.epsilons.min():g} to {self.epsilons.max():g}, "
+            f"delta {self.deltas.max():.4g} to {self.deltas.min():.4g}, method={self.method!r})"
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class OnlineEpsilon(Curve):
+    """Epsilon after every step.
+
+    Attributes
+    ----------
+    steps
+        Numbers of steps: 1, 2, 3, ... (or every so many).
+    epsilons, errors
+        Epsilon after that many steps, the greater of both directions, and its estimated absolute numerical error.
+    delta, seconds
+        As given, and the time taken.
+    """
+
+    steps: np.ndarray[Any, np.dtype[np.int64]]
+    epsilons: Floats
+    errors: Floats
+    delta: float
+    seconds: float
+
+    def columns(self) -> dict[str, Sequence[Any] | Floats]:
+        return {"steps": self.steps.tolist(), "epsilon": self.epsilons, "error": self.errors}
+
+    def __repr__(self) -> str:
+        return (
+            f"OnlineEpsilon({self.steps.size} points, steps {self.steps[0]} to {self.steps[-1]}, "
+            f"epsilon {self.epsilons[0]:.4g} to {self.epsilons[-1]:.4g}, delta={self.delta!r})"
+        )
+
+
+def counter(progress: Count | bool | None) -> Count:
+    """The caller's function; True stands for a line on standard error, and None and False for nothing."""
+    if progress is True:
+        return _count
+    return validate.function(progress=progress) if progress else lambda done, total: None
+
+
+def _count(done: int, total: int) -> None:
+    if done == total or 100 * done // total > 100 * (done - 1) // total:
+        end = "\n" if done == total else ""
+        print(f"\revr: {done:,} of {total:,}", end=end, file=sys.stderr, flush=True)

@@ -18,10 +18,9 @@ from flint import ctx
 from evr.bounds.strict.selection import Selected, outcomes_above
 from evr.bounds.strict.tradeoff import Point
 from evr.errors import AccuracyError
-from evr.estimation import bins_line
+from evr.estimation import bins
 from evr.estimation.closed_forms import pair_delta
-from evr.estimation.epsilons import epsilon_of
-from evr.estimation.fft import FftCurve
+from evr.estimation.fft import FftCurve, epsilon_of
 from evr.laws import DiscretePair, Step
 from evr.laws.exact.law import Ball
 from evr.laws.selection import Selection
@@ -47,10 +46,8 @@ def fineness_of(law: Selection) -> int:
 
 @lru_cache(maxsize=64)
 def points_of(steps: tuple[Step, ...]) -> tuple[Point, ...]:
-    """Epsilons, rising from 0, where a strict proof of a selection asks for the curve of one run, and about the deltas
-    there.
-    """
-    curve = FftCurve(bins_line.on_lines(steps))
+    """Rising epsilons where a strict proof of a selection asks for the curve of one run, and about the deltas there."""
+    curve = FftCurve(bins.on_lines(steps))
     if not curve.steps:
         return ((Fraction(0), Fraction(0)),)
     last = curve.greatest
@@ -122,4 +119,4 @@ def _(pair: SelectedPair, epsilon: float) -> float:
 def on_lines(steps: tuple[Step, ...]) -> tuple[Step, ...]:
     """The steps, bins of independent noise and selections as pairs on a line; others as they are."""
     found = (Step(_pair(step.law), step.count) if isinstance(step.law, Selection) else step for step in steps)
-    return bins_line.on_lines(tuple(found))
+    return bins.on_lines(tuple(found))

@@ -14,9 +14,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
 
 from evr.estimation.closed_forms import pair_delta
+from evr.estimation.inversion import root
 from evr.estimation.points import LossPoints, Tilted, log_moment, not_below, rough_points
 from evr.laws import DominatingPair, Floats, Step
 from evr.laws.line.pair import log_sum_exp
@@ -67,7 +67,7 @@ def chernoff(log_growths: Floats, shifts: Floats, tail: float) -> float:
     return float(np.min((log_growths + tail) / shifts))
 
 
-class _Sum:
+class TiltedSum:
     """The tilted sum of all steps, by rough points."""
 
     def __init__(self, points: Sequence[LossPoints], counts: Sequence[int], order: float) -> None:
@@ -87,17 +87,24 @@ class _Sum:
         """The order at which these points have their mean at epsilon, if it is near the given one; else None."""
 
         def beyond(order: float) -> float:
-            return _Sum(self.points, self.counts, order).mean_excess(epsilon)
+            return TiltedSum(self.points, self.counts, order).mean_excess(epsilon)
 
-        below = beyond(order) < 0.0
-        factor = 8.0 if below else 0.125
+        last = order, beyond(order)
+        factor = 8.0 if last[1] < 0.0 else 0.125
         for _ in range(_FACTORS):
             order *= factor
             if order > _GREATEST_ORDER:
                 break
-            if (beyond(order) < 0.0) != below:
-                return float(brentq(beyond, order / factor, order, xtol=1e-300, rtol=1e-3))
+            found = order, beyond(order)
+            if (found[1] < 0.0) != (last[1] < 0.0):
+                return root(beyond, last, found, 1e-3)
+            last = found
         return None
+
+    def guess(self, epsilon: float) -> float:
+        """The order at which a normal law of this mean and deviation would be centred at epsilon."""
+        guess = -self.mean_excess(epsilon) / max(self.deviation, 1e-100) ** 2
+        return min(max(guess, 1e-100), _GREATEST_ORDER)
 
     def log_bound(self, epsilon: float) -> float:
         """``log prod M e^{-order epsilon}``, a bound on delta of these points."""
@@ -131,10 +138,10 @@ class _Sum:
         return offset + low - pad, offset + high + pad
 
 
-def _summed(steps: tuple[Step, ...], order: float, cap: float = math.inf, *, joined: bool = False) -> _Sum | None:
+def _summed(steps: tuple[Step, ...], order: float, cap: float = math.inf, *, joined: bool = False) -> TiltedSum | None:
     """The sum at an order, with losses up to a cap; None where a step has no finite loss."""
     points = [rough_points(step.pair, order, cap, joined=joined) for step in steps]
-    return _Sum(points, [step.count for step in steps], order) if all(p.losses.size for p in points) else None
+    return TiltedSum(points, [step.count for step in steps], order) if all(p.losses.size for p in points) else None
 
 
 @lru_cache(maxsize=64)
@@ -142,7 +149,7 @@ def _lowest(steps: tuple[Step, ...]) -> tuple[float, float] | None:
     """The deviation of the sum, and how low it may be under ``P`` and ``Q``; None where a step has no finite loss."""
     if (second := _summed(steps, -1.0)) is None:
         return None
-    first = _Sum(second.points, second.counts, 0.0)
+    first = TiltedSum(second.points, second.counts, 0.0)
     return first.deviation, min(0.0, first.low(), second.low())
 
 
@@ -157,7 +164,7 @@ def limits(steps: tuple[Step, ...], epsilon: float) -> tuple[float, float]:
 
 
 @lru_cache(maxsize=64)
-def _halved(steps: tuple[Step, ...]) -> _Sum | None:
+def _halved(steps: tuple[Step, ...]) -> TiltedSum | None:
     return _summed(steps, -0.5)
 
 
@@ -169,7 +176,7 @@ def is_certain(steps: tuple[Step, ...], epsilon: float) -> bool:
     return halved is not None and halved.log_bound(epsilon) < _CERTAIN - _ROUGH * abs(epsilon)
 
 
-_At = Callable[[float], _Sum | None]
+_At = Callable[[float], TiltedSum | None]
 
 
 def plan_tilt(
@@ -188,7 +195,7 @@ def plan_tilt(
     """
     valid, cap = limits(steps, epsilon)
 
-    def at(order: float) -> _Sum | None:
+    def at(order: float) -> TiltedSum | None:
         return _summed(steps, order, cap, joined=joined)
 
     tilted = _centred(at, epsilon, negligible)
@@ -198,7 +205,7 @@ def plan_tilt(
     bottom = -math.inf
     if tilted.order == 0.0:  # a loss that the others cannot make up for leaves the sum below epsilon, however low it is
         bottom = min(epsilon, 0.0) - max(epsilon + high, 1e-300)
-        low, high = _Sum([not_below(p, bottom) for p in tilted.points], tilted.counts, 0.0).range(epsilon)
+        low, high = TiltedSum([not_below(p, bottom) for p in tilted.points], tilted.counts, 0.0).range(epsilon)
     low = min(low, 0.0) if tilted.order > 0.0 else low  # all of it may exceed epsilon
     bulk, places = _usual(at(0.0) or tilted, steps, epsilon)
     asked = (epsilon, *(other for other in asked if other <= valid and other != epsilon))
@@ -206,7 +213,7 @@ def plan_tilt(
     return GridPlan(valid, epsilon, tilted.order, cap, low, max(high, low, 0.0), bottom, bulk, kinks, asked)
 
 
-def _usual(plain: _Sum, steps: tuple[Step, ...], epsilon: float) -> tuple[float, dict[DominatingPair, float]]:
+def _usual(plain: TiltedSum, steps: tuple[Step, ...], epsilon: float) -> tuple[float, dict[DominatingPair, float]]:
     """The width of the sum of usual losses, 0 if one has atoms; and by pair the loss that makes such a sum epsilon."""
     bulks = [part.bulk() for part in plain.parts]
     beyond = excess(zip(plain.counts, (place for place, _ in bulks), strict=True), epsilon)
@@ -222,7 +229,7 @@ def likely_epsilon(steps: tuple[Step, ...], delta: float) -> float:
     """About epsilon at delta: as if the sum were normal, or a large loss came alone, whichever is greater."""
     found = _summed(steps, -1.0)
     assert found is not None  # infinite losses alone would exceed delta
-    plain = _Sum(found.points, found.counts, 0.0)
+    plain = TiltedSum(found.points, found.counts, 0.0)
     normal = plain.mean_excess(0.0) + math.sqrt(-2.0 * math.log(delta)) * plain.deviation
     low = normal if 1e-300 < normal < math.inf else 1.0
 
@@ -230,22 +237,24 @@ def likely_epsilon(steps: tuple[Step, ...], delta: float) -> float:
         alone = math.fsum(step.count * pair_delta(step.pair, epsilon) for step in steps)
         return math.log(max(alone, 1e-320) / delta)
 
-    if beyond(low) <= 0.0:
+    last = low, beyond(low)
+    if last[1] <= 0.0:
         return low
     for factor in _UPWARDS:
-        if beyond(factor * low) <= 0.0:
-            return float(brentq(beyond, low, factor * low, rtol=1e-5))
-        low *= factor
-    return low
+        other = factor * last[0], beyond(factor * last[0])
+        if other[1] <= 0.0:
+            return root(beyond, last, other, 1e-5)
+        last = other
+    return last[0]
 
 
-def _centred(at: _At, epsilon: float, negligible: float) -> _Sum | None:
+def _centred(at: _At, epsilon: float, negligible: float) -> TiltedSum | None:
     """The sum at the order that centres it at epsilon; None where it adds too little to matter."""
     start = at(0.0)
     if start is None or start.mean_excess(epsilon) >= 0.0:
         return start
     if negligible > _SEEN:  # the points seen so far may tell
-        likely = _Sum(start.points, start.counts, _guess(start, epsilon))
+        likely = TiltedSum(start.points, start.counts, start.guess(epsilon))
         if likely.log_bound(epsilon) < negligible:
             return None
     if _far_below(at, start, epsilon, negligible):
@@ -254,28 +263,22 @@ def _centred(at: _At, epsilon: float, negligible: float) -> _Sum | None:
     return None if found is None or found.log_bound(epsilon) < negligible else found
 
 
-def _far_below(at: _At, start: _Sum, epsilon: float, negligible: float) -> bool:
+def _far_below(at: _At, start: TiltedSum, epsilon: float, negligible: float) -> bool:
     """Whether a small order shows already that the sum adds too little to matter. It is tried where a normal law of
     this mean and deviation would; the order that centres the sum may be so great that its points take minutes.
     """
     below = -start.mean_excess(epsilon)
-    if _guess(start, epsilon) * below < -8.0 * negligible:
+    if start.guess(epsilon) * below < -8.0 * negligible:
         return False
     modest = at(-2.0 * negligible / below)
     return modest is not None and modest.log_bound(epsilon) < negligible
 
 
-def _guess(start: _Sum, epsilon: float) -> float:
-    """The order at which a normal law of this mean and deviation would be centred at epsilon."""
-    guess = -start.mean_excess(epsilon) / max(start.deviation, 1e-100) ** 2
-    return min(max(guess, 1e-100), _GREATEST_ORDER)
-
-
-def _followed(at: _At, found: _Sum, epsilon: float) -> _Sum | None:
+def _followed(at: _At, found: TiltedSum, epsilon: float) -> TiltedSum | None:
     """The sum at an order that the points of the order before show; None where this leads
     nowhere, as it may where these points do not hold what a greater order makes weighty.
     """
-    order: float | None = _guess(found, epsilon)
+    order: float | None = found.guess(epsilon)
     for _ in range(_FOLLOWED):
         order = found.crossing(order, epsilon) if order is not None else None
         following = at(order) if order is not None else None
@@ -287,11 +290,11 @@ def _followed(at: _At, found: _Sum, epsilon: float) -> _Sum | None:
     return None
 
 
-def _searched(at: _At, start: _Sum, epsilon: float, negligible: float) -> _Sum | None:
+def _searched(at: _At, start: TiltedSum, epsilon: float, negligible: float) -> TiltedSum | None:
     """The same with points made for every order on the way: up or down by growing factors from where a normal law would
     have it, until the mean has passed epsilon.
     """
-    order, factor = _guess(start, epsilon), 2.0
+    order, factor = start.guess(epsilon), 2.0
     while (found := at(order)) is None:  # so steep that a law has no point left
         order /= 16.0
     below = found.mean_excess(epsilon) < 0.0
@@ -302,8 +305,8 @@ def _searched(at: _At, start: _Sum, epsilon: float, negligible: float) -> _Sum |
         if other is None:
             break
         if (other.mean_excess(epsilon) < 0.0) != below:
-            low, high = sorted((order, other.order))
-            return at(float(brentq(lambda a: _mean_at(at, a, epsilon), low, high, xtol=1e-300, rtol=1e-3)))
+            first, last = ((one.order, one.mean_excess(epsilon)) for one in (found, other))
+            return at(root(lambda a: _mean_at(at, a, epsilon), first, last, 1e-3))
         order, factor, found = other.order, min(16.0, factor**2), other
     return found
 

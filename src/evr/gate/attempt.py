@@ -7,60 +7,34 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Executor
 from dataclasses import replace
-from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from evr import validate
 from evr.certification.budget import Budget
-from evr.certification.build import build, differences, software
+from evr.certification.build import build, differences, epsilon_per_record, software
 from evr.certification.certificate import Certificate
-from evr.certification.event_json import event_digest, event_from_json
-from evr.certification.ledger import Ledger, opened
-from evr.certification.per_record import epsilon_per_record
+from evr.certification.event_json import digest_of, event_from_json
+from evr.certification.ledger import Ledger, now, opened
 from evr.certification.proof_file import proof_file, seal_of, write_proof
 from evr.certification.tables import ELSEWHERE, Attempt
 from evr.errors import ClusterError, DeviceError, EvrError, LedgerError
 from evr.gate.request import Request, writable
 from evr.laws import Direction
 from evr.mechanisms import Composition
-from evr.planning.gpu import chosen_device
+from evr.planning.sampled import chosen_device
 from evr.proving import Announce, Forecast, Sampling, forecast, prove
-from evr.proving.showing import check_progress, is_watched
+from evr.proving.showing import check_progress
 from evr.randomness import fresh_entropy
 from evr.validate import worker_count
-from evr.verification import Claim, Verdict, Verification
+from evr.verification import Claim, Verification
 from evr.verification.attempts import Attempt as Trying
 from evr.verification.driver import ProgressHook
 from evr.verification.executors import check_at_work
 
 _PLAIN = Sampling()
-_RESUMABLE = (
-    KeyboardInterrupt,
-    SystemExit,
-    GeneratorExit,
-    OSError,
-    MemoryError,
-    LedgerError,
-    BrokenExecutor,
-    CancelledError,
-    DeviceError,
-)
-
-
-def foresee(ledger: Ledger, request: Request) -> Forecast:
-    """The forecast of the next attempt. Requests whose plan shows that they cannot succeed are refused here."""
-    composition = request.subject.composition
-    terms, number = ledger.upcoming(request.claim, name=request.name, relation=composition.relation)
-    return forecast(
-        composition,
-        replace(request.claim, terms=terms),
-        request.settings,
-        attempt=number,
-        workers=worker_count(request.sampling.workers),
-        strict=request.subject.strict,
-    )
+_STOPPED = (KeyboardInterrupt, SystemExit, GeneratorExit)
+_RESUMABLE = (*_STOPPED, OSError, MemoryError, LedgerError, BrokenExecutor, CancelledError, DeviceError)
 
 
 def start(ledger: Ledger, request: Request, *, for_output: bool = False) -> Attempt:
@@ -71,11 +45,13 @@ def start(ledger: Ledger, request: Request, *, for_output: bool = False) -> Atte
     return ledger.begin(
         request.claim,
         request.settings,
-        relation=request.subject.composition.relation,
+        relation=request.composition.relation,
+        name=request.name,
+        for_output=for_output,
         entropy=fresh_entropy() if seed is None else seed,
-        entropy_is_fresh=seed is None,
-        event=request.subject.document,
-        event_digest=request.subject.digest,
+        entropy_is_fresh=int(seed is None),
+        event=request.document,
+        event_digest=digest_of(request.document),
         options={
             "path": None if request.path is None else str(request.path),
             "proof": None if request.proof is None else str(request.proof),
@@ -85,16 +61,25 @@ def start(ledger: Ledger, request: Request, *, for_output: bool = False) -> Atte
             "budget": None if request.budget is None else {"name": request.budget.name, "by": request.budget.by},
         },
         software=software(),
-        name=request.name,
-        for_output=for_output,
     )
 
 
 def attempted(
     ledger: Ledger, request: Request, announce: Announce | None = None, *, for_output: bool = False
 ) -> tuple[Attempt, Certificate]:
-    """One attempt from its forecast, which is announced before it counts, to its certificate."""
-    ahead = foresee(ledger, request)
+    """One attempt from its forecast, which is announced before it counts, to its certificate. The forecast refuses
+    requests whose plan shows that they cannot succeed.
+    """
+    relation = request.composition.relation
+    terms, number = ledger.upcoming(request.claim, name=request.name, relation=relation, for_output=for_output)
+    ahead = forecast(
+        request.composition,
+        replace(request.claim, terms=terms),
+        request.settings,
+        attempt=number,
+        workers=worker_count(request.sampling.workers),
+        strict=request.strict,
+    )
     if announce is not None:
         announce(ahead)
     attempt = start(ledger, request, for_output=for_output)
@@ -113,24 +98,20 @@ def perform(
 ) -> Certificate:
     """Verify an attempt that is written down, from its latest snapshots if it has any; write its certificate; close it.
 
-    The certificate goes to ``path``, or else where the attempt says. ``ahead`` is what ``foresee`` said of the request
-    that the attempt was started with.
+    The certificate goes to ``path``, or else where the attempt says. ``ahead`` is the forecast of the request that
+    the attempt was started with.
     """
     release = next(r for r in ledger.releases() if r.id == attempt.release_id)
-    if ahead is None:
-        event = event_from_json(attempt.event)
-        if event_digest(event) != attempt.event_digest:
-            raise LedgerError(f"{ledger.path}: the ledger is damaged (the event of attempt {attempt.id})")
-        composition = Composition.of(event, attempt.relation)
-    else:
-        composition = ahead.composition
+    event, options = event_from_json(attempt.event), attempt.options
+    if digest_of(attempt.event) != attempt.event_digest:
+        raise LedgerError(f"{ledger.path}: the ledger is damaged (the event of attempt {attempt.id})")
+    composition = Composition.of(event, attempt.relation) if ahead is None else ahead.composition
     claim = Claim(attempt.epsilon, attempt.delta, attempt.tau, release.terms)
     begun = time.perf_counter()
     with _accounted_for(ledger, attempt):
-        if ahead is None and is_watched(progress):
-            ahead = forecast(
-                composition, claim, attempt.settings, attempt=attempt.number, workers=worker_count(sampling.workers)
-            )
+        if ahead is None:
+            workers = worker_count(sampling.workers)
+            ahead = forecast(composition, claim, attempt.settings, attempt=attempt.number, workers=workers)
         how = Trying(
             number=attempt.number,
             seed=attempt.entropy,
@@ -145,36 +126,37 @@ def perform(
             claim,
             attempt.settings,
             how,
-            strict=None if ahead is None else ahead.strict,
-            planner=None if ahead is None else ahead.planning,
-            seconds={} if ahead is None else ahead.seconds,
+            strict=ahead.strict,
+            planner=ahead.planning,
+            seconds=ahead.seconds,
         )
-        strict = verification.verdict is Verdict.ACCEPTED and verification.method in ("strict", "both")
-        budget = _spent(ledger, attempt) if verification.accepted else None
+        budget, proof, per_record = None, None, None
+        if verification.accepted:
+            budget = _spent(ledger, attempt)
+            proof = _proof_written(composition, claim, verification, options.get("proof"))
+            if verification.method in ("strict", "both"):
+                per_record = epsilon_per_record(event, claim.delta, attempt.relation)
+        times = {"started": attempt.started, "finished": now(), "seconds": time.perf_counter() - begun}
         certificate = build(
             verification,
-            event=attempt.event,
-            description=attempt.options["description"],
-            relation=attempt.relation,
-            claim=claim,
-            settings=attempt.settings,
+            claim,
+            attempt.settings,
             name=release.name,
             entropy_is_fresh=attempt.entropy_is_fresh,
-            computed_by=attempt.software,
-            times={
-                "started": attempt.started,
-                "finished": datetime.now(UTC).isoformat(timespec="milliseconds"),
-                "seconds": time.perf_counter() - begun,
+            given={
+                "event": attempt.event,
+                "description": options["description"],
+                "neighboring_relation": attempt.relation.name,
+                "software": attempt.software,
+                "times": times,
+                "record": options.get("record"),
+                "budget": budget,
+                "proof": proof,
+                "per_record": per_record,
             },
-            record=attempt.options.get("record"),
-            budget=budget,
-            proof=_proof_written(composition, claim, verification, attempt.options.get("proof")),
-            per_record=epsilon_per_record(event_from_json(attempt.event), claim.delta, attempt.relation)
-            if strict
-            else None,
         )
-        if path is not None or attempt.options["path"] is not None:
-            certificate.save(path or attempt.options["path"])
+        if (where := path or options["path"]) is not None:
+            certificate.save(where)
         elsewhere = None if path is None else f"{ELSEWHERE}{path}"
         ledger.finish(attempt, certificate.verdict, samples=verification.samples, message=elsewhere)
     return certificate
@@ -195,7 +177,7 @@ def _proof_written(composition: Composition, claim: Claim, verification: Verific
     """Write the proof file and the checker beside it, where that was asked for and there is a proof; the file's
     digest.
     """
-    if path is None or verification.verdict is not Verdict.ACCEPTED:
+    if path is None:
         return None
     proofs = {
         Direction(name): None if report.strict is None else report.strict.plan
@@ -269,10 +251,8 @@ def resume(
                 f"attempt {chosen.number} was begun with {changed[0]}: its samples "
                 "may not come out the same, so start another attempt"
             )
-        elsewhere = None if path is None else validate.path(path=path).absolute()
-        planned = chosen.options["path"]
-        where = elsewhere or (None if planned is None else Path(planned))
-        writable(where)
+        elsewhere = writable(path=path)
+        writable(path=elsewhere or chosen.options["path"])
         check_progress(progress)
         check_at_work(executor)
         sampling = Sampling(workers=workers, executor=executor)

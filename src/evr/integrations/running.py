@@ -1,12 +1,11 @@
-"""Epsilon of a training that goes on: cheap enough to ask after every step (``evr.estimation.interpolation``)."""
+"""Epsilon of a training that goes on: cheap enough to ask after every step (``evr.estimation.online``)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 
-from evr.estimation.interpolation import Interpolated, Point
-from evr.estimation.online import epsilon_near
+from evr.estimation.online import Interpolated, Point, epsilon_near
 from evr.events import opacus_history
 from evr.mechanisms import Composition
 

@@ -83,11 +83,6 @@ def check_sensitivity(
     record
         The record to try, as an item of the data set; by default the last of each batch, a hundred times as loud.
 
-    Returns
-    -------
-    Sensitivity
-        The verdict, and what changed that must not.
-
     Raises
     ------
     ValueError

@@ -29,24 +29,14 @@ class Rule(abc.ABC):
     @property
     @abc.abstractmethod
     def factor(self) -> Fraction:
-        """``g(0)``: by how much the probability of an infinite loss may grow."""
-
-
-class Runs(Rule):
-    """The best of ``K`` runs, whose number is independent of the data: ``factor`` is ``E[K]``."""
-
-    @abc.abstractmethod
-    def none(self) -> Ball:
-        """The probability that ``K = 0``."""
-
-    @abc.abstractmethod
-    def growth(self) -> Callable[[int], Ball]:
-        """The function from ``k >= 1`` to the probability that ``K = k + 1`` over that of ``K = k``."""
+        """``g(0)``: by how much the probability of an infinite loss may grow; the mean number of runs, if independent
+        of the data.
+        """
 
 
 @dataclass(frozen=True)
-class PoissonRuns(Runs):
-    """A Poisson number of runs."""
+class PoissonRuns(Rule):
+    """The best of a Poisson number of runs, which is independent of the data."""
 
     mean: Fraction
 
@@ -58,16 +48,10 @@ class PoissonRuns(Runs):
         mean = ball(self.mean)
         return lambda x: mean.log() - mean * x
 
-    def none(self) -> Ball:
-        return ball(-self.mean).exp()
-
-    def growth(self) -> Callable[[int], Ball]:
-        return lambda k: ball(self.mean / (k + 1))
-
 
 @dataclass(frozen=True)
-class NegativeBinomialRuns(Runs):
-    """A truncated negative binomial number of runs, at least 1 (Papernot and Steinke 2022, Definition 1).
+class NegativeBinomialRuns(Rule):
+    """The best of a truncated negative binomial number of runs, at least 1 (Papernot and Steinke 2022, Definition 1).
 
     ``shape`` is their ``eta > -1``. Their ``gamma`` follows from the mean, which is above 1. Shape 1 is the geometric
     law, shape 0 the logarithmic one.
@@ -103,17 +87,10 @@ class NegativeBinomialRuns(Runs):
         odds, power, mean = self.log_odds().expm1(), ball(self.shape + 1), ball(self.mean)
         return lambda x: mean.log() - power * (odds * x).log1p()
 
-    def none(self) -> Ball:
-        return Ball(0)
-
-    def growth(self) -> Callable[[int], Ball]:
-        limit = -(-self.log_odds()).expm1()
-        return lambda k: limit * ball((k + self.shape) / (k + 1))
-
 
 @dataclass(frozen=True)
-class BinomialRuns(Runs):
-    """Each of ``most`` runs takes place with a probability below 1."""
+class BinomialRuns(Rule):
+    """The best of the runs of which each of ``most`` takes place with a probability below 1."""
 
     most: int
     probability: Fraction
@@ -125,13 +102,6 @@ class BinomialRuns(Runs):
     def log_density(self) -> Callable[[Ball], Ball]:
         mean, chance, others = ball(self.factor), ball(self.probability), self.most - 1
         return lambda x: mean.log() + others * (-chance * x).log1p()
-
-    def none(self) -> Ball:
-        return ball(1 - self.probability) ** self.most
-
-    def growth(self) -> Callable[[int], Ball]:
-        odds = self.probability / (1 - self.probability)
-        return lambda k: ball(Fraction(max(self.most - k, 0), k + 1) * odds)
 
 
 @dataclass(frozen=True)

@@ -9,21 +9,19 @@ from fractions import Fraction
 from functools import lru_cache
 
 from evr.errors import UnsupportedEventError
-from evr.laws.exact.bounded_range import MOST_STEPS, ExactBoundedRange, ExactRun
 from evr.laws.exact.law import ExactLaw
 from evr.laws.exact.line import ExactGaussian
-from evr.laws.exact.points import ExactConcentrated
+from evr.laws.exact.outcomes import NON_PRIVATE_LAW
+from evr.laws.exact.points import MOST_STEPS, ExactBoundedRange, ExactConcentrated, ExactRun
 from evr.laws.exact.shifted import ExactShifted
 from evr.laws.law import Direction, LossLaw
 from evr.laws.line.discrete import TRIVIAL_PAIR, DiscretePair
-from evr.laws.line.gaussian import GaussianPair
+from evr.laws.line.gaussian import GaussianPair, ShiftedPair
 from evr.laws.line.pair import DominatingPair, Measure, line_pair
-from evr.laws.line.poisson import SampledPair, finite_part
-from evr.laws.line.shifted import ShiftedPair
-from evr.laws.line.without_replacement import WithoutReplacementPair
+from evr.laws.line.poisson import SampledPair, WithoutReplacementPair, finite_part
 from evr.laws.patterns.law import PatternLaw
 
-NON_PRIVATE_PAIR = DiscretePair((-math.inf, math.inf), (-math.inf, 0.0), (0.0, -math.inf))
+NON_PRIVATE_PAIR = NON_PRIVATE_LAW.in_floats()
 """All of ``P`` has infinite loss: what a mechanism without privacy is."""
 
 

@@ -44,7 +44,6 @@ class Composition:
     remove: tuple[Step, ...]
     add: tuple[Step, ...]
     relation: NeighboringRelation = ADD_OR_REMOVE
-    """Which data sets are neighbours."""
 
     @classmethod
     def of(cls, event: dp_event.DpEvent | Composition, neighboring_relation: Relation | None = None) -> Composition:
@@ -61,18 +60,12 @@ class Composition:
                     f"under {name_of(event.relation)!r}: make it of its event anew"
                 )
             return event
-        if relation is not None:
-            return cls._under(event, relation)
         try:
-            return cls._under(event, ADD_OR_REMOVE)
+            return cls.from_counts(leaves(event, relation or ADD_OR_REMOVE), relation or ADD_OR_REMOVE)
         except OtherRelationError as error:
-            if error.only is not ZERO_OUT:
+            if relation is not None or error.only is not ZERO_OUT:
                 raise
-            return cls._under(event, ZERO_OUT)
-
-    @classmethod
-    def _under(cls, event: dp_event.DpEvent, relation: NeighboringRelation) -> Composition:
-        return cls.from_counts(leaves(event, relation), relation)
+            return cls.from_counts(leaves(event, ZERO_OUT), ZERO_OUT)
 
     @classmethod
     def from_counts(

@@ -1,6 +1,6 @@
-"""Descriptors of mechanisms: their laws, the relations of neighbours under which they hold, and their assumptions.
+"""Descriptors of mechanisms: their laws, and the relations of neighbours under which they hold.
 
-The file of each mechanism defines its ``MECHANISM``, and ``registry.py`` lists them. ``evr.register`` makes one of a
+Each file of mechanisms ends with its ``MECHANISMS``, and ``registry.py`` lists them. ``evr.register`` makes one of a
 mechanism of yours. Its table in spec files and its words in statements are in ``evr.described``.
 """
 
@@ -32,9 +32,6 @@ class Mechanism:
     laws
         The translator: the event's ``Pairs``, or another event that stands for it, which is ``NonPrivateDpEvent()`` if
         the mechanism has no privacy at all.
-    assumptions
-        What a statement assumes of whoever ran the mechanism, each a clause that follows "It assumes that". Without
-        any, those of the event that stands for it.
     takes_sampling
         Whether it may be applied to a sample of the records. It may not where the event itself says who takes part.
     relation
@@ -49,7 +46,6 @@ class Mechanism:
 
     event: type[dp_event.DpEvent]
     laws: Translator
-    assumptions: tuple[str, ...] = ()
     takes_sampling: bool = True
     relation: Callable[[Any], NeighboringRelation] | None = None
     under: Mapping[NeighboringRelation, Translator | None] = field(default_factory=dict)

@@ -10,9 +10,9 @@ from fractions import Fraction
 from dp_accounting import dp_event
 
 from evr import validate
-from evr.laws import TRIVIAL_PAIR, DiscretePair, Pairs
+from evr.laws import TRIVIAL_PAIR, Pairs
 from evr.laws.exact import ExactBoundedRange, ExactConcentrated, ExactEpsilonDelta
-from evr.laws.line.bounded_range import BoundedRangePair
+from evr.laws.line.laplace import BoundedRangePair
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 from evr.mechanisms.relations import REPLACE_ONE
 from evr.mechanisms.schemes import EpsilonDeltaDpEvent, ExponentialMechanismDpEvent, PermuteAndFlipDpEvent
@@ -27,13 +27,8 @@ def pairs(event: EpsilonDeltaDpEvent) -> Pairs | dp_event.DpEvent:
     delta = validate.probability(delta=event.delta)
     if delta == 1 or math.isinf(epsilon):
         return NON_PRIVATE
-    rest = math.log1p(-delta)
-    high, low = (rest - math.log1p(math.exp(-epsilon)), rest - epsilon - math.log1p(math.exp(-epsilon)))
-    fails = math.log(delta) if delta > 0 else -math.inf
-    pair = DiscretePair.from_logs(
-        [-math.inf, low, high, fails], [fails, high, low, -math.inf], losses=[-math.inf, -epsilon, epsilon, math.inf]
-    )
-    return Pairs.both(pair, ExactEpsilonDelta(Fraction(epsilon), Fraction(delta)))
+    exact = ExactEpsilonDelta(Fraction(epsilon), Fraction(delta))
+    return Pairs.both(exact.in_floats(), exact)
 
 
 def concentrated(event: dp_event.ZCDpEvent) -> Pairs | dp_event.DpEvent:
@@ -61,22 +56,12 @@ def pure(event: PermuteAndFlipDpEvent) -> dp_event.DpEvent:
     return EpsilonDeltaDpEvent(event.epsilon, 0.0)
 
 
-_SCORES = "the sensitivity of the scores is that under the adjacency stated, and does not depend on the data"
-_CHOSEN = (
-    "each choice was made with probabilities proportional to e^(epsilon score / (2 sensitivity)), or with Gumbel noise "
-    "of that scale (without the 2 for monotone scores, and not under replace-one)"
-)
-
 MECHANISMS = tuple(
-    Mechanism(event, laws, assumptions, under={REPLACE_ONE: laws}, unit=None)
-    for event, laws, assumptions in (
-        (EpsilonDeltaDpEvent, pairs, ("what is known to be private by itself is so under the adjacency stated",)),
-        (
-            dp_event.ZCDpEvent,
-            concentrated,
-            ("what is known to be zCDP is so under the adjacency stated, in both directions",),
-        ),
-        (ExponentialMechanismDpEvent, exponential, (_CHOSEN, _SCORES)),
-        (PermuteAndFlipDpEvent, pure, (_SCORES,)),
+    Mechanism(event, laws, under={REPLACE_ONE: laws}, unit=None)
+    for event, laws in (
+        (EpsilonDeltaDpEvent, pairs),
+        (dp_event.ZCDpEvent, concentrated),
+        (ExponentialMechanismDpEvent, exponential),
+        (PermuteAndFlipDpEvent, pure),
     )
 )

@@ -1,4 +1,4 @@
-"""Additive noise: the Gaussian, Laplace, discrete Laplace and discrete Gaussian mechanisms.
+"""Noise: Gaussian, Laplace, discrete Laplace, discrete Gaussian, mixtures of Gaussians, and randomized response.
 
 One record changes a value by its norm when it is added, removed or zeroed out, and by up to twice its norm when it is
 replaced. ``times`` is that factor.
@@ -7,21 +7,29 @@ replaced. ``times`` is that factor.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import partial
 
-import numpy as np
 from dp_accounting import dp_event
 
 from evr import validate
-from evr.laws import DiscretePair, Pairs
-from evr.laws.exact import ExactDiscreteGaussian, ExactDiscreteLaplace, ExactGaussian, ExactLaplace
+from evr.laws import TRIVIAL_PAIR, Pairs
+from evr.laws.exact import (
+    ExactDiscreteGaussian,
+    ExactDiscreteLaplace,
+    ExactGaussian,
+    ExactLaplace,
+    ExactMixture,
+    ExactTwoSided,
+    RationalOutcomes,
+)
 from evr.laws.exact.shifted import integer_gaussian
-from evr.laws.line.gaussian import NORMAL_REACH, GaussianPair
+from evr.laws.line import discrete
+from evr.laws.line.gaussian import NORMAL_REACH, GaussianPair, MixturePair, ShiftedPair
 from evr.laws.line.laplace import LaplacePair
-from evr.laws.line.shifted import ShiftedPair
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
-from evr.mechanisms.relations import REPLACE_ONE
+from evr.mechanisms.relations import REPLACE_ONE, ZERO_OUT
 from evr.mechanisms.schemes import DiscreteGaussianDpEvent, SummedDiscreteGaussiansDpEvent
 
 MAX_SENSITIVITY = 1_000_000  # as many outcomes has discrete Laplace noise
@@ -47,26 +55,14 @@ def laplace(event: dp_event.LaplaceDpEvent, times: int = 1) -> Pairs | dp_event.
 
 
 def discrete_laplace(event: dp_event.DiscreteLaplaceDpEvent, times: int = 1) -> Pairs | dp_event.DpEvent:
-    """The laws of noise of probability ``tanh(a/2) e^{-a|x|}`` on the integers.
-
-    The loss takes the values ``a(2j - shift)``, ``j = 0 .. shift``. Both tails are atoms, so finitely many outcomes
-    describe the pair exactly.
-    """
+    """The laws of noise of probability ``tanh(a/2) e^{-a|x|}`` on the integers."""
     a = validate.noise_scale(noise_parameter=event.noise_parameter)
     shift = times * validate.positive_integer(sensitivity=event.sensitivity)
     if shift > MAX_SENSITIVITY:
         raise ValueError(f"sensitivity={shift!r} is above {MAX_SENSITIVITY}: rescale the values")
     if a == 0:
         return NON_PRIVATE
-    # P is centred at `shift`, Q at 0. Outcome 0 joins all x <= 0, outcome `shift` all x >= shift.
-    x = np.arange(shift + 1.0)
-    log_atom = math.log(math.tanh(a / 2))
-    log_tail = -math.log1p(math.exp(-a))  # P[DLap >= 0] = P[DLap <= 0] = 1 / (1 + e^-a)
-    log_p, log_q = log_atom - a * (shift - x), log_atom - a * x
-    log_p[-1], log_q[0] = log_tail, log_tail
-    log_p[0], log_q[-1] = log_tail - a * shift, log_tail - a * shift
-    pair = DiscretePair.from_logs(log_p, log_q, losses=a * (2 * x - shift))
-    return Pairs.both(pair, ExactDiscreteLaplace(Fraction(a), shift))
+    return Pairs.both(discrete.discrete_laplace(a, shift), ExactDiscreteLaplace(Fraction(a), shift))
 
 
 def discrete_gaussian(
@@ -108,12 +104,7 @@ def discrete_gaussian(
 
 
 def _scalar(sigma: float, shift: int) -> Pairs | dp_event.DpEvent:
-    """Discrete Gaussian noise on one integer, which a record changes by at most ``shift``.
-
-    The support is infinite. Noise beyond 39 ``sigma`` has a probability below 1e-329, less than the least positive
-    float. The pair leaves those outcomes out, which changes ``delta`` by no more than that, and says that its losses go
-    on.
-    """
+    """Discrete Gaussian noise on one integer, which a record changes by at most ``shift``."""
     if sigma == 0:
         return NON_PRIVATE
     if sigma > MAX_SIGMA:
@@ -122,26 +113,100 @@ def _scalar(sigma: float, shift: int) -> Pairs | dp_event.DpEvent:
         )
     if shift > 10 * NORMAL_REACH * sigma + 10:
         return NON_PRIVATE  # the two laws do not overlap within what a float can tell
-    reach = math.ceil(NORMAL_REACH * sigma) + 2
-    x = np.arange(-reach, shift + reach + 1.0)  # P is centred at `shift`, Q at 0
-    tail = np.arange(1, math.ceil(NORMAL_REACH * sigma) + 2.0)
-    log_norm = math.log1p(2 * math.fsum(np.exp(-(tail**2) / (2 * sigma**2)).tolist()))
-    log_p = -((x - shift) ** 2) / (2 * sigma**2) - log_norm
-    log_q = -(x**2) / (2 * sigma**2) - log_norm
-    losses = shift * (2 * x - shift) / (2 * sigma**2)
-    pair = DiscretePair.from_logs(log_p, log_q, losses=losses, is_cut=True)
-    return Pairs.both(pair, ExactDiscreteGaussian(Fraction(sigma), shift))
+    return Pairs.both(discrete.discrete_gaussian(sigma, shift), ExactDiscreteGaussian(Fraction(sigma), shift))
 
 
-_INTEGERS = "the values were integers, and the sensitivity bounds what a record adds to them after all rounding"
+def mixture(event: dp_event.MixtureOfGaussiansDpEvent, times: int = 1) -> Pairs | dp_event.DpEvent:
+    """The laws of noise around one of several values."""
+    deviation = validate.noise_scale(standard_deviation=event.standard_deviation)
+    sensitivities = [
+        validate.noise_scale(sensitivities=x) for x in validate.sequence(sensitivities=event.sensitivities)
+    ]
+    probabilities = [
+        validate.probability(sampling_probs=x) for x in validate.sequence(sampling_probs=event.sampling_probs)
+    ]
+    if not sensitivities or len(sensitivities) != len(probabilities):
+        raise ValueError(
+            f"sensitivities has {len(sensitivities)} entries and sampling_probs "
+            f"{len(probabilities)}: give as many of one as of the other, at least one"
+        )
+    if abs(math.fsum(probabilities) - 1) > 1e-9:
+        raise ValueError(f"sampling_probs={list(event.sampling_probs)!r} does not sum to 1")
+    chances: dict[Fraction, Fraction] = {}
+    for sensitivity, probability in zip(sensitivities, probabilities, strict=True):
+        if probability > 0:
+            size = Fraction(sensitivity)
+            chances[size] = chances.get(size, Fraction(0)) + Fraction(probability)
+    if max(chances) == 0:
+        return Pairs.both(TRIVIAL_PAIR)
+    if deviation == 0:
+        return NON_PRIVATE
+    for size in chances:
+        validate.noise_scale(sensitivity_over_standard_deviation=float(size) / deviation)
+    return gaussians(chances, deviation, times)
 
-MECHANISMS = tuple(
-    Mechanism(event, laws, assumptions, under={REPLACE_ONE: partial(laws, times=2)})
-    for event, laws, assumptions in (
-        (dp_event.GaussianDpEvent, gaussian, ()),
-        (dp_event.LaplaceDpEvent, laplace, ()),
-        (dp_event.DiscreteLaplaceDpEvent, discrete_laplace, ()),
-        (DiscreteGaussianDpEvent, discrete_gaussian, (_INTEGERS,)),
-        (SummedDiscreteGaussiansDpEvent, discrete_gaussian, (_INTEGERS,)),
-    )
+
+def gaussians(chances: Mapping[Fraction, Fraction], deviation: float, times: int) -> Pairs:
+    """The pairs of Gaussian noise around values of given sizes, each with its chance up to a factor; where a record is
+    replaced, those of docs/guarantees_relations.md, R5.3.
+    """
+    sizes, total = sorted(chances), sum(chances.values())
+    exact = tuple(size / Fraction(deviation) for size in sizes)
+    means = tuple(float(size) / deviation for size in sizes)
+    if len(sizes) == 1:
+        return Pairs.both(GaussianPair(times * means[0]), ExactGaussian((times * exact[0]) ** 2))
+    weights = tuple(chances[size] / total for size in sizes)
+    floats = tuple(map(float, weights))
+    if times == 2:
+        return Pairs.both(MixturePair(means, floats, None), ExactTwoSided(Fraction(1), exact, weights))
+    return Pairs.each(partial(MixturePair, means, floats), partial(ExactMixture, exact, weights))
+
+
+def randomized_response(event: dp_event.RandomizedResponseDpEvent) -> Pairs | dp_event.DpEvent:
+    """The laws of an answer against any other, a fixed "no answer" value included: the same both ways."""
+    noise, buckets = _answers(event)
+    if buckets == 1:
+        return Pairs.both(TRIVIAL_PAIR)
+    if noise == 0:
+        return NON_PRIVATE
+    other, rest = noise / buckets, noise * (buckets - 2) / buckets
+    law = RationalOutcomes((other, rest, 1 - noise + other), (1 - noise + other, rest, other))
+    return Pairs.both(law.in_floats(), law)
+
+
+def against_uniform(event: dp_event.RandomizedResponseDpEvent) -> Pairs | dp_event.DpEvent:
+    """Under zero-out: an answer against the uniform output."""
+    noise, buckets = _answers(event)
+    if buckets == 1 or noise == 1:
+        return Pairs.both(TRIVIAL_PAIR)
+    if noise == 0:
+        return NON_PRIVATE
+    share, other = Fraction(1, buckets), noise * (buckets - 1) / buckets
+    held, absent = (other, 1 - other), (1 - share, share)
+    remove, add = RationalOutcomes(held, absent), RationalOutcomes(absent, held)
+    return Pairs(remove.in_floats(), add.in_floats(), (remove, add))
+
+
+def _answers(event: dp_event.RandomizedResponseDpEvent) -> tuple[Fraction, int]:
+    noise = validate.probability(noise_parameter=event.noise_parameter)
+    return Fraction(noise), validate.positive_integer(num_buckets=event.num_buckets)
+
+
+MECHANISMS = (
+    *(
+        Mechanism(event, laws, under={REPLACE_ONE: partial(laws, times=2)})
+        for event, laws in (
+            (dp_event.GaussianDpEvent, gaussian),
+            (dp_event.LaplaceDpEvent, laplace),
+            (dp_event.DiscreteLaplaceDpEvent, discrete_laplace),
+            (DiscreteGaussianDpEvent, discrete_gaussian),
+            (SummedDiscreteGaussiansDpEvent, discrete_gaussian),
+            (dp_event.MixtureOfGaussiansDpEvent, mixture),
+        )
+    ),
+    Mechanism(
+        dp_event.RandomizedResponseDpEvent,
+        randomized_response,
+        under={REPLACE_ONE: randomized_response, ZERO_OUT: against_uniform},
+    ),
 )

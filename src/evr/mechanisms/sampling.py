@@ -1,25 +1,53 @@
-"""Sampled parts of an event tree: the pairs of the sampled mechanism, or an error that says why it has none."""
+"""Sampled and selected parts of an event tree: their pairs, or an error that says why they have none."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
 from evr.errors import UnsupportedEventError
-from evr.laws import NON_PRIVATE_PAIR, Direction, Pairs, Step, merged, on_a_line, simplify
-from evr.laws.exact import NON_PRIVATE_LAW, exact_sampled, exact_without_replacement
-from evr.laws.line import poisson, without_replacement
-from evr.mechanisms import replaced
+from evr.laws import NON_PRIVATE_PAIR, Direction, DominatingPair, Pairs, Step, merged, on_a_line, simplify
+from evr.laws.exact import (
+    NON_PRIVATE_LAW,
+    ExactDiscreteGaussian,
+    ExactDiscreteLaplace,
+    ExactGaussian,
+    ExactLaplace,
+    ExactLaw,
+    ExactTwoSided,
+    ExactTwoSidedLaplace,
+    ExactTwoSidedOutcomes,
+    exact_sampled,
+    exact_without_replacement,
+)
+from evr.laws.line import poisson
+from evr.laws.line.discrete import discrete_gaussian, discrete_laplace
+from evr.laws.line.gaussian import MixturePair
+from evr.laws.line.laplace import TwoSidedLaplacePair
+from evr.laws.patterns.bins import IndependentBins
+from evr.laws.selection import BinomialRuns, NegativeBinomialRuns, PoissonRuns, Rule, Selection, UntilGood
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, not_under
+from evr.mechanisms.schemes import BinomialSelectDpEvent, DiscreteGaussianDpEvent, ThresholdSelectDpEvent
 
 NON_PRIVATE_PAIRS = Pairs.both(NON_PRIVATE_PAIR, NON_PRIVATE_LAW)
 _LEAST = 1e-250  # the least sampling probability above 0
+NOISES = (dp_event.GaussianDpEvent, dp_event.LaplaceDpEvent, dp_event.DiscreteLaplaceDpEvent, DiscreteGaussianDpEvent)
+"""Events that say that they add noise to a sum. A pair does not say that."""
 
 Sampled: TypeAlias = "dp_event.PoissonSampledDpEvent | dp_event.SampledWithoutReplacementDpEvent"
+
+
+def gathered(inner: list[tuple[Pairs, int]]) -> dict[Direction, tuple[Step, ...]] | Pairs | None:
+    """The steps of a part of a tree in each direction, or pairs if it is not private; None if it costs nothing."""
+    if any(pairs == NON_PRIVATE_PAIRS for pairs, _ in inner):
+        return NON_PRIVATE_PAIRS
+    steps = {one: simplify(merged(inner, one)) for one in Direction}
+    return steps if any(steps.values()) else None
 
 
 @dataclass(frozen=True)
@@ -42,13 +70,10 @@ class Sampling:
 
     def pairs(self) -> Pairs | None:
         """The pairs of the sampled mechanism; None if it costs nothing."""
-        if self.share == 0:
-            return None
-        if any(pairs == NON_PRIVATE_PAIRS for pairs, _ in self.inner):
-            return NON_PRIVATE_PAIRS  # as dp_accounting: sampling does not help
-        folded = [simplify(merged(self.inner, direction)) for direction in Direction]
-        if not any(folded):
-            return None
+        steps = None if self.share == 0 else gathered(self.inner)
+        if steps is None or isinstance(steps, Pairs):  # as dp_accounting: sampling does not make anything private
+            return steps
+        folded = list(steps.values())
         if any(len(steps) != 1 or steps[0].count != 1 for steps in folded):
             raise UnsupportedEventError(
                 f"{self._name} of a composition of several mechanisms at {self.path} has no "
@@ -70,18 +95,18 @@ class Sampling:
                 return self._replaced(remove)
             return _by_poisson(remove, add, self.share)
         exact = remove.exact and exact_without_replacement(remove.exact, self.share)
-        return Pairs.both(without_replacement.sampled(remove.pair, float(self.share)), exact)
+        return Pairs.both(poisson.sampled_without_replacement(remove.pair, float(self.share)), exact)
 
     def check_replaced(self, leaf: object) -> None:
         """Refuse what Poisson sampling has no law for under replace-one: anything but noise that its event says is
         added to a sum.
         """
-        if isinstance(self.node, dp_event.PoissonSampledDpEvent) and type(leaf) not in replaced.NOISES:
+        if isinstance(self.node, dp_event.PoissonSampledDpEvent) and type(leaf) not in NOISES:
             raise self._not_replaced("anything but additive noise")
 
     def _replaced(self, step: Step) -> Pairs:
         """Poisson sampling of noise under replace-one."""
-        found = replaced.sampled(step.exact, self.share)
+        found = _replaced(step.exact, self.share)
         if found is None:
             raise self._not_replaced(step.law.describe())
         return found
@@ -97,6 +122,27 @@ def _by_poisson(remove: Step, add: Step, q: Fraction) -> Pairs:
         lambda one: poisson.sampled(steps[one].pair, float(q), one),
         (lambda one: exact_sampled(steps[one].exact_law, q, one)) if known else None,
     )
+
+
+def _replaced(base: ExactLaw | None, q: Fraction) -> Pairs | None:
+    """The pairs of noise sampled with probability ``q`` under replace-one (docs/guarantees_relations.md, R5 and R6).
+
+    ``base`` is its law there, which has twice the norm of a record. None where there is no theorem.
+    """
+    chance = float(q)
+    match base:
+        case ExactGaussian(square):
+            pair = MixturePair((0.0, math.sqrt(square) / 2), (float(1 - q), chance), None)
+            return Pairs.both(pair, ExactTwoSided(square / 4, (Fraction(0), Fraction(1)), (1 - q, q)))
+        case ExactLaplace(scale):
+            return Pairs.both(TwoSidedLaplacePair(float(2 * scale), chance), ExactTwoSidedLaplace(2 * scale, q))
+        case ExactDiscreteLaplace(parameter, shift):
+            once = ExactDiscreteLaplace(parameter, shift // 2)
+            return Pairs.both(discrete_laplace(float(parameter), shift // 2, chance), ExactTwoSidedOutcomes(once, q))
+        case ExactDiscreteGaussian(sigma, shift):
+            single = ExactDiscreteGaussian(sigma, shift // 2)
+            return Pairs.both(discrete_gaussian(float(sigma), shift // 2, chance), ExactTwoSidedOutcomes(single, q))
+    return None
 
 
 def sampling_of(node: Sampled, path: str, relation: NeighboringRelation) -> Sampling | None:
@@ -116,3 +162,60 @@ def sampling_of(node: Sampled, path: str, relation: NeighboringRelation) -> Samp
     if relation is not REPLACE_ONE:
         raise not_under(f"sampling without replacement at {path}", relation, node, REPLACE_ONE)
     return None if batch == size else Sampling(node, Fraction(batch, size), path)
+
+
+SELECTED = (dp_event.RepeatAndSelectDpEvent, BinomialSelectDpEvent, ThresholdSelectDpEvent)
+
+_MOST_FALL = 1e3  # of log g from 0 to 1: that many bits, and cells, are followed
+
+
+def rule_of(node: Any) -> Rule | None:
+    """The rule of a selecting event; None where there is one run, always."""
+    if isinstance(node, ThresholdSelectDpEvent):
+        stop = validate.half_open_probability(stop_probability=node.stop_probability)
+        return None if stop == 1 else UntilGood(Fraction(stop))
+    if isinstance(node, BinomialSelectDpEvent):
+        most = validate.positive_integer(most_runs=node.most_runs)
+        chance = validate.open_probability(probability=node.probability)
+        _check_fall(-most * math.log1p(-chance), f"most_runs={most!r} with probability={chance!r}")
+        return BinomialRuns(most, Fraction(chance))
+    mean, shape = validate.run_count(mean=node.mean), validate.run_shape(shape=node.shape)
+    if shape == math.inf:
+        _check_fall(mean, f"mean={mean!r} of a Poisson law")
+        return PoissonRuns(Fraction(mean))
+    if mean < 1:
+        raise ValueError(f"mean={mean!r} is below 1, and there is at least one run: give more, or shape=inf (Poisson)")
+    return None if mean == 1 else NegativeBinomialRuns(Fraction(mean), Fraction(shape))
+
+
+def _check_fall(fall: float, what: str) -> None:
+    if fall > _MOST_FALL:
+        raise ValueError(f"{what}: so many runs are not followed; take fewer, or a geometric law (shape=1)")
+
+
+@dataclass(frozen=True)
+class Selecting:
+    """A selected part of a tree: the mechanisms of one run are gathered until it ends."""
+
+    node: Any
+    path: str
+    rule: Rule
+    inner: list[tuple[Pairs, int]] = field(default_factory=list)
+
+    def pairs(self) -> Pairs | None:
+        """The laws of what is selected; None if it costs nothing."""
+        steps = gathered(self.inner)
+        if steps is None or isinstance(steps, Pairs):
+            return steps
+        for step in steps[Direction.REMOVE]:
+            if not isinstance(step.law, DominatingPair | IndependentBins):
+                raise UnsupportedEventError(
+                    f"unsupported {type(self.node).__name__} at {self.path}: a selection is bounded by proved points "
+                    f"of the privacy curve of one run, and {step.law.describe()} is known by samples only. Select "
+                    "among runs whose steps are on a line, such as DP-SGD with independent noise",
+                    self.node,
+                )
+        remove, add = steps[Direction.REMOVE], steps[Direction.ADD]
+        laws = Selection(self.rule, remove, add), Selection(self.rule, add, remove)
+        known = all(step.exact is not None for step in (*remove, *add))
+        return Pairs(*laws, laws if known else None)

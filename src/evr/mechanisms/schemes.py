@@ -1,23 +1,10 @@
-"""Events that dp_accounting has no class for.
+"""Events that dp_accounting has no class for. Where its development version has one, names and fields are those; names
+of training schemes and their fields are those of JAX Privacy.
 
-The names and fields of ``DiscreteGaussianDpEvent``, ``EpsilonDeltaDpEvent``, ``ExponentialMechanismDpEvent`` and
-``PermuteAndFlipDpEvent`` follow dp_accounting's development version, so that a later release of it can take their
-place. The others are training schemes in many dimensions: who
-takes part when, and how the noise is correlated.
-
-Names of schemes and their fields are those of JAX Privacy, ``noise_multiplier`` and ``sampling_probability`` those of
-dp_accounting. In all schemes
-
-- ``noise_multiplier`` is the standard deviation of the noise over the clipping norm, *before* any
-  norm of the strategy's columns (the convention of JAX Privacy's Monte Carlo; coming from its
-  ``amplified_bandmf_event``, which normalises columns, multiply by the greatest column norm);
-- ``strategy`` is the matrix ``C`` of a matrix mechanism: a tuple of numbers is the first column of
-  a banded Toeplitz matrix (``c_col`` of JAX Privacy), a tuple of tuples the columns from the diagonal down. ``(1.0,)``
-  is independent noise, DP-SGD.
-
-Under what conditions their laws dominate is Theorem 1 of docs/guarantees_highdim.md: entries of ``C`` are not negative;
-who takes part is drawn as the event says, for each record by itself; a contribution depends on its record and on past
-outputs only, so batches are not truncated, and sums are not divided by the size of the batch drawn.
+In all schemes ``noise_multiplier`` is the standard deviation of the noise over the clipping norm, *before* any norm of
+the strategy's columns. ``strategy`` is the matrix ``C`` of a matrix mechanism: a tuple of numbers is the first column
+of a banded Toeplitz matrix, a tuple of tuples the columns from the diagonal down; ``(1.0,)`` is independent noise.
+Under what conditions their laws dominate is Theorem 1 of docs/guarantees_highdim.md.
 """
 
 from __future__ import annotations
@@ -28,13 +15,6 @@ from dp_accounting import dp_event
 from evr.laws.patterns.strategy import Entries, frozen
 
 IDENTITY: Entries = (1.0,)
-
-CONTRIBUTIONS = (
-    "what a record adds to a sum was clipped and depended on that record and on earlier outputs "
-    "only, not on who else was in the batch (no truncated batches, no division by the size of the "
-    "batch as drawn)"
-)
-"""(H3) of Theorem 1 of docs/guarantees_highdim.md in a user's words: all schemes assume it."""
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)

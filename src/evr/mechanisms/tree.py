@@ -6,10 +6,9 @@ mechanisms in reading order and says where repetitions begin and end. ``leaves``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 from dp_accounting import NeighboringRelation, dp_event
 
@@ -18,37 +17,32 @@ from evr.errors import UnsupportedEventError
 from evr.laws import Pairs
 from evr.mechanisms.registry import MECHANISMS, known
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT, not_under
-from evr.mechanisms.sampling import NON_PRIVATE_PAIRS, Sampling, sampling_of
+from evr.mechanisms.sampling import NON_PRIVATE_PAIRS, SELECTED, Sampling, Selecting, rule_of, sampling_of
 from evr.mechanisms.schemes import ZeroOutDpEvent
-from evr.mechanisms.selection import SELECTED, Selecting, rule_of
 
-_COMBINATORS = (
-    "PoissonSampledDpEvent",
-    "SampledWithoutReplacementDpEvent",
-    "SelfComposedDpEvent",
-    "ComposedDpEvent",
-    *(cls.__name__ for cls in SELECTED),
-    "ZeroOutDpEvent",
-    "NoOpDpEvent",
-    "NonPrivateDpEvent",
-)
 SAMPLED = (dp_event.PoissonSampledDpEvent, dp_event.SampledWithoutReplacementDpEvent)
-_T = TypeVar("_T")
+_COMBINATORS = (
+    *SAMPLED,
+    dp_event.SelfComposedDpEvent,
+    dp_event.ComposedDpEvent,
+    *SELECTED,
+    ZeroOutDpEvent,
+    dp_event.NoOpDpEvent,
+    dp_event.NonPrivateDpEvent,
+)
 
 
-@dataclass(frozen=True)
-class Visited:
-    """A mechanism that runs, in all repetitions together ``count`` times; None is one that costs nothing."""
+class Visited(NamedTuple):
+    """A mechanism that runs, in all repetitions together so many times; None is one that costs nothing."""
 
     pairs: Pairs | None
-    count: int
+    times: int
 
 
-@dataclass(frozen=True)
-class Begin:
+class Begin(NamedTuple):
     """Begins a part that is repeated, up to the matching ``End``."""
 
-    count: int
+    repeats: int
     path: str
 
 
@@ -89,36 +83,29 @@ def walk(
         node = known(node, path)
         sampled = parts[-1] if parts and isinstance(parts[-1], Sampling) else None
         if type(node) is dp_event.SelfComposedDpEvent:
-            count = _located(path, partial(validate.positive_integer, count=node.count))
-            counts.append(_located(path, partial(validate.positive_integer, count=counts[-1] * count)))
+            with _at(path):
+                repeats = validate.positive_integer(count=node.count)
+                counts.append(validate.positive_integer(count=counts[-1] * repeats))
             if not parts:
-                yield Begin(count, path)
+                yield Begin(repeats, path)
             stack += [(End(), path, settled), (node.event, path + ".event", settled)]
         elif type(node) is dp_event.ComposedDpEvent:
-            events = _located(path, partial(validate.sequence, events=node.events))
+            with _at(path):
+                events = validate.sequence(events=node.events)
             stack += reversed([(child, f"{path}.events[{i}]", settled) for i, child in enumerate(events)])
         elif type(node) is ZeroOutDpEvent:
             if relation is not ZERO_OUT:
                 raise not_under(f"{type(node).__name__} at {path}", relation, node, ZERO_OUT)
             stack.append((node.event, path + ".event", settled))
-        elif type(node) in SELECTED:
-            if parts:
-                raise _selected_inside(node, path)
-            if (rule := _located(path, partial(rule_of, node))) is not None:
-                parts.append(Selecting(node, path, rule))
-                counts.append(1)
-                stack.append((parts[-1], path, settled))
-            stack.append((node.event, path + ".event", settled))
-        elif type(node) in SAMPLED:
-            if sampled and type(node) is dp_event.SampledWithoutReplacementDpEvent:
-                raise _sampled_already(node, path)
-            sampling = _located(path, partial(sampling_of, node, path, relation))
-            if sampling is not None:
-                if not settled:  # records are sampled, whatever the mechanism is about
+        elif type(node) in (*SELECTED, *SAMPLED):
+            with _at(path):
+                part = _part(node, path, relation, parts)
+            if part is not None:
+                if isinstance(part, Sampling) and not settled:  # records are sampled, whatever the mechanism is about
                     _one_unit(units, "record", node, path)
-                parts.append(sampling)
+                parts.append(part)
                 counts.append(1)
-                stack.append((sampling, path, settled))
+                stack.append((part, path, settled))
             stack.append((node.event, path + ".event", settled))
         else:
             mechanism = MECHANISMS.get(type(node))
@@ -135,20 +122,30 @@ def walk(
                 yield from found(pairs)
 
 
+def _part(
+    node: Any, path: str, relation: NeighboringRelation, around: list[Sampling | Selecting]
+) -> Sampling | Selecting | None:
+    """The part that a node begins inside of those around it; None if it changes nothing."""
+    if type(node) in SELECTED:
+        if around:  # no theorem here is about it
+            raise UnsupportedEventError(
+                f"unsupported {type(node).__name__} at {path}: a selection may stand beside other mechanisms, but "
+                "neither in a run of another selection nor on a sample of the records; describe one selection, around "
+                "the sampling",
+                node,
+            )
+        rule = rule_of(node)
+        return None if rule is None else Selecting(node, path, rule)
+    if type(node) is dp_event.SampledWithoutReplacementDpEvent and around and isinstance(around[-1], Sampling):
+        raise _sampled_already(node, path)
+    return sampling_of(node, path, relation)
+
+
 def _sampled_already(node: Any, path: str) -> UnsupportedEventError:
     """Its law counts on a data set of a known size: a sample of the records has none."""
     return UnsupportedEventError(
         f"unsupported {type(node).__name__} at {path}: it says itself who takes part, so it cannot "
         "be applied to a sample of the records; describe one sampling",
-        node,
-    )
-
-
-def _selected_inside(node: Any, path: str) -> UnsupportedEventError:
-    """No theorem here is about it."""
-    return UnsupportedEventError(
-        f"unsupported {type(node).__name__} at {path}: a selection may stand beside other mechanisms, but neither in a "
-        "run of another selection nor on a sample of the records; describe one selection, around the sampling",
         node,
     )
 
@@ -169,13 +166,14 @@ def leaves(event: Any, relation: NeighboringRelation = ADD_OR_REMOVE) -> Iterato
     """Every mechanism of the tree with its multiplicity."""
     for visit in walk(event, relation):
         if isinstance(visit, Visited) and visit.pairs is not None:
-            yield visit.pairs, visit.count
+            yield visit.pairs, visit.times
 
 
-def _located(path: str, build: Callable[[], _T]) -> _T:
-    """Run ``build``; an error about a value also says where in the tree it is."""
+@contextmanager
+def _at(path: str) -> Iterator[None]:
+    """An error about a value also says where in the tree it is."""
     try:
-        return build()
+        yield
     except UnsupportedEventError:
         raise
     except (ValueError, TypeError) as error:
@@ -200,11 +198,12 @@ def _translated(
         )
     mechanism = MECHANISMS.get(type(node))
     if mechanism is None:
-        supported = ", ".join([*sorted(cls.__name__ for cls in MECHANISMS), *_COMBINATORS])
+        supported = ", ".join([*sorted(cls.__name__ for cls in MECHANISMS), *(cls.__name__ for cls in _COMBINATORS)])
         raise UnsupportedEventError(
             f"unsupported {type(node).__name__} at {path}: {node!r}. Supported: {supported}", node
         )
-    found = _located(path, lambda: mechanism.laws_under(node, relation, settled=settled))
+    with _at(path):
+        found = mechanism.laws_under(node, relation, settled=settled)
     if not isinstance(found, Pairs | dp_event.DpEvent):
         raise TypeError(
             f"the translator of {type(node).__name__} at {path} returned {validate.shown(found)}: "

@@ -14,25 +14,26 @@ from dp_accounting import NeighboringRelation, dp_event
 from evr import validate
 from evr.errors import UnsupportedEventError
 from evr.laws import TRIVIAL_PAIR, Pairs
-from evr.laws.exact import ExactGaussian, ExactLabelled, exact_without_replacement
-from evr.laws.line import without_replacement
+from evr.laws.exact import ExactLabelled, exact_without_replacement
+from evr.laws.exact.law import ball, float_log
+from evr.laws.line import poisson
+from evr.laws.line.either import EitherPair
 from evr.laws.line.gaussian import GaussianPair
-from evr.laws.line.labelled import LabelledGaussians
 from evr.laws.patterns.strategy import noise_over
-from evr.mechanisms import balls_in_bins, matrix_mechanism, min_sep
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
-from evr.mechanisms.mixture import mixed
+from evr.mechanisms.noise import gaussians
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE
 from evr.mechanisms.schemes import FixedBatchUsersDpEvent, PoissonSampledUsersDpEvent, UsersDpEvent
+from evr.mechanisms.training import SPLIT, checked
 
 MOST_RECORDS = 10_000
 _NEGLIGIBLE = Fraction(1, 10**80)  # weights below go to the greatest number of records
 
 
-def pairs(event: PoissonSampledUsersDpEvent, *, replaced: bool = False) -> Pairs | dp_event.DpEvent:
-    """Dominating pairs of one step of Poisson sampling by records, for users."""
-    noise = validate.noise_scale(noise_multiplier=event.noise_multiplier)
-    q = validate.probability(sampling_probability=event.sampling_probability)
+def pairs(event: PoissonSampledUsersDpEvent, times: int = 1) -> Pairs | dp_event.DpEvent:
+    """Dominating pairs of one step of Poisson sampling by records, for users. ``times`` is as of other noise."""
+    event = checked(event)
+    noise, q = event.noise_multiplier, event.sampling_probability
     records = _records(event.records_per_user)
     norm = Fraction(records if event.user_norm is None else validate.positive(user_norm=event.user_norm))
     if q == 0:
@@ -43,19 +44,13 @@ def pairs(event: PoissonSampledUsersDpEvent, *, replaced: bool = False) -> Pairs
     for number, chance in binomial(records, Fraction(q)).items():
         size = min(Fraction(number), norm)
         chances[size] = chances.get(size, Fraction(0)) + chance
-    exact = tuple(size / Fraction(noise) for size in chances)
-    if len(exact) == 1:  # everybody takes part
-        mean = (2 if replaced else 1) * exact[0]
-        return Pairs.both(GaussianPair(float(mean)), ExactGaussian(mean**2))
-    means = tuple(float(size) / noise for size in chances)
-    return mixed(means, exact, tuple(chances.values()), replaced=replaced)
+    return gaussians(chances, noise, times)
 
 
 def fixed_batches(event: FixedBatchUsersDpEvent) -> Pairs | dp_event.DpEvent:
     """The pair of one step on a batch of a fixed size, for users, under replace-one (Section R7.3)."""
-    noise = validate.noise_scale(noise_multiplier=event.noise_multiplier)
-    size = validate.positive_integer(source_dataset_size=event.source_dataset_size)
-    batch = validate.non_negative_integer(sample_size=event.sample_size)
+    event = checked(event)
+    noise, size, batch = event.noise_multiplier, event.source_dataset_size, event.sample_size
     records = _records(event.records_per_user, most=1000)
     for name, value in (("sample_size", batch), ("records_per_user", records)):
         if value > size:
@@ -68,10 +63,12 @@ def fixed_batches(event: FixedBatchUsersDpEvent) -> Pairs | dp_event.DpEvent:
     share = 1 - chances.pop(0, Fraction(0))
     weights = tuple(chance / share for chance in chances.values())
     exact = ExactLabelled(tuple((2 * j / Fraction(noise)) ** 2 for j in chances), weights)
-    pair = LabelledGaussians(tuple(2 * j / noise for j in chances), tuple(map(float, weights)))
+    pair = EitherPair(
+        tuple(GaussianPair(2 * j / noise) for j in chances), tuple(float_log(ball(weight)) for weight in weights)
+    )
     if share == 1:
         return Pairs.both(pair, exact)
-    return Pairs.both(without_replacement.sampled(pair, float(share)), exact_without_replacement(exact, share))
+    return Pairs.both(poisson.sampled_without_replacement(pair, float(share)), exact_without_replacement(exact, share))
 
 
 def split(event: UsersDpEvent) -> dp_event.DpEvent:
@@ -83,8 +80,7 @@ def split(event: UsersDpEvent) -> dp_event.DpEvent:
             f"{', '.join(sorted(cls.__name__ for cls in SPLIT))}; for DP-SGD, dpsgd(..., records_per_user=...)",
             event,
         )
-    noise = validate.noise_scale(noise_multiplier=inner.noise_multiplier)
-    each = attr.evolve(inner, noise_multiplier=noise_over(noise, records))
+    each = attr.evolve(inner, noise_multiplier=noise_over(checked(inner).noise_multiplier, records))
     return each if records == 1 else dp_event.SelfComposedDpEvent(each, records)
 
 
@@ -140,53 +136,16 @@ def binomial(count: int, q: Fraction) -> dict[int, Fraction]:
     return found
 
 
-_OWNED = "no user had more than the stated number of records in the data, by a rule that looked at that user alone"
-_CLIPPED = (
-    "each record's gradient was clipped to norm 1 times the clipping norm, and the sum was divided by a constant; "
-    "where a norm per user is stated, the sum of a user's records in a batch was clipped to it too"
-)
-
-SPLIT = {
-    mechanism.event: mechanism
-    for mechanism in (
-        balls_in_bins.MECHANISM,
-        balls_in_bins.REDRAWN,
-        matrix_mechanism.CYCLIC_POISSON,
-        matrix_mechanism.MECHANISM,
-        min_sep.MECHANISM,
-    )
-}
-"""Schemes that may be about users."""
-
 MECHANISMS = (
     Mechanism(
         PoissonSampledUsersDpEvent,
         pairs,
-        assumptions=(_OWNED, "each record was in each batch independently, with the stated probability", _CLIPPED),
         takes_sampling=False,
-        under={REPLACE_ONE: partial(pairs, replaced=True)},
+        under={REPLACE_ONE: partial(pairs, times=2)},
         unit="user",
     ),
     Mechanism(
-        FixedBatchUsersDpEvent,
-        fixed_batches,
-        assumptions=(
-            _OWNED,
-            "each batch was a uniformly random set of the stated size, drawn anew for each step, and a user with fewer "
-            "records has empty ones in their places",
-            _CLIPPED,
-        ),
-        takes_sampling=False,
-        relation=lambda event: REPLACE_ONE,
-        unit="user",
+        FixedBatchUsersDpEvent, fixed_batches, takes_sampling=False, relation=lambda event: REPLACE_ONE, unit="user"
     ),
-    Mechanism(
-        UsersDpEvent,
-        split,
-        assumptions=(_OWNED, "what is said of a record below holds for each record of a user by itself"),
-        takes_sampling=False,
-        relation=_held,
-        under={REPLACE_ONE: split},
-        unit="user",
-    ),
+    Mechanism(UsersDpEvent, split, takes_sampling=False, relation=_held, under={REPLACE_ONE: split}, unit="user"),
 )

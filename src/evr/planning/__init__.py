@@ -1,6 +1,5 @@
 """Choosing what to draw from. A choice may be bad without harm: guarantees are computed from its result."""
 
 from evr.planning.capped import capped_plan, capped_proposal
-from evr.planning.single import single_proposal
 
-__all__ = ["capped_plan", "capped_proposal", "single_proposal"]
+__all__ = ["capped_plan", "capped_proposal"]

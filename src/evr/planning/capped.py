@@ -9,17 +9,15 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.optimize import minimize, minimize_scalar
+import scipy
 
 from evr.bounds.composing import MOST_PRODUCTS, composed, products
-from evr.bounds.moments import MomentBound, TiltedOutcomes, log_greatest, log_peak
-from evr.bounds.tilt import Tilt
+from evr.bounds.moments import MomentBound, Tilt, TiltedOutcomes, log_greatest, log_peak
 from evr.laws import DiscretePair, Floats, Step, greatest_loss, outcomes
-from evr.planning.merging import UnplacedError, composing_places, merging_edges, where_it_counts
+from evr.planning.merging import UnplacedError, composing_places, floor_of, merging_edges, rough_size, where_it_counts
 from evr.sampling.line import TiltedProposal, on_outcomes, spread_steps
 from evr.sampling.plan import CappedPlan, Kind
 
-_RARE = 1e-12  # of P: what may be below the floor of a tilt
 _EVALUATIONS = 80
 _SMALL = 4.0  # how many times the root of the bound samples may be, to be preferred
 
@@ -36,22 +34,15 @@ def best_tilts(steps: Sequence[Step], epsilon: float) -> list[Tilt | None]:
     return [None if is_small else tilt for tilt in tilts]
 
 
-def floor_of(pair: DiscretePair) -> float:
-    """Where the tilt stops falling: a loss that all but 1e-12 of ``P`` is not below."""
-    masses = np.cumsum(np.exp(pair.log_p))
-    place = int(np.searchsorted(masses, _RARE, side="right"))
-    return float(pair.losses[min(place, pair.losses.size - 1)])
-
-
 class _Search:
     """The bound as a function of order and cap."""
 
     def __init__(self, steps: Sequence[Step], epsilon: float) -> None:
         self._pairs, self._epsilon = [on_outcomes(step) for step in steps], epsilon
         self._counts = [step.count for step in steps]
-        self._floors = [floor_of(pair) for pair in self._pairs]
+        self._floors = [floor_of(pair.losses, np.array(pair.log_p)) for pair in self._pairs]
         self._tops = [float(pair.losses[-1]) for pair in self._pairs]
-        sizes = [_rough_size(p, n) for p, n in zip(self._pairs, self._counts, strict=True)]
+        sizes = [rough_size(p.losses, np.array(p.log_p), n) for p, n in zip(self._pairs, self._counts, strict=True)]
         scale = max(epsilon, math.hypot(*sizes))  # epsilon may be too small to set the scale
         least = min((x for x in sizes if x > 0), default=scale)
         # small losses want large orders
@@ -82,7 +73,7 @@ class _Search:
         bounds, log_normaliser = self._bounds(tilts)
         of_s = MomentBound(self._counts, bounds, log_normaliser, self._epsilon, 2.0)
         centre = math.log(2.0 * tilts[0].order)
-        best = minimize_scalar(
+        best = scipy.optimize.minimize_scalar(
             lambda x: of_s(math.exp(x)), bounds=(centre - 2.0, centre + 1.5), method="bounded", options={"xatol": 0.02}
         )
         log_b = log_greatest(self._counts, bounds, log_normaliser, self._epsilon)
@@ -104,7 +95,9 @@ class _Search:
             order = math.exp(log_order)
             return self._bounds(self._tilts(order, cap))[1] - order * self._epsilon
 
-        first = minimize_scalar(chernoff, bounds=(-3.0, 8.0 + self._steeper), method="bounded", options={"xatol": 0.05})
+        first = scipy.optimize.minimize_scalar(
+            chernoff, bounds=(-3.0, 8.0 + self._steeper), method="bounded", options={"xatol": 0.05}
+        )
 
         def make(point: Floats) -> list[Tilt]:
             reach = 20.0 + self._steeper
@@ -116,19 +109,13 @@ class _Search:
 
         start = [float(first.x), math.log(cap - self._epsilon)]
         simplex: Floats = np.array(start) + np.array([[0.0, 0.0], [0.25, 0.0], [0.0, -0.4]])
-        found = minimize(
+        found = scipy.optimize.minimize(
             objective,
             start,
             method="Nelder-Mead",
             options={"initial_simplex": simplex, "xatol": 0.01, "fatol": 0.01, "maxfev": _EVALUATIONS},
         )
         return float(found.fun), make(found.x)
-
-
-def _rough_size(pair: DiscretePair, count: int) -> float:
-    """A rough size of the total loss of equal steps."""
-    squares = np.clip(pair.losses, -50.0, 50.0) ** 2
-    return math.sqrt(count * float(np.sum(np.exp(pair.log_p) * squares)))
 
 
 GROWTH = 1e-4  # the share by which delta may grow where nothing else is asked for

@@ -14,13 +14,14 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+import scipy
 
 from evr.bounds.composing import MOST_PLACES, LossMasses, Places, masses_of, product, products
+from evr.bounds.moments import Tilt
 from evr.bounds.spreading import Cells, even_edges
-from evr.bounds.tilt import Tilt
 from evr.laws import DiscretePair, DominatingPair, Floats, Measure, Step, outcomes
-from evr.laws.line.pair import UNIT, log_sum_exp
+from evr.laws.law import UNIT
+from evr.laws.line.pair import log_sum_exp
 
 _GROUPS = 128  # outcomes of the second law that places are chosen by
 _KNOTS = 72
@@ -142,7 +143,7 @@ _SHARE_OF_INFINITE = 0.1  # of the allowance, for losses that become infinite
 _CAPS = (2.0, 1.2, 0.3, 0.1, 0.03)  # over the scale: how much of it one step may carry, in turn
 _ORDERS = (1.0, 2e3)  # of tilts that are tried: over the scale, and over the least deviation
 _NEXT_TO = 15.0  # of exponents: e^-15 of the rest is not worth cells
-_RARE = math.log(1e-12)
+_RARE = 1e-12  # of P: what may be below the floor of a tilt
 _LEAST_DRIFT = 1e-6  # of delta: what rounding may take from it without a word
 
 Edges = tuple[float, ...] | None
@@ -160,8 +161,8 @@ def where_it_counts(steps: Sequence[Step], epsilon: float) -> Where:
     exponent in Chernoff's bound is next to the greatest are kept, for the others hardly contribute.
     """
     cells = [_fine_cells(step.pair) for step in steps]
-    floors = [_floor(one) for one in cells]
-    sizes = [_deviation(step, own) for step, own in zip(steps, cells, strict=True)]
+    floors = [min(floor_of(_centres(one), one.log_p), 0.0) for one in cells]
+    sizes = [rough_size(_centres(own), own.log_p, step.count) for step, own in zip(steps, cells, strict=True)]
     scale, least = max(epsilon, math.hypot(*sizes)), max(min(sizes), 1e-12)
     orders = (math.log(_ORDERS[0] / scale), math.log(_ORDERS[1] / least))
     if orders[0] >= orders[1]:  # losses of about 1e-16
@@ -180,7 +181,9 @@ def where_it_counts(steps: Sequence[Step], epsilon: float) -> Where:
             )
             return math.fsum(logs) - math.exp(log_order) * epsilon
 
-        best = minimize_scalar(chernoff, bounds=orders, method="bounded", options={"xatol": 0.05, "maxiter": 40})
+        best = scipy.optimize.minimize_scalar(
+            chernoff, bounds=orders, method="bounded", options={"xatol": 0.05, "maxiter": 40}
+        )
         found.append((float(best.fun), tilts(float(best.x))))
     greatest = max(exponent for exponent, _ in found)
     kept = [tilts for exponent, tilts in found if exponent > greatest - _NEXT_TO]
@@ -242,17 +245,16 @@ def _drift(cells: Cells) -> float:
     return float(np.sum(np.where(np.isfinite(raised), raised, 0.0) * np.exp(cells.log_p)))
 
 
-def _floor(cells: Cells) -> float:
-    """A loss that all but 1e-12 of ``P`` is not below, and not above 0."""
-    place = int(np.searchsorted(np.logaddexp.accumulate(cells.log_p), _RARE))
-    losses = _centres(cells)[place:]
-    return min(float(losses[np.isfinite(losses)][0]), 0.0)
+def floor_of(losses: Floats, log_p: Floats) -> float:
+    """Where a tilt stops falling: a finite loss that all but 1e-12 of ``P`` is not below."""
+    place = int(np.searchsorted(np.cumsum(np.exp(log_p)), _RARE, side="right"))
+    rest = losses[min(place, losses.size - 1) :]
+    return float(rest[np.isfinite(rest)][0])
 
 
-def _deviation(step: Step, cells: Cells) -> float:
+def rough_size(losses: Floats, log_p: Floats, count: int) -> float:
     """A rough size of the total loss of equal steps."""
-    squares = np.clip(_centres(cells), -50.0, 50.0) ** 2
-    return math.sqrt(step.count * float(np.sum(np.exp(cells.log_p) * squares)))
+    return math.sqrt(count * float(np.sum(np.exp(log_p) * np.clip(losses, -50.0, 50.0) ** 2)))
 
 
 def _log_weights(cells: Cells, tilt: Tilt) -> Floats:

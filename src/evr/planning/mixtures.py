@@ -14,17 +14,16 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+import scipy
 
-from evr.bounds.tilt import Tilt
+from evr.bounds.moments import Tilt
 from evr.laws import Direction, DiscretePair, DominatingPair, Floats, Step, outcomes
 from evr.laws.patterns.bins import Bins
-from evr.laws.patterns.law import PatternLaw
+from evr.laws.patterns.law import PatternLaw, ReplacedPatterns
 from evr.laws.patterns.min_sep import MinSep
-from evr.laws.patterns.replaced import ReplacedPatterns
-from evr.planning.capped import GROWTH, floor_of
+from evr.planning.capped import GROWTH
 from evr.planning.clipping import block_size, choose_clip
-from evr.planning.merging import edges_of
+from evr.planning.merging import edges_of, floor_of
 from evr.randomness import Stream
 from evr.sampling import Proposal
 from evr.sampling.drawing import drawing_of
@@ -120,7 +119,7 @@ def _shifted(steps: tuple[Step, ...], goal: Goal) -> Iterator[MixtureProposal]:
             yield shifted(x)
             return
     best = grid[int(np.argmin(values))]
-    found = minimize_scalar(
+    found = scipy.optimize.minimize_scalar(
         log_bound,
         bounds=(best - 1.1, best + (1.1 if best < grid[-1] else 2.0)),
         method="bounded",
@@ -192,7 +191,7 @@ def _scaled(laws: Laws, epsilon: float) -> ByScale:
     more = min(np.geomspace(0.05, 33.0, 27).tolist(), key=lambda x: log_bound(x, 1.0 + chains))
     odds = 1.0
     if chains:
-        found = minimize_scalar(
+        found = scipy.optimize.minimize_scalar(
             lambda x: log_bound(more, math.exp(x)),
             bounds=(0.0, 4.6),
             method="bounded",
@@ -219,4 +218,4 @@ def _uncapped(pair: DominatingPair, count: int, order: float) -> Kind:
     drawn = on_outcomes(spread_steps([step], [Kind(edges=edges)])[0])
     if order <= 0:
         return Kind(edges=edges)
-    return Kind(Tilt(order, float(drawn.losses[-1]), min(floor_of(drawn), 0.0)), edges)
+    return Kind(Tilt(order, float(drawn.losses[-1]), min(floor_of(drawn.losses, np.array(drawn.log_p)), 0.0)), edges)

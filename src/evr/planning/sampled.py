@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 from evr.errors import DeviceError
-from evr.laws import Direction, Step, on_a_line
-from evr.mechanisms import Composition
-from evr.planning import capped_plan, gpu, single_proposal
+from evr.laws import Step, on_a_line
+from evr.laws.patterns.law import PatternLaw
+from evr.planning import capped_plan
 from evr.planning.clipping import block_size, choose_clip
 from evr.planning.mixtures import mixture_proposal, pilot_variance, plain_plan
 from evr.sampling import DrawPlan, built
+from evr.sampling.cuda import why_not
 from evr.sampling.drawing import Drawing
-from evr.sampling.plan import MixturePlan, ProposalPlan, SimplePlan, SinglePlan
-from evr.sampling.single import equal_steps
+from evr.sampling.mixtures import MOST_COPIES
+from evr.sampling.plan import MixturePlan, ProposalPlan, SimplePlan
 from evr.verification.claims import Claim
 from evr.verification.directions import Trial, shortcut
 from evr.verification.settings import Settings
@@ -24,12 +24,12 @@ ALLOWANCE = 0.02  # the share of the slack that drawing steps as a few outcomes 
 COMPOSING_ALLOWANCE = 0.2  # the same where all steps are composed, and a sample costs next to nothing
 LEAST_GAP = 1e-4  # the least slack ``1 - tau`` at which steps are composed: below, it would take too many places
 SIMPLE_CELLS = 4096  # cells of the bounds of simple Monte Carlo
-
-Search = Callable[[tuple[Step, ...], str, Claim, bool], ProposalPlan]
+_BLOCKS = 48  # of a verification that goes as expected
+_SMALLEST, _LARGEST = 8, 20  # block sizes, as powers of 2
 
 
 def planned(
-    steps: tuple[Step, ...], direction: str, claim: Claim, proposal: str, *, device: str = "cpu", composing: bool = True
+    steps: tuple[Step, ...], claim: Claim, proposal: str, *, device: str = "cpu", composing: bool = True
 ) -> DrawPlan:
     """The plan of one direction for the proposal of that name. What it says may be bad, but not false. ``composing``
     says whether steps on a line are composed before they are drawn.
@@ -39,11 +39,14 @@ def planned(
             f"device={device!r}: {steps[0].law.describe()} is a law on a line, which a GPU does "
             "not draw. A strict proof takes seconds: leave device out, or use method='strict'"
         )
-    found = SEARCHES[proposal](steps, direction, claim, composing)
+    if proposal == "capped":
+        found = _capped(steps, claim, composing)
+    else:
+        found = SimplePlan(SIMPLE_CELLS) if on_a_line(steps) else plain_plan(steps)
     if device != "cuda":
         return replace(_clipped(found, steps, claim), device=device)
-    plan = _clipped(gpu.placed(found, steps), steps, claim)
-    return replace(plan, block_size=gpu.block_size(claim, plan.variance), device=device)
+    plan = _clipped(_placed(found, steps), steps, claim)
+    return replace(plan, block_size=_gpu_block_size(claim, plan.variance), device=device)
 
 
 def _clipped(plan: ProposalPlan, steps: tuple[Step, ...], claim: Claim) -> DrawPlan:
@@ -73,7 +76,7 @@ class Planning:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._device, note = gpu.chosen_device(settings.device)
+        self._device, note = chosen_device(settings.device)
         self.notes = [] if note is None else [note]
         self._found: dict[tuple[str, Claim], DrawPlan] = {}
 
@@ -86,7 +89,7 @@ class Planning:
         return self._found[key]
 
     def _plan(self, trial: Trial) -> DrawPlan:
-        choice = (trial.steps, trial.direction, trial.claim, self._settings.proposal)
+        choice = (trial.steps, trial.claim, self._settings.proposal)
         composing = self._settings.method != "both"  # the sampled proof shares no composed law
         try:
             return planned(*choice, device=self._device, composing=composing)
@@ -97,14 +100,7 @@ class Planning:
             return planned(*choice, composing=composing)
 
 
-def check_proposal(composition: Composition, claim: Claim, proposal: str) -> None:
-    """Refuse a proposal that is not made for a composition, before an attempt is counted."""
-    steps = composition.simplified(Direction.REMOVE)
-    if proposal == "single" and not shortcut(steps, claim):
-        equal_steps(steps)
-
-
-def _capped(steps: tuple[Step, ...], direction: str, claim: Claim, composing: bool) -> ProposalPlan:
+def _capped(steps: tuple[Step, ...], claim: Claim, composing: bool) -> ProposalPlan:
     if not on_a_line(steps):
         return mixture_proposal(steps, claim.epsilon, claim.estimate, claim.threshold).plan
     gap = 1.0 - claim.tau
@@ -114,21 +110,45 @@ def _capped(steps: tuple[Step, ...], direction: str, claim: Claim, composing: bo
     if plan.places:  # what composing made infinite rejects no claim
         found = shortcut(built(plan, steps).steps, claim)
         if found is not None and not found.accepted:
-            return _capped(steps, direction, claim, composing=False)
+            return _capped(steps, claim, composing=False)
     return plan
 
 
-def _simple(steps: tuple[Step, ...], direction: str, claim: Claim, composing: bool) -> ProposalPlan:
-    return SimplePlan(SIMPLE_CELLS) if on_a_line(steps) else plain_plan(steps)
+def chosen_device(device: str) -> tuple[str, str | None]:
+    """Who draws, and a note where that is not who ``"auto"`` hopes for.
+
+    Examples
+    --------
+    >>> chosen_device("cpu")
+    ('cpu', None)
+    """
+    if device not in ("auto", "cuda"):
+        return device, None
+    why = why_not()
+    if why is None:
+        return "cuda", None
+    if device == "cuda":
+        raise DeviceError(f"device='cuda': {why}; or take device='cpu' or 'auto'")
+    return "cpu", f"the processor drew, not a GPU: {why}"
 
 
-def _single(steps: tuple[Step, ...], direction: str, claim: Claim, composing: bool) -> ProposalPlan:
-    """The paper's covers the remove direction only, so add takes the default."""
-    if direction != "remove":
-        return _capped(steps, direction, claim, composing)
-    found = single_proposal(steps, claim.epsilon, theta="bound")
-    return SinglePlan(found.theta, found.cells)
+def _placed(plan: ProposalPlan, steps: tuple[Step, ...]) -> MixturePlan:
+    """The plan of laws in many dimensions, drawn as a GPU draws them; the processor draws laws on a line."""
+    if not isinstance(plan, MixturePlan):
+        raise DeviceError(f"a GPU does not draw the proposal {plan.name!r}: take device='cpu' or 'auto'")
+    if (most := max(s.count for s in steps if isinstance(s.law, PatternLaw))) > MOST_COPIES:
+        raise DeviceError(
+            f"a GPU draws up to {MOST_COPIES:,} equal laws in many dimensions, and these are "
+            f"{most:,}: take device='cpu' or 'auto'"
+        )
+    return replace(plan, by_place=True)
 
 
-SEARCHES: dict[str, Search] = {"capped": _capped, "simple": _simple, "single": _single}
-"""How the plan of each proposal is found."""
+def _gpu_block_size(claim: Claim, variance: float) -> int:
+    """Samples of a GPU's block, so many that launching it costs little, and few enough for a verification to be some
+    blocks: about how many samples it takes is a guess that nothing rests on.
+    """
+    slack = max(1.0 - claim.estimate / claim.threshold, 1e-9)
+    expected = 2.0 * variance * max(-claim.log_budget(1), 1.0) / slack**2
+    power = round(math.log2(max(expected / _BLOCKS, 1.0)))
+    return 1 << min(max(power, _SMALLEST), _LARGEST)

@@ -16,24 +16,19 @@ from evr.bounds.strict import (
     Proof,
     ProofPlan,
     SelectionPlan,
-    halves,
+    bounds_by,
     infinite_delta,
     needs_no_plan,
-    one_step_delta,
-    outcomes_of,
     places_for,
     prove,
     prove_curve,
     prove_within,
     ratios_of,
-    resolved,
     rounded_up,
-    selected,
     stays_within,
 )
 from evr.errors import AccuracyError
-from evr.estimation.epsilons import epsilon_of
-from evr.estimation.fft import FftCurve, delta_of
+from evr.estimation.fft import FftCurve, delta_of, epsilon_of
 from evr.estimation.selected import fineness_of, on_lines, outcomes_at, points_of
 from evr.laws import Direction, Step
 from evr.laws.exact import ExactBins
@@ -140,12 +135,15 @@ class StrictCurve:
         """A plan for an epsilon and others near it; None where the bound is next to 1."""
         guess = self.estimate(epsilon)
         if self.is_one_step:
-            law = self.steps[0].exact_law
-            if isinstance(law, Selection):
-                return self._selecting(guess, tolerance)
-            spacing = _widest_spacing(law, Fraction(epsilon)) / 4 if isinstance(law, ExactBins) else Fraction(1)
-            return ProofPlan.of_one_step(_bits(guess), spacing)
+            return self._one_step_plan(epsilon, guess, tolerance)
         return self._plan(epsilon, guess, tolerance) if guess * (1.0 + tolerance) < 1 else None
+
+    def _one_step_plan(self, epsilon: float, guess: float, tolerance: float) -> ProofPlan:
+        law = self.steps[0].exact_law
+        if isinstance(law, Selection):
+            return self._selecting(guess, tolerance)
+        spacing = _widest_spacing(law, Fraction(epsilon)) / 4 if isinstance(law, ExactBins) else Fraction(1)
+        return ProofPlan.of_one_step(_bits(guess), spacing)
 
     def seconds(self, epsilon: float, tolerance: float = TOLERANCE, enough: Fraction | None = None) -> float:
         """About how long a proof takes."""
@@ -240,34 +238,19 @@ class StrictCurve:
     def _search(self, guess: float, target: Fraction, tolerance: float) -> float:
         """About the least float from ``guess`` on whose bound is at most the target."""
         if self.is_one_step:
-            bits, law = _bits(float(target)), self.steps[0].exact_law
-            if isinstance(law, ExactBins):
-                far = Fraction(guess) * Fraction(101, 100)
-                spacing = _widest_spacing(law, far) / 4
-                law = outcomes_of(law, Fraction(guess) * Fraction(99, 100), far, spacing, bits)
-            if isinstance(law, Selection):
-                one = selected(law, self._selecting(float(target), tolerance / 2).selections[0])
-
-            def bound(epsilon: float) -> Fraction:
-                if isinstance(law, Selection):
-                    return one.delta(Fraction(epsilon))
-                return one_step_delta(law, Fraction(epsilon), bits)
+            plan = self._one_step_plan(1.01 * guess, float(target), tolerance / 2)
         else:
             plan = self._plan(guess, self.fft.delta(guess).value, tolerance)
-            composed = halves(resolved(self.steps, plan), plan)
-
-            def bound(epsilon: float) -> Fraction:
-                return composed.delta(Fraction(epsilon))
-
+        bound, _ = bounds_by(self.steps, plan, *(Fraction(guess) * Fraction(part, 100) for part in (99, 101)))
         low, step = guess * (1 - 1e-9), 1e-3 * tolerance * max(guess, 1e-3)
         high = guess
-        while bound(high) > target:
+        while bound(Fraction(high)) > target:
             low, high, step = high, high + step, 2 * step
             if high > 2 * guess + 1:
                 return math.inf
         for _ in range(12):
             middle = (low + high) / 2
-            low, high = (low, middle) if bound(middle) <= target else (middle, high)
+            low, high = (low, middle) if bound(Fraction(middle)) <= target else (middle, high)
         return high
 
 

@@ -12,9 +12,8 @@ from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 from evr.planning.sampled import Planning
 from evr.proving.forecast import affordable, fixed_progress
-from evr.proving.sampling import Sampling, sampled_if_auto
+from evr.proving.sampling import DEFAULT, Sampling, likely_tau, sampled_if_auto
 from evr.proving.showing import check_progress, watching, with_directions_to_come
-from evr.proving.slack import DEFAULT, likely_tau
 from evr.proving.strict import StrictProving
 from evr.sampling import DrawPlan
 from evr.validate import worker_count

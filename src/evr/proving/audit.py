@@ -11,9 +11,9 @@ from typing import Any
 
 import attrs
 import numpy as np
+import scipy
 from dp_accounting import NeighboringRelation
 from dp_accounting.dp_event import DpEvent, GaussianDpEvent
-from scipy.stats import binom
 
 from evr import validate
 from evr.bounds.strict.tradeoff import Tradeoff
@@ -213,19 +213,17 @@ def _chosen(curve: Curve, canaries: int, level: float) -> int:
     for share in _SHARES:
         each = min(max(1, round(share * canaries)), canaries // 2)
         hits = Count(math.floor(2 * _expected(curve, each / canaries) * canaries), 2 * each, canaries)
-        best, number = max((best, number), (_shown_by(hits, level), each))
+        best, number = max((best, number), (_greatest_mu(hits, level), each))
     return number
 
 
-def _shown_by(hits: Count, level: float) -> float:
-    """The greatest mu of a Gaussian mechanism that so many right guesses reject."""
-    return _greatest(lambda mu: hits.rejects(gaussian(mu), level))
+def _greatest_mu(found: Count | Several, level: float) -> float:
+    """The greatest mu of a Gaussian mechanism that the guesses reject."""
+    return _greatest(lambda mu: found.rejects(gaussian(mu), level))
 
 
 def _expected(curve: Curve, share: float) -> float:
-    """The share of canaries that are rightly guessed to be in, if that share is guessed so and the attack is the best
-    one.
-    """
+    """The share of canaries rightly guessed to be in, if that share is guessed so and the attack is the best."""
     shares = (curve.false + curve.true) / 2
     return float(np.interp(share, shares, curve.true / 2))
 
@@ -262,7 +260,7 @@ def _family_bound(found: Several, tree: Any, relation: Any, delta: float, level:
         if not strength:
             return "noise", 0.0
         return "noise", estimate_epsilon(scaled(tree, 1 / strength), delta=delta, neighboring_relation=relation).value
-    mu = _greatest(lambda one: found.rejects(gaussian(one), level))
+    mu = _greatest_mu(found, level)
     return "gaussian", estimate_epsilon(GaussianDpEvent(1 / mu), delta=delta).value if mu else 0.0
 
 
@@ -331,7 +329,7 @@ def _checked(scores: Iterable[float], included: Iterable[bool]) -> tuple[Floats,
         word = "took part" if coins.all() else "stayed out"
         raise ValueError(f"every canary {word}: include each by a fair coin of its own")
     share = float(coins.mean())
-    if 2 * binom.sf(max(coins.sum(), (~coins).sum()) - 1, coins.size, 0.5) < 1e-6:
+    if 2 * scipy.stats.binom.sf(max(coins.sum(), (~coins).sum()) - 1, coins.size, 0.5) < 1e-6:
         raise ValueError(
             f"{share:.1%} of the canaries took part, which fair coins do not give: include each by "
             "a fair coin of its own"

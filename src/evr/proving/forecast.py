@@ -21,13 +21,11 @@ from evr.sampling import DrawPlan
 from evr.validate import worker_count
 from evr.verification.attempts import PURPOSE, tested_directions
 from evr.verification.claims import Claim
+from evr.verification.deciding import LEAST, FixedTest, SequentialTest, State, growth_of, init, sequential_test, turned
 from evr.verification.directions import Trial
 from evr.verification.driver import Driver
-from evr.verification.fixed import FixedTest
 from evr.verification.results import DirectionReport, Progress
-from evr.verification.sequential import LEAST, SequentialTest, growth_of, sequential_test
 from evr.verification.settings import Settings
-from evr.verification.state import State, init, turned
 from evr.verification.summary import Work
 
 TOO_LONG = {"cpu": 3e12, "cuda": 3e15}

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+import scipy
 from scipy.special import ndtr
-from scipy.stats import binom
 
 from evr.bounds.strict.tradeoff import Tradeoff
 from evr.laws import Floats
@@ -57,19 +57,14 @@ class Count:
     def p_value(self, curve: Curve) -> float:
         """The greatest probability of so many right guesses or more (U3)."""
         least = curve.inverse()
-        low, high = float(binom.sf(self.correct - 1, self.guesses, 0.5)), 1.0
+        low, high = float(scipy.stats.binom.sf(self.correct - 1, self.guesses, 0.5)), 1.0
         if low >= 1.0 or self.possible(high, least):
             return 1.0
-        low = math.log(max(low, 1e-300))
-        high = 0.0
-        for _ in range(_BISECTIONS):
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.possible(math.exp(middle), least) else (low, middle)
-        return math.exp(high)
+        return math.exp(_end(math.log(max(low, 1e-300)), 0.0, lambda log: self.possible(math.exp(log), least)))
 
     def rejects(self, curve: Curve, level: float) -> bool:
         """Whether the p-value is at most the level."""
-        by_chance = float(binom.sf(self.correct - 1, self.guesses, 0.5))
+        by_chance = float(scipy.stats.binom.sf(self.correct - 1, self.guesses, 0.5))
         return by_chance <= level and not self.possible(level, curve.inverse())
 
     def possible(self, chance: float, least: Callable[[float], float]) -> bool:
@@ -97,11 +92,9 @@ class Independent:
 
     def p_value(self, curve: Curve) -> float:
         """The greatest probability of so many right guesses or more."""
-        low, high = 0.5, 1.0  # the greatest chance a of a right guess solves a = tau(1 - a)
-        for _ in range(_BISECTIONS):
-            middle = (low + high) / 2
-            low, high = (middle, high) if middle <= curve.at(1 - middle) else (low, middle)
-        return float(binom.sf(self.correct - 1, self.guesses, high))
+        # the greatest chance a of a right guess solves a = tau(1 - a)
+        chance = _end(0.5, 1.0, lambda a: a <= curve.at(1 - a))
+        return float(scipy.stats.binom.sf(self.correct - 1, self.guesses, chance))
 
     def rejects(self, curve: Curve, level: float) -> bool:
         """Whether the p-value is at most the level."""
@@ -126,6 +119,14 @@ class Several:
     def rejects(self, curve: Curve, level: float) -> bool:
         """Whether the p-value is at most the level."""
         return any(test.rejects(curve, share * level) for share, test in self.tests)
+
+
+def _end(low: float, high: float, holds: Callable[[float], bool]) -> float:
+    """The end of where something holds, from above, by bisection."""
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return high
 
 
 def hull(ways: Sequence[Tradeoff]) -> Curve:

@@ -16,7 +16,8 @@ from evr import validate
 from evr.bounds.strict import Proof, rounded_up
 from evr.bounds.strict.tradeoff import Tradeoff
 from evr.errors import UnsupportedEventError
-from evr.estimation.epsilons import epsilon_of
+from evr.estimation.fft import epsilon_of
+from evr.estimation.results import Curve
 from evr.laws import Direction, Floats
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
@@ -33,7 +34,7 @@ _MOST_POINTS = 100  # in one direction: up to an epsilon of 10 they are spaced a
 
 
 @dataclass(frozen=True)
-class TradeoffCurve:
+class TradeoffCurve(Curve):
     """The greatest true positive rate at each false positive rate, from above.
 
     Attributes
@@ -44,6 +45,9 @@ class TradeoffCurve:
 
     false_positive_rates: Floats
     true_positive_rates: Floats
+
+    def columns(self) -> dict[str, Any]:
+        return {"false_positive_rate": self.false_positive_rates, "true_positive_rate": self.true_positive_rates}
 
     def plot(self, ax: Axes | None = None, **style: Any) -> Axes:
         """Draw the curve on logarithmic axes, with the line of an attacker who guesses; ``style`` goes to matplotlib's
@@ -71,16 +75,6 @@ class TradeoffCurve:
         ax.grid(alpha=0.3)
         ax.legend()
         return ax
-
-    def to_frame(self) -> Any:
-        """A ``pandas.DataFrame`` with a row for each corner; needs pandas (the extra ``notebook``)."""
-        try:
-            import pandas
-        except ImportError:
-            raise ImportError("to_frame needs pandas: pip install 'evr-dp[notebook]'") from None
-        return pandas.DataFrame(
-            {"false_positive_rate": self.false_positive_rates, "true_positive_rate": self.true_positive_rates}
-        )
 
 
 @dataclass(frozen=True)
@@ -112,9 +106,7 @@ class Risk:
         return _shown(self._present.at(Fraction(rate)))
 
     def reconstruction(self, baseline: float) -> float:
-        """The greatest chance to reconstruct a secret that a guess without the output hits with probability
-        ``baseline``.
-        """
+        """The greatest chance to reconstruct a secret that is guessed without the output with chance ``baseline``."""
         return _shown(self._present.at(Fraction(validate.probability(baseline=baseline))))
 
     def accuracy(self, prior: float = 0.5) -> float:

@@ -1,17 +1,26 @@
-"""How samples are drawn, where a proof needs any."""
+"""How samples are drawn, where a proof needs any, and how far below its claim they take the truth to be."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, fields
 from typing import Any
 
 from evr import validate
+from evr.errors import AccuracyError
+from evr.estimation import Estimate, UpperBound, estimate_delta
+from evr.estimation.calibration import TIGHTEST
+from evr.mechanisms import Composition
 from evr.methods import AUTO
 from evr.randomness import seed_of
+from evr.verification.claims import Claim
 from evr.verification.executors import check_executor
 from evr.verification.settings import Settings
+
+DEFAULT = 0.99  # tau where nothing better is known, and where a claim seems to be false
+LOOSEST = 0.5  # the least tau that is chosen from an estimate: below, samples are few in any case
 
 
 def sampled_if_auto(method: str) -> str:
@@ -31,7 +40,7 @@ class Sampling:
         In each direction. The sequential verifier rejects when they are used up; the fixed one refuses to start if it
         needs more.
     proposal
-        ``"capped"`` (any composition), ``"single"`` (the paper's, equal Poisson-sampled Gaussian steps), ``"simple"``.
+        ``"capped"``, tilted; or ``"simple"``, the paper's simple Monte Carlo.
     device
         Who draws: ``"cpu"``; ``"cuda"``, an NVIDIA GPU (docs/guide/gpu.md); ``"auto"``, a GPU if one can be used, else
         the processor, and ``notes`` say so; or another name in ``evr.verification.summary.BACKENDS``.
@@ -70,3 +79,31 @@ class Sampling:
     def settings(self, method: str) -> Settings:
         """How to verify, by one of the proofs."""
         return Settings(method, self.proposal, self.max_samples, self.device)
+
+
+def not_below(found: Estimate | UpperBound) -> float:
+    """The estimate, raised by its own error, so that a good one is not below the truth."""
+    return found.value + (found.doubt or 0.0)
+
+
+def tau_of(found: Estimate | UpperBound, delta: float) -> float:
+    """Tau for a claim of ``delta`` whose truth is estimated.
+
+    Examples
+    --------
+    >>> import evr
+    >>> event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=100)
+    >>> found = evr.estimate_delta(event, epsilon=0.5)
+    >>> round(tau_of(found, found.value / 0.8), 6)
+    0.8
+    """
+    if not delta > 0.0 or found.value > delta:
+        return DEFAULT
+    return min(max(not_below(found) / delta, LOOSEST), TIGHTEST)
+
+
+def likely_tau(composition: Composition, claim: Claim) -> float:
+    """Tau from an estimate that is made here; the default where there is none."""
+    with contextlib.suppress(AccuracyError):
+        return tau_of(estimate_delta(composition, claim.epsilon), claim.delta)
+    return DEFAULT

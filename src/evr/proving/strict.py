@@ -34,9 +34,7 @@ class StrictProving:
         }
 
     def is_the_way(self, claim: Claim, enough: Fraction) -> bool:
-        """Whether ``"auto"`` means a strict proof: where it takes seconds and shows enough, and where there is no
-        other.
-        """
+        """Whether ``"auto"`` means a strict proof: it takes seconds and shows enough, or there is no other."""
         return self.composition.has_selection or self.shows(claim, enough)
 
     def shows(self, claim: Claim, enough: Fraction) -> bool:

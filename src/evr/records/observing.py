@@ -1,16 +1,8 @@
-"""``evr.record``: observes an Opacus training and writes down what really happened.
+"""``evr.record``: observes an Opacus training and writes down what really happened (docs/guide/record_a_training.md).
 
-The recorder looks at:
-
-- the optimizer's step hook, after noise was added and before the weights move: noise multiplier,
-  clipping norm and generator as used. A line is written, and only then may the step happen;
-- ``pre_step``: physical batches that are only added up (virtual steps), and the number of records
-  in the step. It must be the number that the sampler drew, so a dropped empty batch shows;
-- the batch sampler: its kind, its rate, how many batches an epoch has, the sizes that it draws;
-- the divisor of the noisy sum, which Opacus computes from the number of records;
-- every ``torch`` optimizer of the process: a step on recorded parameters past the recorder shows.
-
-Sizes of batches are compared, never written: under add-or-remove adjacency they are not public.
+The recorder hooks the optimizer's step, after noise was added and before the weights move: a line is written, and only
+then may the step happen. It also looks at ``pre_step``, at the batch sampler and at every ``torch`` optimizer of the
+process. Sizes of batches are compared, never written: under add-or-remove adjacency they are not public.
 """
 
 from __future__ import annotations
@@ -76,14 +68,15 @@ def record(
     """
     validate.one_of(("refuse", "note"), breaches=breaches)
     _check_optimizer(optimizer)
-    fixed = None if constants is None else Constants.of(constants)
-    return Recording(optimizer, loader, Path(path), fixed, refuse=breaches == "refuse")
+    return Recording(optimizer, loader, Path(path), constants, refuse=breaches == "refuse")
 
 
 class Recording(contextlib.AbstractContextManager["Recording"]):
     """A training that is being recorded: made by ``evr.record``."""
 
-    def __init__(self, optimizer: Any, loader: Any, path: Path, constants: Constants | None, *, refuse: bool) -> None:
+    def __init__(
+        self, optimizer: Any, loader: Any, path: Path, constants: Mapping[str, Any] | None, *, refuse: bool
+    ) -> None:
         self._optimizer, self._refuse = optimizer, refuse
         self._sampler = conditions.batch_sampler(loader)
         self._accountant = _accountant_of(optimizer)
@@ -92,7 +85,7 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
         if found and refuse:
             raise RecordError("this training cannot be recorded: " + "; ".join(words for _, words in found))
         constant = (conditions.divisor(optimizer), conditions.rate(self._sampler))
-        if constants is not None and (unlike := constants.unlike(*constant)):
+        if constants is not None and (unlike := Constants.of(constants).unlike(*constant)):
             raise RecordError(
                 f"this training does not have the constants that are given: {unlike}. Opacus takes both from the "
                 "number of records: set optimizer.expected_batch_size to the divisor, and give make_private a "
@@ -100,14 +93,8 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
             )
         rank, ranks, run = conditions.place()
         self.path = path if ranks == 1 else rank_path(path, rank)
-        self._recorder = Recorder(
-            self.path,
-            conditions.described(optimizer, self._sampler),
-            constants=None if constants is None else constants.to_json(),
-            rank=rank,
-            ranks=ranks,
-            run=run,
-        )
+        described = conditions.described(optimizer, self._sampler)
+        self._recorder = Recorder(self.path, described, constants=constants, rank=rank, ranks=ranks, run=run)
         for what, words in found:
             self._recorder.find("breach", what, words)
         for what, words in conditions.notes(optimizer, self._sampler):

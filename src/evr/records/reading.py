@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +13,14 @@ from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
 from evr.certification.certificate import Certificate
+from evr.certification.description import Phase, phases_of
 from evr.certification.event_json import event_digest
-from evr.certification.recorded import NOTES
+from evr.certification.words import NOTES
 from evr.errors import RecordError
 from evr.events import dpsgd
-from evr.gate.certify import certify
-from evr.gate.gate import released
+from evr.gate.gate import certify, released
 from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT, Relation, relation_named
-from evr.records.chain import Chain, Line, read_lines
-from evr.records.recorder import Constants
+from evr.records.recorder import Chain, Constants, Line, read_lines
 
 _FACTS = ("noise_multiplier", "clipping_norm", "sampling_probability", "divisor")
 
@@ -172,7 +170,7 @@ class Record:
         return {
             "seals": list(self.seals),
             "steps": self.steps,
-            "constants": None if held is None else held.to_json(),
+            "constants": None if held is None else asdict(held),
             "notes": sorted(kinds if self.secure else kinds | {"generator"}),
         }
 
@@ -232,39 +230,20 @@ class Record:
         ``plan`` is an event of Poisson-sampled Gaussian steps, such as ``evr.dpsgd`` makes.
         """
         _ = self.event
-        planned, done = _planned(plan), 0
-        left, noise, rate = 0, math.inf, 0.0
-        for run in self.runs:
-            steps = run.steps
-            while steps:
-                if not left:
-                    noise, rate, left = next(planned, (math.inf, 0.0, 0))
-                    if not left:
-                        raise RecordError(f"{self.steps} steps ran, and {done} were planned")
-                if run.noise_multiplier < noise or run.sampling_probability > rate:
-                    raise RecordError(
-                        f"step {done + 1} had noise multiplier {run.noise_multiplier!r} and sampling probability "
-                        f"{run.sampling_probability!r}; planned were {noise!r} and {rate!r}"
-                    )
-                taken = min(steps, left)
-                steps, left, done = steps - taken, left - taken, done + taken
-
-
-def _planned(event: Any) -> Iterator[tuple[float, float, int]]:
-    """The plan as runs of equal steps."""
-    count = 1
-    if isinstance(event, dp_event.ComposedDpEvent):
-        for child in event.events:
-            yield from _planned(child)
-        return
-    if isinstance(event, dp_event.SelfComposedDpEvent):
-        event, count = event.event, event.count
-    rate = 1.0
-    if isinstance(event, dp_event.PoissonSampledDpEvent):
-        event, rate = event.event, event.sampling_probability
-    if not isinstance(event, dp_event.GaussianDpEvent):
-        raise RecordError(f"{event!r} is not a step of DP-SGD: a record is compared with a plan of Gaussian steps")
-    yield event.noise_multiplier, rate, count
+        phases = phases_of(plan)
+        if not phases or any(phase != Phase(*phase[:3]) for phase in phases):  # other sampling, or users
+            raise RecordError(f"{plan!r} is not DP-SGD with Poisson sampling: a record is compared with such a plan")
+        planned = itertools.chain.from_iterable(itertools.repeat(phase, phase.steps) for phase in phases)
+        ran = itertools.chain.from_iterable(itertools.repeat(run, run.steps) for run in self.runs)
+        for number, run in enumerate(ran, start=1):
+            phase = next(planned, None)
+            if phase is None:
+                raise RecordError(f"{self.steps} steps ran, and {number - 1} were planned")
+            if run.noise_multiplier < phase.noise_multiplier or run.sampling_probability > phase.rate:
+                raise RecordError(
+                    f"step {number} had noise multiplier {run.noise_multiplier!r} and sampling probability "
+                    f"{run.sampling_probability!r}; planned were {phase.noise_multiplier!r} and {phase.rate!r}"
+                )
 
 
 def rank_path(path: str | Path, rank: int | str) -> Path:

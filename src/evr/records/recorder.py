@@ -1,7 +1,9 @@
 """Records of trainings, written: what ran, step by step, in a file that a crash does not hurt.
 
 A line is on the disk before the step that it announces happens, so a record may hold one step more than ran, never one
-fewer. The file is a sealed chain of lines (``evr.records.chain``).
+fewer. Lines are JSON. The ``seal`` of each is the SHA-256 of the seal before it and of the rest of the line, so a line
+that was changed, moved, dropped or put in between breaks the chain. As in the ledger this tells damage; it is no
+signature: who rewrites the whole file can seal it again.
 
 ``evr.records.observing`` writes records of Opacus trainings; other training loops use ``Recorder`` themselves.
 """
@@ -9,16 +11,133 @@ fewer. The file is a sealed chain of lines (``evr.records.chain``).
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from evr import validate
+from evr.certification.event_json import canonical
+from evr.certification.ledger import now
 from evr.errors import RecordError
+from evr.kinds import instead
 from evr.randomness import fresh_entropy
-from evr.records.chain import FORMAT, Chain
+
+FORMAT = 1
+_KINDS = ("start", "resumed", "step", "note", "breach", "end", "certificate")
+_sync = getattr(os, "fdatasync", os.fsync)
+
+Line = dict[str, Any]
+
+
+def read_lines(path: Path) -> tuple[list[Line], list[str], int]:
+    """The lines of a record, their seals, and the length of what is whole: a crash may have cut the last line off."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be read ({error.strerror or error})") from None
+    if other := instead(data[:1000].decode("utf-8", "replace"), "the record of a training"):
+        raise RecordError(f"{path}: {other}")
+    whole = data.rfind(b"\n") + 1
+    lines: list[Line] = []
+    seals: list[str] = []
+    for number, text in enumerate(data[:whole].splitlines()):
+        try:
+            line = json.loads(text)
+            seal = line.pop("seal")
+            right = line["line"] == number and line["kind"] in _KINDS and seal == _sealed(line, seals)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            right = False
+        if not right:
+            raise RecordError(
+                f"{path}: line {number + 1} is not what was written: the record was altered or is damaged"
+            )
+        lines.append(line)
+        seals.append(seal)
+    if not lines or lines[0]["kind"] != "start":
+        raise RecordError(f"{path}: not a record of a training")
+    if lines[0]["format"] != FORMAT:
+        raise RecordError(f"{path}: format {lines[0]['format']!r}; this evr knows {FORMAT}: use a newer evr")
+    return lines, seals, whole
+
+
+def _sealed(line: Line, before: list[str]) -> str:
+    return hashlib.sha256(((before[-1] if before else "") + canonical(line)).encode()).hexdigest()
+
+
+class Chain:
+    """A record that is open for writing, by one process at a time.
+
+    Attributes
+    ----------
+    lines
+        What it held when it was opened.
+    seals
+        Of every line, those since written included.
+    cut_off
+        Bytes of a line that a crash had cut off; they are gone. A line is written before what it tells happens, so that
+        did not.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.lines: list[Line] = []
+        self.seals: list[str] = []
+        self.cut_off = 0
+        self._descriptor = -1  # of a file that cannot be opened
+        self._descriptor = _locked(path)
+        try:
+            size = os.fstat(self._descriptor).st_size
+            if size:
+                self.lines, self.seals, whole = read_lines(path)
+                self.cut_off = size - whole
+                os.ftruncate(self._descriptor, whole)
+        except BaseException:
+            self.close()
+            raise
+
+    def write(self, kind: str, **fields: Any) -> None:
+        """Append a line; it is on the disk when this returns."""
+        if self._descriptor < 0:
+            raise RecordError(f"{self.path}: the record is closed: nothing can be added")
+        line = {"line": len(self.seals), "kind": kind, **fields}
+        try:
+            seal = _sealed(line, self.seals)
+        except ValueError as error:
+            raise RecordError(f"{kind}: {error}: a record holds finite numbers and text") from None
+        data = (json.dumps({**line, "seal": seal}, ensure_ascii=False) + "\n").encode()
+        if os.write(self._descriptor, data) != len(data):
+            raise RecordError(f"{self.path}: a line could not be written in full: is the disk full?")
+        _sync(self._descriptor)
+        self.seals.append(seal)
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def _locked(path: Path) -> int:
+    """A descriptor that appends; refused while somebody else writes the same record."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be written ({error.strerror or error})") from None
+    with contextlib.suppress(ImportError):  # no such lock outside POSIX
+        import fcntl
+
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            raise RecordError(f"{path}: it is being written already, here or by another process") from None
+    return descriptor
 
 
 @dataclass(frozen=True)
@@ -50,19 +169,13 @@ class Constants:
             validate.positive_integer(steps=given["steps"]),
         )
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
     def unlike(self, divisor: float | None, sampling_probability: float) -> str | None:
         """How a step differs from these constants, in words; None if it does not."""
         if divisor != self.divisor:
             seen = "was not recorded" if divisor is None else f"was {divisor!r}"
             return f"the divisor {seen}, and the constant is {self.divisor!r}"
-        if sampling_probability != self.sampling_probability:
-            return (
-                f"the sampling probability was {sampling_probability!r}, and the constant is "
-                f"{self.sampling_probability!r}"
-            )
+        if (rate := sampling_probability) != self.sampling_probability:
+            return f"the sampling probability was {rate!r}, and the constant is {self.sampling_probability!r}"
         return None
 
 
@@ -109,7 +222,7 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
     ) -> None:
         self.path = Path(path)
         self._constants = None if constants is None else Constants.of(constants)
-        fixed = None if self._constants is None else self._constants.to_json()
+        fixed = None if self._constants is None else asdict(self._constants)
         self._chain = Chain(self.path)
         self.steps = sum(line["kind"] == "step" for line in self._chain.lines)
         try:
@@ -118,7 +231,7 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
             else:
                 name = run or f"{fresh_entropy():x}"[:32]
                 fields = {"format": FORMAT, "run": name, "rank": rank, "ranks": ranks}
-                self._chain.write("start", **fields, time=_now(), conditions=conditions or {}, constants=fixed)
+                self._chain.write("start", **fields, time=now(), conditions=conditions or {}, constants=fixed)
         except BaseException:
             self.close()
             raise
@@ -135,7 +248,7 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
                 f"{self.path}: the record was begun with constants={first.get('constants')!r}, and constants={fixed!r} "
                 "are given now: continue it with the same, or write another record"
             )
-        self._chain.write("resumed", time=_now(), steps=self.steps, cut_off=self._chain.cut_off, conditions=conditions)
+        self._chain.write("resumed", time=now(), steps=self.steps, cut_off=self._chain.cut_off, conditions=conditions)
 
     def step(
         self,
@@ -188,7 +301,7 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
 
     def finish(self) -> None:
         """Say that the training ended in order, and close the file."""
-        self._chain.write("end", steps=self.steps, time=_now())
+        self._chain.write("end", steps=self.steps, time=now())
         self.close()
 
     def close(self) -> None:
@@ -199,7 +312,3 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         if kind is None:
             self.finish()
         self.close()
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

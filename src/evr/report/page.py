@@ -17,7 +17,8 @@ from markupsafe import Markup, escape
 
 from evr import atomic
 from evr.certification import latex
-from evr.certification.certificate import Certificate, DirectionSection
+from evr.certification.certificate import Certificate
+from evr.certification.certificate import Direction as DirectionName
 from evr.certification.meaning import meaning
 from evr.certification.time_limits import alarmed, seconds_allowed, understood
 from evr.certification.words import METHOD_WORDS, ran, unit
@@ -35,7 +36,7 @@ MEANINGS = {
     "claim.tau": "samples were planned for a truth of tau times the claimed delta",
     "claim.delta": "delta of the claim, and of the guarantee if accepted",
     "claim.kappa": "share of the claimed delta that pays for false acceptances",
-    "claim.threshold": "(1 - kappa) times the claimed delta: what delta was shown to be below",
+    "claim.threshold": "(1 - kappa) times the claimed delta: delta has to be shown to be below it",
     "release.attempt": "attempts at this release so far, this one included",
     "release.budget": "probability of accepting a false claim in this attempt",
     "release.total_budget": "probability of accepting a false claim in any number of attempts",
@@ -51,7 +52,7 @@ MEANINGS = {
     "clip": "samples were cut here before betting",
     "correction": "proved bound on what clipping takes off the mean",
     "second_moment": "proved bound on the mean of a squared sample",
-    "log_wealth": "of the bets that the claim is true",
+    "log_wealth": "log wealth of the bets that the claim is true",
     "log_target": "the log wealth at which the claim is accepted",
     "digest": "SHA-256 of everything else in the file",
 }
@@ -128,9 +129,10 @@ def render(
         ran=ran(certificate.document()).removesuffix(","),
         unit=unit(certificate.document()),
         date=certificate.times.finished[:10],
-        curve=_drawn(curve, "curve"),
-        directions=list(_directions(certificate)),
-        mechanisms=_mechanisms(composition),
+        curve=curve,
+        inline=plots.inline,
+        directions=[_direction(certificate, name) for name in certificate.verification.directions],
+        mechanisms=[(one.value, step) for one in Direction for step in composition.steps(one)],
         proof=METHOD_WORDS[certificate.verification.method].proof,
         latex=f"{latex.statement(certificate)}\n{latex.bibtex(certificate)}",
         install=f"pip install evr-dp=={certificate.software.evr}",
@@ -149,11 +151,6 @@ def _text(name: str) -> str:
     return resources.files("evr.report").joinpath(name).read_text("utf-8")
 
 
-def _drawn(picture: plots.Picture, key: str) -> dict[str, Any]:
-    """A picture for the template."""
-    return {"title": picture.title, "words": picture.description, "svg": plots.inline(picture, key)}
-
-
 def _curve(certificate: Certificate, composition: Composition) -> plots.Picture:
     """The privacy curve of each direction, computed for the page."""
     claim, both = certificate.claim, composition.is_symmetric
@@ -166,28 +163,13 @@ def _curve(certificate: Certificate, composition: Composition) -> plots.Picture:
     return plots.certified_curve(curves, claim, accepted=certificate.accepted)
 
 
-def _directions(certificate: Certificate) -> Iterator[dict[str, Any]]:
-    """The result in each direction, with pictures where samples were drawn."""
-    for name, report in certificate.verification.directions.items():
-        pictures = [
-            _drawn(picture, f"{name}-{index}") for index, picture in enumerate(_pictures(certificate, name, report))
-        ]
-        yield {"name": name, "report": report, "pictures": pictures}
-
-
-def _pictures(certificate: Certificate, name: str, report: DirectionSection) -> Iterator[plots.Picture]:
+def _direction(certificate: Certificate, name: DirectionName) -> dict[str, Any]:
+    """The result in one direction, with pictures where samples were drawn."""
+    report, pictures = certificate.verification.directions[name], []
     if report.trace and report.samples:
-        yield plots.running_estimate(report, certificate.claim, name)
-        if report.log_target is not None:
-            yield plots.log_wealth(report, name)
-
-
-def _mechanisms(composition: Composition) -> list[dict[str, str]]:
-    return [
-        {"direction": one.value, "count": f"{step.count:,}", "pair": step.law.describe()}
-        for one in Direction
-        for step in composition.steps(one)
-    ]
+        pictures = [plots.running_estimate(report, certificate.claim, name)]
+        pictures += [] if report.log_target is None else [plots.log_wealth(report, name)]
+    return {"name": name, "report": report, "pictures": pictures}
 
 
 def _groups(certificate: Certificate) -> list[tuple[str, list[tuple[str, str, str]]]]:
@@ -203,40 +185,30 @@ def _groups(certificate: Certificate) -> list[tuple[str, list[tuple[str, str, st
         kept = {key: value for key, value in fields.items() if key != "trace"}
         groups.append((f"{name} direction", kept))
     groups += [("software", document["software"]), ("times", document["times"])]
-    return [(name, [_row(name, *item) for item in _flat(fields)]) for name, fields in groups]
+    return [(name, list(_rows(name, fields))) for name, fields in groups]
 
 
-def _row(group: str, name: str, value: Any) -> tuple[str, str, str]:
-    meaning = MEANINGS.get(f"{group}.{name}") or (MEANINGS.get(name) if group not in ("claim", "release") else None)
-    return name, _shown(value), meaning or ""
-
-
-def _flat(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _rows(group: str, fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str, str]]:
     for key, value in fields.items():
+        name = f"{prefix}{key}"
         if isinstance(value, Mapping) and value:
-            yield from _flat(value, f"{prefix}{key}.")
-        elif isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
-            if len(value) > _LISTED:
-                yield f"{prefix}{key}", f"{len(value)} entries, in the certificate's file"
-                continue
-            for index, item in enumerate(value):
-                yield from _flat(item if isinstance(item, Mapping) else {"": item}, f"{prefix}{key}[{index}].")
+            yield from _rows(group, value, f"{name}.")
         else:
-            yield f"{prefix}{key}", value
+            yield name, _shown(value), MEANINGS.get(f"{group}.{name}") or MEANINGS.get(name, "")
 
 
 def _shown(value: Any) -> str:
     """A value as the certificate has it; of a long list, its ends."""
-    if value is None:
+    if value is None or value == []:
         return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
-    if isinstance(value, float):
-        return repr(value)
-    if isinstance(value, list) and len(value) > _LISTED:
+    if not isinstance(value, list):
+        return str(value)
+    if any(isinstance(item, Mapping) for item in value):
+        return f"{len(value):,} entries, in the certificate's file"
+    if len(value) > _LISTED:
         return f"{len(value):,} values, from {_shown(value[0])} to {_shown(value[-1])}"
-    if isinstance(value, list):
-        return ", ".join(map(_shown, value)) or "none"
-    return str(value)
+    return ", ".join(map(_shown, value))

@@ -137,26 +137,16 @@ def privacy_curves(
         seen = np.concatenate([e[d >= least] for e, d in pairs])
         if least_delta is None and seen.max() > seen.min():
             axes.set_xlim(right=1.02 * float(seen.max()))
-    axes.set_xlabel("ε")
-    axes.set_ylabel("δ(ε)")
-    axes.margins(x=0.01)
+    axes.set(xlabel="ε", ylabel="δ(ε)", xmargin=0.01)
     return figure
 
 
 def online_epsilon(runs: Mapping[str, Series], delta: float, *, title: str | None = None) -> Figure:
     """epsilon against the number of steps, one line for each named ``(steps, epsilons)``."""
     figure, axes = _axes(title)
-    finite = {
-        name: (steps, np.where(np.isfinite(epsilons), epsilons, np.nan)) for name, (steps, epsilons) in runs.items()
-    }
-    _lines(axes, finite, None)
-    for line in axes.get_lines():
-        if len(line.get_xdata()) <= 30:
-            line.set(marker="o", markersize=3.5)
-    axes.set_xlabel("steps")
-    axes.set_ylabel(f"ε at δ = ${latex(f'{delta:.3g}')}$")
-    axes.set_xlim(left=0)
-    axes.set_ylim(bottom=0)
+    finite = {name: (steps, np.where(np.isfinite(found), found, np.nan)) for name, (steps, found) in runs.items()}
+    _lines(axes, finite, dotted_up_to=30)
+    axes.set(xlabel="steps", ylabel=_epsilon_at(delta), xlim=(0, None), ylim=(0, None))
     return figure
 
 
@@ -164,13 +154,10 @@ def sweep(found: Sweep, *, title: str | None = None) -> Figure:
     """The answers of a sweep over the setting that has most values."""
     figure, axes = _axes(title)
     along, lines = found.lines()
-    _lines(axes, lines, None)
-    for line in axes.get_lines():
-        line.set(marker="o", markersize=3.5)
+    _lines(axes, lines, dotted_up_to=math.inf)
     if found.wanted == "delta" and (found.values > 0).all():
         axes.set_yscale("log")
-    axes.set_xlabel(along.replace("_", " "))
-    axes.set_ylabel({"epsilon": "ε", "delta": "δ"}[found.wanted])
+    axes.set(xlabel=along.replace("_", " "), ylabel={"epsilon": "ε", "delta": "δ"}[found.wanted])
     return figure
 
 
@@ -199,8 +186,8 @@ def audit(found: Audit) -> Figure:
     if found.claimed is not None:
         bounds.axvline(found.claimed, color=PAINTS["add"], linestyle=(0, (4, 2)))
         bounds.set_title(f"claimed: ε = {above(found.claimed, 3)}", loc="left", fontsize=11.5, color=PAINTS["add"])
-    bounds.set_xlim(0.0, 1.2 * max(ends))
-    bounds.set_xlabel(f"ε at δ = ${latex(f'{found.delta:.3g}')}$: at least, confidence {found.confidence:g}")
+    at_least = f"{_epsilon_at(found.delta)}: at least, confidence {found.confidence:g}"
+    bounds.set(xlim=(0.0, 1.2 * max(ends)), xlabel=at_least)
     return figure
 
 
@@ -219,11 +206,9 @@ def budget(row: BudgetRow, spenders: Sequence[str], used: Sequence[float]) -> Fi
     axes.annotate(
         "budget", (1, unit), (0, 4), xycoords=("axes fraction", "data"), textcoords="offset points", ha="right"
     )
-    axes.set_ylim(0, 1.12 * unit)
-    axes.set_xlim(0.4, max(len(spenders), 4) + 0.6)
+    axes.set(xlim=(0.4, max(len(spenders), 4) + 0.6), ylim=(0, 1.12 * unit), xlabel="spendings, in order")
+    axes.set_ylabel(_epsilon_at(row.delta) if planned else "percent of the budget")
     axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.set_xlabel("spendings, in order")
-    axes.set_ylabel(f"ε at δ = ${latex(f'{row.delta:.3g}')}$" if planned else "percent of the budget")
     if names:
         _legend(axes, "lower right")
     return figure
@@ -266,11 +251,10 @@ def running_estimate(report: DirectionSection, claim: ClaimSection, direction: s
     axes.plot(samples, means, color=paint, label="mean of the samples, 95% band")
     axes.axhline(report.threshold / claim.delta, color=PAINTS["ink"], lw=1.2, label="threshold")
     half = max(3 * (1 - claim.tau), 5 * float(errors[-1]), 1.2 * abs(float(means[-1]) - 1))
-    axes.set_ylim(1 - half, 1 + half)
+    axes.set(ylim=(1 - half, 1 + half), ylabel="δ over the claimed δ")
     ticks = [1 - half / 2, 1.0, 1 + half / 2]
     axes.set_yticks(ticks, [f"{tick:.3g}" for tick in ticks])
     _counts(axes, float(samples[-1]))
-    axes.set_ylabel("δ over the claimed δ")
     _legend(axes, "best")
     described = (
         f"After {report.samples:,} samples their mean is {means[-1]:.4g} of the claimed delta, "
@@ -289,9 +273,8 @@ def log_wealth(report: DirectionSection, direction: str) -> Picture:
     axes.axhline(report.log_target, color=PAINTS["ink"], lw=1.2, label="target, log 1/β")
     axes.plot(samples, wealth, color=paint, label="log wealth")
     axes.fill_between(samples, wealth, 0, color=paint, alpha=0.15, lw=0)
-    axes.set_ylim(min(0.0, *wealth) * 1.1, max(report.log_target, *wealth) * 1.15)
+    axes.set(ylim=(min(0.0, *wealth) * 1.1, max(report.log_target, *wealth) * 1.15), ylabel="log wealth")
     _counts(axes, samples[-1])
-    axes.set_ylabel("log wealth")
     _legend(axes, "best")
     described = (
         f"The log wealth of the bets {'reached' if report.accepted else 'did not reach'} its "
@@ -327,8 +310,8 @@ def inline(picture: Picture, key: str) -> str:
     buffer = io.StringIO()
     with matplotlib.rc_context({**_STYLE, "svg.fonttype": "none"}):
         picture.figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
-    text = buffer.getvalue()
-    text = text[text.index("<svg") :].replace("xlink:href=", "href=")
+    text = buffer.getvalue().replace("xlink:href=", "href=")
+    text = text[text.index("<svg") :]
     style = r'<defs>\s*<style type="text/css">.*?</style>\s*</defs>'
     text = re.sub(rf"<metadata>.*?</metadata>|{style}|<!--.*?-->", "", text, flags=re.S)
     text = re.sub(r'\b(id="|href="#|url\(#)', rf"\g<1>{key}-", text)
@@ -359,17 +342,24 @@ def _axes(title: str | None) -> tuple[Figure, Any]:
     return figure, axes
 
 
-def _lines(axes: Any, series: Mapping[str, Series], looks: Mapping[str, Look] | None) -> None:
-    """A line for each series; named if there are several."""
+def _lines(
+    axes: Any, series: Mapping[str, Series], looks: Mapping[str, Look] | None = None, dotted_up_to: float = 0
+) -> None:
+    """A line for each series, with dots if it has few points; named if there are several."""
     for index, (name, (x, y)) in enumerate(series.items()):
         look = (looks or {}).get(name, LOOKS[index % len(LOOKS)])
         drawn = {"color": look.colour, "linestyle": look.dashes, "linewidth": look.width}
         if look.marker:
-            drawn |= {"marker": look.marker, "markersize": 5.5, "markerfacecolor": "white"}
-            drawn |= {"markeredgewidth": 1.6}
+            drawn |= {"marker": look.marker, "markersize": 5.5, "markerfacecolor": "white", "markeredgewidth": 1.6}
+        elif len(x) <= dotted_up_to:
+            drawn |= {"marker": "o", "markersize": 3.5}
         axes.plot(x, y, **drawn, label=name)
     if len(series) > 1:
         _legend(axes, "best")
+
+
+def _epsilon_at(delta: float) -> str:
+    return f"ε at δ = ${latex(f'{delta:.3g}')}$"
 
 
 def _legend(axes: Any, place: str) -> None:
@@ -392,8 +382,7 @@ def _counts(axes: Any, last: float) -> None:
     unit, name = next(one for one in units if last >= 2 * one[0] or one[0] == 1.0)
     axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / unit:g}"))
-    axes.set_xlim(0, 1.03 * last)
-    axes.set_xlabel(name)
+    axes.set(xlim=(0, 1.03 * last), xlabel=name)
 
 
 def _trace(report: DirectionSection) -> tuple[Any, ...]:

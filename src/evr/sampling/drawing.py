@@ -13,14 +13,12 @@ from evr.bounds.rounding import Rounding
 from evr.laws import Step
 from evr.sampling.line import SimpleProposal, TiltedProposal
 from evr.sampling.mixtures import MixtureProposal
-from evr.sampling.plan import CappedPlan, MixturePlan, ProposalPlan, SimplePlan, SinglePlan
+from evr.sampling.plan import CappedPlan, MixturePlan, ProposalPlan, SimplePlan
 from evr.sampling.proposals import Proposal
-from evr.sampling.single import SingleProposal
 
 BUILDERS: dict[type[ProposalPlan], Callable[[Any, tuple[Step, ...]], Proposal]] = {
     CappedPlan: TiltedProposal.from_plan,
     SimplePlan: lambda plan, steps: SimpleProposal(steps, plan.cells),
-    SinglePlan: lambda plan, steps: SingleProposal(steps, plan.theta, cells=plan.cells),
     MixturePlan: MixtureProposal,
 }
 

@@ -7,24 +7,24 @@ Steps on a line take part with one tilt. docs/guarantees_highdim.md, Sections 4 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from evr.bounds.moments import log_peak
+from evr.bounds.moments import Tilt, log_peak
 from evr.bounds.rounding import Rounding
-from evr.bounds.tilt import Tilt
 from evr.laws import Direction, DominatingPair, Floats, Step
 from evr.laws.law import UNIT
-from evr.laws.patterns.law import PatternLaw, density_error, magnitude
-from evr.laws.patterns.replaced import ReplacedPatterns
-from evr.sampling import placed_parts
+from evr.laws.patterns.law import PatternLaw, ReplacedPatterns, density_error, magnitude
 from evr.sampling.line import TiltedProposal, spread_steps
 from evr.sampling.parts import Part, part_of
-from evr.sampling.philox import Place
+from evr.sampling.philox import CHOICES, Place, RowNumbers, unit
 from evr.sampling.plan import MixturePlan
 from evr.sampling.proposals import Block, Proposal, log_with_infinite
+
+MOST_COPIES = 1 << 12
+"""Of one law, drawn by place: rows of a block, of up to 2^20 samples, have numbers of 32 bits."""
 
 
 def loss_order(law: PatternLaw, order: float) -> float:
@@ -48,8 +48,8 @@ class MixtureProposal(Proposal):
     def __init__(self, plan: MixturePlan, steps: Sequence[Step]) -> None:
         self.plan, self.steps = plan, tuple(steps)
         self.laws = [(s.law, s.count) for s in self.steps if isinstance(s.law, PatternLaw)]
-        if plan.by_place and max(count for _, count in self.laws) > placed_parts.MOST_COPIES:
-            raise ValueError(f"more than {placed_parts.MOST_COPIES} copies of a law have no places")
+        if plan.by_place and max(count for _, count in self.laws) > MOST_COPIES:
+            raise ValueError(f"more than {MOST_COPIES} copies of a law have no places")
         on_line = [step for step in self.steps if isinstance(step.law, DominatingPair)]
         spread = spread_steps(on_line, plan.kinds)
         tilts = [kind.tilt or Tilt() for kind in plan.kinds]
@@ -66,39 +66,53 @@ class MixtureProposal(Proposal):
         if self.plan.by_place:
             losses, log_weights = self._placed(generator, size)
         else:
-            losses, log_weights = self._weighted(self._coordinates(generator, size))
+            losses, log_weights = self._weighted(self._drawn(generator, size))
         if self.line is not None:
             block = self.line.draw(generator, size)
             losses = losses + self.xp.asarray(block.losses)
             log_weights = log_weights + self.xp.asarray(block.log_weights)
         return Block(losses, log_weights, self.infinite)
 
-    def _coordinates(self, generator: np.random.Generator, size: int) -> list[Floats]:
-        """Coordinates of each law: rows of a sample's copies follow each other."""
-        if len(self.parts) == 1:
-            own = zip(self.parts[0], self.laws, strict=True)
-            return [part.draw(generator, size * count) for part, (_, count) in own]
-        first = generator.random(size) < self.weights[0]
-        out = [np.empty((size, count, law.dimension)) for law, count in self.laws]
-        for rows, parts in zip((first, ~first), self.parts, strict=True):
-            number = int(rows.sum())
-            for place, part in zip(out, parts, strict=True):
-                _, count, dimension = place.shape
-                drawn = part.draw(generator, number * count)
-                place[rows] = drawn.reshape(number, count, dimension)
-        return [own.reshape(-1, own.shape[2]) for own in out]
+    def _drawn(self, generator: np.random.Generator, size: int) -> list[Floats]:
+        """Coordinates of each law."""
+        first = generator.random(size) < self.weights[0] if len(self.parts) > 1 else np.ones(size, dtype=bool)
+        return self._coordinates(first, lambda index, rows: generator)
 
     def _placed(self, generator: np.random.Generator, size: int) -> tuple[Floats, Floats]:
-        """Losses and logarithms of weights, by place: as many samples at once as memory is for."""
-        places = [Place.of(generator) for _ in range(1 + len(self.laws))]
+        """Losses and logarithms of weights, by place: as many samples at once as memory is for. A sample's component
+        has a place, and so have the numbers of each copy of a law in it, its *row* (Section 7).
+        """
+        chooser, *places = [Place.of(generator) for _ in range(1 + len(self.laws))]
         each = max(1, self.at_once // sum(law.dimension * count for law, count in self.laws))
         found = []
         for start in range(0, size, each):
             samples = self.xp.arange(start, min(start + each, size))
-            own = (places, samples, self.weights[0], self.parts, self.laws)
-            found.append(self._weighted(placed_parts.coordinates(*own)))
+
+            def numbers(index: int, rows: Any, samples: Any = samples) -> RowNumbers:
+                count = self.laws[index][1]
+                return RowNumbers(places[index], (samples[rows][:, None] * count + self.xp.arange(count)).reshape(-1))
+
+            first = unit(chooser.calls(samples, CHOICES)[0][:, 0]) < self.weights[0]
+            found.append(self._weighted(self._coordinates(first, numbers)))
         losses, log_weights = (self.xp.concatenate(one) for one in zip(*found, strict=True))
         return losses, log_weights
+
+    def _coordinates(self, first: Any, numbers: Callable[[int, Any], Any]) -> list[Floats]:
+        """Coordinates of each law: rows of a sample's copies follow each other. ``first`` says which samples the first
+        component draws, ``numbers`` what random numbers the rows of a law have.
+        """
+        if len(self.parts) == 1:
+            own = enumerate(zip(self.parts[0], self.laws, strict=True))
+            every = self.xp.arange(first.size)
+            return [part.draw(numbers(index, every), first.size * count) for index, (part, (_, count)) in own]
+        out = [self.xp.empty((first.size, count, law.dimension)) for law, count in self.laws]
+        for chosen, parts in zip((first, ~first), self.parts, strict=False):
+            rows = np.flatnonzero(chosen)
+            for index, (own, part) in enumerate(zip(out, parts, strict=True)):
+                _, count, dimension = own.shape
+                drawn = part.draw(numbers(index, rows), rows.size * count)
+                own[rows] = drawn.reshape(rows.size, count, dimension)
+        return [own.reshape(-1, own.shape[2]) for own in out]
 
     def _weighted(self, coordinates: Sequence[Floats]) -> tuple[Floats, Floats]:
         """Losses and logarithms of weights of the laws in many dimensions."""

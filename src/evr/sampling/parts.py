@@ -14,13 +14,13 @@ from functools import lru_cache
 import numpy as np
 
 from evr.bounds.replica_tables import MOST_REPLICAS, STEEPEST, ChainTable, OccupancyTable, RingTable
+from evr.bounds.strict.plan import power
 from evr.laws import Direction
 from evr.laws.law import UNIT, Floats
 from evr.laws.line.pair import log_sum_exp
 from evr.laws.patterns.bins import Bins
-from evr.laws.patterns.law import PatternLaw, in_parts, log_mean_exp, log_mean_power, magnitude
+from evr.laws.patterns.law import PatternLaw, ReplacedPatterns, in_parts, log_mean_exp, log_mean_power, magnitude
 from evr.laws.patterns.min_sep import Chain, MinSep
-from evr.laws.patterns.replaced import ReplacedPatterns
 from evr.sampling.plan import ByOrder, ByScale, ByShift, ByWindow
 
 
@@ -135,7 +135,7 @@ class OrderBins(Part):
             logs -= top
             means = ring_sums(np.exp(logs, out=logs), self.table.length)
             means /= self.table.length  # 1 / length or more somewhere, 1 at the most
-            powers = whole_power(means, self.power).mean(axis=1)
+            powers = power(means, self.power, np.multiply).mean(axis=1)  # by squares: off by as many units
             found[rows] = np.log(powers) + self.power * top[:, 0] - self.log_normaliser
         return found
 
@@ -256,37 +256,16 @@ def with_odds(probability: float, odds: float) -> float:
 
 
 def ring_sums(values: Floats, length: int) -> Floats:
-    """Sums of ``length`` entries in a row from each place on a ring, out of sums of 1, 2, 4, ... of them; no term is
-    ever taken off.
+    """Sums of ``length`` entries in a row from each place on a ring; no term is ever taken off.
 
     >>> ring_sums(np.array([[1.0, 2.0, 4.0]]), 2)
     array([[3., 6., 5.]])
     """
-    found, summed, size, start = np.zeros_like(values), values, 1, 0
-    while True:
-        if length & size:
-            found += np.roll(summed, -start, axis=1)
-            start += size
-        if 2 * size > length:
-            return found
-        summed = summed + np.roll(summed, -size, axis=1)
-        size *= 2
 
+    def joined(one: tuple[Floats, int], other: tuple[Floats, int]) -> tuple[Floats, int]:
+        return one[0] + np.roll(other[0], -one[1], axis=1), one[1] + other[1]
 
-def whole_power(values: Floats, power: int) -> Floats:
-    """``values`` to a whole power, by squares: relative to it, its error is ``power`` units.
-
-    >>> whole_power(np.array([3.0]), 5)
-    array([243.])
-    """
-    found = np.ones_like(values)
-    while True:
-        if power & 1:
-            found *= values
-        power >>= 1
-        if not power:
-            return found
-        values = values * values
+    return power((values, 1), length, joined)[0]
 
 
 def log_hoelder(law: MinSep, probability: float, scale: float) -> float:

@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from evr.bounds.composing import Places
-from evr.bounds.tilt import Tilt
+from evr.bounds.moments import Tilt
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -69,19 +69,8 @@ class SimplePlan:
     name: Literal["simple"] = "simple"
 
     def __post_init__(self) -> None:
-        _check_cells(self.cells)
-
-
-@dataclass(frozen=True)
-class SinglePlan:
-    """The paper's importance sampling: one step of many is tilted by ``theta``."""
-
-    theta: float
-    cells: int
-    name: Literal["single"] = "single"
-
-    def __post_init__(self) -> None:
-        _check_cells(self.cells)
+        if not 1 <= self.cells <= MOST_CELLS:
+            raise ValueError(f"cells={self.cells!r} are not from 1 to {MOST_CELLS}")
 
 
 @dataclass(frozen=True)
@@ -136,7 +125,7 @@ class MixturePlan:
         return sum(len(kind.edges or ()) for kind in self.kinds)
 
 
-ProposalPlan = CappedPlan | SimplePlan | SinglePlan | MixturePlan
+ProposalPlan = CappedPlan | SimplePlan | MixturePlan
 
 
 @dataclass(frozen=True)
@@ -185,8 +174,3 @@ def _reader() -> TypeAdapter[DrawPlan]:
     from pydantic import TypeAdapter
 
     return TypeAdapter(DrawPlan)
-
-
-def _check_cells(cells: int) -> None:
-    if not 1 <= cells <= MOST_CELLS:
-        raise ValueError(f"cells={cells!r} are not from 1 to {MOST_CELLS}")

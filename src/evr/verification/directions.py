@@ -15,13 +15,11 @@ from evr.randomness import Stream
 from evr.sampling import DrawPlan
 from evr.sampling.drawing import Drawing
 from evr.verification.claims import Claim
+from evr.verification.deciding import Ending, FixedTest, SequentialTest, State, fixed_test, sequential_test
 from evr.verification.driver import Driver
 from evr.verification.executors import working
-from evr.verification.fixed import FixedTest, fixed_test
 from evr.verification.results import DirectionReport
-from evr.verification.sequential import SequentialTest, sequential_test
 from evr.verification.settings import Settings
-from evr.verification.state import Ending, State
 from evr.verification.summary import BACKENDS, Work
 
 DOUBT = 1e-14
@@ -119,8 +117,7 @@ class Trial:
             mean=test.mean,
             device=plan.device,
         )
-        run = self._run_id(plan)
-        return Driver(self.direction, plan, drawing, work, test, unit=unit, most=most, run=run)
+        return Driver(self.direction, plan, drawing, work, test, unit, most, self._run_id(plan))
 
     def play(self, driver: Driver, pool: Executor, **hooks: Any) -> DirectionReport:
         """Draw until the test ends."""

@@ -12,12 +12,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from evr.sampling import DrawPlan
 from evr.sampling.drawing import Drawing
+from evr.verification.deciding import Ending, State, Test, init, round_end, step
 from evr.verification.results import Progress
-from evr.verification.state import Ending, State, Test, init, round_end, step
 from evr.verification.summary import Summary, Work
 
 Hook = Callable[[Progress], None]
@@ -29,34 +31,23 @@ _PROGRESS_SECONDS = 0.2
 _CHECKPOINT_SECONDS = 2.0
 
 
+@dataclass
 class Driver:
-    """Plays one direction's test.
+    """Plays one direction's test."""
 
-    Parameters
-    ----------
-    direction, plan, drawing, work, test
-        Whose test; the plan and what it draws; what workers do with a block, and what decides by their summaries.
-    unit, most
-        The threshold, in which samples are measured; and how many samples at the most.
-    run
-        A digest of all that the numbers depend on: snapshots of another run are refused.
-    """
+    direction: str
+    plan: DrawPlan
+    drawing: Drawing  # what the plan draws
+    work: Work  # what workers do with a block
+    test: Test  # what decides by their summaries
+    unit: float  # the threshold, in which samples are measured
+    most: int | None  # how many samples at the most
+    run_id: str  # a digest of all that the numbers depend on: snapshots of another run are refused
 
-    def __init__(
-        self,
-        direction: str,
-        plan: DrawPlan,
-        drawing: Drawing,
-        work: Work,
-        test: Test,
-        *,
-        unit: float,
-        most: int | None,
-        run: str,
-    ) -> None:
-        self.direction, self.plan, self.drawing = direction, plan, drawing
-        self.work, self.test, self.unit, self.most = work, test, unit, most
-        self.run_id, self.state = run, init(test)
+    @cached_property
+    def state(self) -> State:
+        """After the blocks so far."""
+        return init(self.test)
 
     def play(
         self,

@@ -12,7 +12,7 @@ from evr.bounds.strict import Proof
 from evr.sampling import DrawPlan
 
 if TYPE_CHECKING:
-    from evr.verification.fixed import SampleSize
+    from evr.verification.deciding import SampleSize
 
 
 SEAL = object()

@@ -8,7 +8,7 @@ from evr import validate
 from evr.methods import PROOFS
 from evr.verification.summary import BACKENDS
 
-PROPOSALS = ("capped", "simple", "single")
+PROPOSALS = ("capped", "simple")
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,7 @@ from conformance import cases
 from conformance.reference import delta
 from evr import events
 from evr.bounds.strict import Grid, ProofPlan, halves, one_step_delta, stays_within
-from evr.bounds.strict.grid_law import GridLaw
-from evr.bounds.strict.masses import NOTHING
+from evr.bounds.strict.masses import NOTHING, GridLaw
 from evr.described import register
 from evr.errors import UnsupportedEventError
 from evr.laws import Direction, DiscretePair, Pairs

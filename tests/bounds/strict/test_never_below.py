@@ -39,9 +39,9 @@ FAULTS = {
         "self.poly // whole",
     ),
     "balls rounded down": ("balls", "found = number.ceil().unique_fmpz()", "found = number.floor().unique_fmpz()"),
-    "what escapes the window is dropped": ("grid_law", "min(law.infinite + escaped, 1 << law.bits)", "law.infinite"),
+    "what escapes the window is dropped": ("masses", "min(law.infinite + escaped, 1 << law.bits)", "law.infinite"),
     "infinite losses of a step are dropped": ("one_step", "return masses[:-1], masses[-1]", "return masses[:-1], 0"),
-    "infinity of products is the greater one": ("grid_law", "min(a + b - (a * b >> bits), 1 << bits)", "max(a, b)"),
+    "infinity of products is the greater one": ("masses", "min(a + b - (a * b >> bits), 1 << bits)", "max(a, b)"),
     "infinity is left out of the sum": ("bound", "int(total) + (self.infinite << self.bits)", "int(total)"),
     "a positive term is left out": ("bound", "if other >= self.first.first:", "if other > self.first.first:"),
     "the cut is one higher": (
@@ -68,11 +68,11 @@ FAULTS = {
     ),
     "below the floor all is lost": ("masses", "if masses.first < floor:", "if False:"),
     "fine parts are lost where they meet coarse ones": (
-        "grid_law",
+        "masses",
         "coarse = (both + both + x.coarse) * x.coarse",
         "coarse = x.coarse * x.coarse",
     ),
-    "once instead of twice": ("grid_law", "(both + both + x.coarse)", "(both + x.coarse)"),
+    "once instead of twice": ("masses", "(both + both + x.coarse)", "(both + x.coarse)"),
     "the loss is put below": (
         "one_step",
         "put(upper, p * share)\n        put(upper - 1, p * zero.max(one - share))",

@@ -12,13 +12,12 @@ from evr.bounds.strict.proof import (
     Plans,
     Proof,
     StatedProof,
+    bounds_by,
     needs_no_plan,
     prove,
     prove_curve,
     prove_within,
-    resolved,
     rounded_up,
-    selected,
 )
 
 __all__ = [
@@ -31,6 +30,7 @@ __all__ = [
     "SelectionPlan",
     "StatedProof",
     "Window",
+    "bounds_by",
     "halves",
     "infinite_delta",
     "needs_no_plan",
@@ -41,9 +41,7 @@ __all__ = [
     "prove_curve",
     "prove_within",
     "ratios_of",
-    "resolved",
     "rounded_up",
     "schedule",
-    "selected",
     "stays_within",
 ]

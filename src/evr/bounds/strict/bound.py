@@ -11,8 +11,7 @@ from fractions import Fraction
 from flint import arb, fmpz, fmpz_poly
 
 from evr.bounds.strict.balls import GUARD, integer_above, power_below
-from evr.bounds.strict.grid_law import GridLaw, either
-from evr.bounds.strict.masses import Masses
+from evr.bounds.strict.masses import GridLaw, Masses, either
 from evr.bounds.strict.one_step import one_step
 from evr.bounds.strict.plan import MOST_PLACES, ProofPlan, compose, power, schedule
 from evr.laws.exact import ExactCurve, ExactLaw, ExactOutcomes

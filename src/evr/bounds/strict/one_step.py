@@ -12,8 +12,7 @@ from flint import arb, ctx, fmpq, fmpz, fmpz_poly
 
 from evr.bounds.strict.balls import GUARD, ceiling, integer_above
 from evr.bounds.strict.bins import outcomes_of, spacing_for
-from evr.bounds.strict.grid_law import GridLaw
-from evr.bounds.strict.masses import NOTHING, Masses
+from evr.bounds.strict.masses import NOTHING, GridLaw, Masses
 from evr.bounds.strict.plan import Grid
 from evr.laws.exact import ExactBins, ExactCurve, ExactLaw, ExactOutcomes
 from evr.laws.exact.law import ball

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from evr.bounds.strict.bins import outcomes_of
 from evr.bounds.strict.bound import halves, infinite_delta, one_step_delta, stays_within
@@ -99,20 +99,24 @@ def prove(steps: Sequence[Step], epsilon: Fraction, plan: ProofPlan) -> Proof:
 
 def prove_curve(steps: Sequence[Step], epsilons: Sequence[Fraction], plan: ProofPlan) -> list[Proof]:
     """What ``prove`` gives at each epsilon, from one composition."""
-    about = tuple(steps)
-    if not plan.grids:
-        if len(steps) != 1 or steps[0].count != 1:
-            raise ValueError("a plan without grids serves one step alone")
-        if isinstance(law := steps[0].exact_law, Selection):
-            bound = selected(law, _selections(steps, plan)[0]).delta
-            return [Proof(about, epsilon, bound(epsilon), plan, seal=_SEAL) for epsilon in epsilons]
-        law = outcomes_of(law, min(epsilons), max(epsilons), plan.spacing, plan.bits)
-        return [
-            Proof(about, epsilon, one_step_delta(law, epsilon, plan.bits), plan, seal=_SEAL) for epsilon in epsilons
-        ]
-    found = halves(resolved(steps, plan), plan)
-    digest = found.digest(plan)
-    return [Proof(about, epsilon, found.delta(epsilon), plan, digest, seal=_SEAL) for epsilon in epsilons]
+    bound, digest = bounds_by(steps, plan, min(epsilons), max(epsilons))
+    return [Proof(tuple(steps), epsilon, bound(epsilon), plan, digest, seal=_SEAL) for epsilon in epsilons]
+
+
+def bounds_by(
+    steps: Sequence[Step], plan: ProofPlan, low: Fraction, high: Fraction
+) -> tuple[Callable[[Fraction], Fraction], str | None]:
+    """The bound that follows from a plan at each epsilon from ``low`` to ``high``, and the digest of its integers,
+    where it has grids. Preconditions are those of ``prove``.
+    """
+    if plan.grids:
+        found = halves(resolved(steps, plan), plan)
+        return found.delta, found.digest(plan)
+    if len(steps) != 1 or steps[0].count != 1:
+        raise ValueError("a plan without grids serves one step alone")
+    if isinstance(law := steps[0].exact_law, Selection):
+        return selected(law, _selections(steps, plan)[0]).delta, None
+    return partial(one_step_delta, outcomes_of(law, low, high, plan.spacing, plan.bits), bits=plan.bits), None
 
 
 def selected(law: Selection, plan: SelectionPlan, *, reverse: bool = False) -> Selected:

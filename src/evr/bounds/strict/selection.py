@@ -15,7 +15,7 @@ from typing import NamedTuple
 from flint import arb, ctx, fmpz
 
 from evr.bounds.strict.balls import GUARD, ceiling, power_below
-from evr.bounds.strict.tradeoff import Line, Point, Tradeoff
+from evr.bounds.strict.tradeoff import Line, Point, Tradeoff, envelope
 from evr.laws.exact import RationalOutcomes
 from evr.laws.exact.law import ball
 from evr.laws.selection import Rule, UntilGood
@@ -118,7 +118,7 @@ def outcomes_above(ahead: Sequence[Point], back: Sequence[Point]) -> RationalOut
     (['0.0000', '0.2689', '0.7311', '0.0000'], ['0.0000', '0.7311', '0.2689', '0.0000'])
     """
     hull = Tradeoff.of_points(ahead, back).lines[::-1]
-    falls = [(a.height - b.height) / (b.slope - a.slope) for a, b in pairwise(hull)]
+    falls = [Fraction(a.height - b.height) / (b.slope - a.slope) for a, b in pairwise(hull)]
     q = [a - b for a, b in pairwise([Fraction(1), *falls, Fraction(0)])]
     p = [line.slope * mass for line, mass in zip(hull, q, strict=True)]
     return RationalOutcomes.of([*p, hull[-1].height], [*q, Fraction(0)])
@@ -148,22 +148,11 @@ def _lines(marks: list[Mark], bits: int) -> list[tuple[int, int]]:
 
 def _parts(lines: list[tuple[int, int]], bits: int) -> Iterator[Term]:
     """The upper envelope of the lines ``a l - b`` and of 0, where ``l >= 0``, as a sum of ``weight (l - ratio)_+``."""
-    kept, kinks = [(0, 0)], [Fraction(0)]
-    for a, b in sorted(lines, key=lambda line: (line[0], -line[1])):
-        if a == kept[-1][0]:
-            kept.pop()  # of equal slopes the later one is higher
-            kinks.pop()
-        while True:
-            slope, height = kept[-1]
-            kink = max(Fraction(b - height, a - slope), Fraction(0))
-            if len(kept) == 1 or kink > kinks[-1]:
-                break
-            kept.pop()
-            kinks.pop()
-        kept.append((a, b))
-        kinks.append(kink)
-    for (one, other), kink in zip(pairwise(kept), kinks[1:], strict=True):
-        yield Term(other[0] - one[0], (kink.numerator << bits) // kink.denominator)
+    nothing = Line(0, 0)
+    below = envelope([nothing, *(Line(-a, b) for a, b in lines)])
+    for one, other in pairwise([nothing, *(line for line in below if line.slope)]):
+        weight = int(one.slope - other.slope)
+        yield Term(weight, (int(other.height - one.height) << bits) // weight)
 
 
 def _above(number: arb, bits: int) -> int:
@@ -176,6 +165,6 @@ def _above(number: arb, bits: int) -> int:
     return found
 
 
-def _ceiled(number: Fraction, bits: int) -> int:
+def _ceiled(number: Fraction | int, bits: int) -> int:
     """``2^bits`` times a number, rounded up."""
     return -((-number.numerator << bits) // number.denominator)

@@ -31,8 +31,8 @@ Point = tuple[Fraction, Fraction]
 class Line(NamedTuple):
     """Every test has a true positive rate of at most ``height + slope * false positive rate``."""
 
-    slope: Fraction
-    height: Fraction
+    slope: Fraction | int
+    height: Fraction | int
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Tradeoff:
         """From pairs ``(epsilon, delta)``: as true as they are."""
         lines = [Line(_above(epsilon), delta) for epsilon, delta in forward]
         lines += [Line(_above(-epsilon), 1 - _below(-epsilon) * (1 - delta)) for epsilon, delta in backward]
-        return cls(_envelope([*lines, Line(Fraction(0), Fraction(1))]))
+        return cls(envelope([*lines, Line(Fraction(0), Fraction(1))]))
 
     @classmethod
     def of_point(cls, epsilon: Fraction, delta: Fraction) -> Tradeoff:
@@ -77,7 +77,7 @@ class Tradeoff:
         """False positive rates at which the lines meet, with 0 and 1, and the bound at each."""
         found = [(Fraction(0), self.at(Fraction(0)))]
         for one, other in pairwise(self.lines):
-            rate = (other.height - one.height) / (one.slope - other.slope)
+            rate = Fraction(other.height - one.height) / (one.slope - other.slope)
             if 0 < rate < 1:
                 found.append((rate, one.height + one.slope * rate))
         return [*found, (Fraction(1), self.at(Fraction(1)))]
@@ -140,7 +140,7 @@ def _below(exponent: Fraction) -> Fraction:
     return Fraction(power_below(exponent, _BITS), 1 << _BITS)
 
 
-def _envelope(lines: Sequence[Line]) -> tuple[Line, ...]:
+def envelope(lines: Sequence[Line]) -> tuple[Line, ...]:
     """The lines that are least somewhere at or right of 0, steepest first."""
     kept: list[Line] = []
     for line in sorted(lines, key=lambda one: (-one.slope, one.height)):

@@ -7,15 +7,20 @@ decides how narrow a ball is and never whether it is right.
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import reduce
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from flint import arb as Ball
-from flint import ctx, fmpq
+from flint import arb, ctx, fmpq
 
-__all__ = ["Ball", "ExactCurve", "ExactLaw", "ExactOutcomes", "OutcomeSet", "ball", "integer_above", "proved_root"]
+from evr.laws.line.discrete import DiscretePair
+
+Ball: TypeAlias = arb
+"""An interval that holds a real number: a midpoint and a radius."""
+
+_FLOAT_BITS = 256  # of balls that become floats: enough for ratios that are close to 1
 
 
 def ball(number: Fraction | int) -> Ball:
@@ -29,6 +34,11 @@ def integer_above(number: Ball) -> int:
     if found is None:
         raise ArithmeticError(f"{number} has no finite enclosure: raise the precision")
     return int(found)
+
+
+def float_log(number: Ball) -> float:
+    """The logarithm of a number that is not negative, as a float."""
+    return -math.inf if number.is_zero() else float(number.log())
 
 
 def proved_root(function: Callable[[Ball], tuple[Ball, Ball]], start: float) -> Ball:
@@ -55,15 +65,18 @@ class ExactLaw(abc.ABC):
 
 
 class ExactCurve(ExactLaw):
-    """A law that is known by its curve ``H_r = sup_A P(A) - r Q(A)``."""
+    """A law that is known by its curve ``H_r = sup_A P(A) - r Q(A)``; of unbounded losses, unless it says so."""
 
     @abc.abstractmethod
     def curve(self) -> Callable[[Ball], Ball]:
         """The function from ``r > 0`` to ``H_r``, its constants enclosed at the present precision."""
 
-    @abc.abstractmethod
     def least(self) -> Ball:
-        """The least loss, ``-inf`` included."""
+        """The least loss, or less."""
+        return Ball.neg_inf()
+
+    def greatest(self) -> Fraction | Ball:
+        return Ball.pos_inf()
 
 
 class OutcomeSet(NamedTuple):
@@ -84,6 +97,12 @@ class ExactOutcomes(ExactLaw):
     def sets_beyond(self, epsilon: Fraction) -> list[OutcomeSet]:
         """The sets whose losses may exceed epsilon, and perhaps others."""
         return self.sets()
+
+    def in_floats(self) -> DiscretePair:
+        """The same law as a pair in floats, for a law of few sets: each is one outcome."""
+        with ctx.workprec(_FLOAT_BITS):
+            rows = [(float_log(p), float_log(q), float(loss)) for p, q, loss in self.sets()]
+            return DiscretePair.from_logs(*zip(*rows, strict=True))
 
     def greatest(self) -> Fraction | Ball:
         return reduce(Ball.max, (one.loss for one in self.sets() if not one.p.is_zero()))

@@ -1,4 +1,6 @@
-"""Discrete mechanisms by their exact parameters (docs/guarantees_strict.md, Section S6)."""
+"""Discrete mechanisms by their exact parameters (docs/guarantees_strict.md, Section S6; where noise is moved to both
+sides, docs/guarantees_relations.md, Section R6).
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,15 @@ from typing import NamedTuple, Self
 from flint import ctx
 
 from evr.laws.exact.law import Ball, ExactOutcomes, OutcomeSet, ball
+
+
+def rational_sets(masses: Iterable[tuple[Fraction, Fraction]]) -> list[OutcomeSet]:
+    """Outcomes with rational probabilities, one by one."""
+    return [
+        OutcomeSet(ball(p), ball(q), ball(p / q).log() if p and q else Ball.pos_inf() if p else Ball.neg_inf())
+        for p, q in masses
+        if p or q
+    ]
 
 
 @dataclass(frozen=True)
@@ -45,15 +56,7 @@ class RationalOutcomes(ExactOutcomes):
         return cls(*laws)
 
     def sets(self) -> list[OutcomeSet]:
-        return [OutcomeSet(ball(p), ball(q), _log_ratio(p, q)) for p, q in zip(self.p, self.q, strict=True) if p or q]
-
-
-def _log_ratio(p: Fraction, q: Fraction) -> Ball:
-    if not p:
-        return Ball.neg_inf()
-    if not q:
-        return Ball.pos_inf()
-    return ball(p / q).log()  # exactly 0 where they are equal
+        return rational_sets(zip(self.p, self.q, strict=True))
 
 
 NON_PRIVATE_LAW = RationalOutcomes((Fraction(0), Fraction(1)), (Fraction(1), Fraction(0)))
@@ -156,3 +159,35 @@ class ExactDiscreteGaussian(ExactOutcomes):
 
     def greatest(self) -> Ball:
         return Ball.pos_inf()
+
+
+@dataclass(frozen=True)
+class ExactTwoSidedOutcomes(ExactOutcomes):
+    """``(1-q) f(x) + q f(x - D)`` against ``(1-q) f(x) + q f(x + D)``: ``f`` is the noise of ``base``, ``D`` its
+    sensitivity, ``0 < q < 1``.
+    """
+
+    base: ExactDiscreteLaplace | ExactDiscreteGaussian
+    q: Fraction
+
+    def sets(self) -> list[OutcomeSet]:
+        (at, beyond, reach), shift = self.base.noise(), self.base.sensitivity
+        q, rest = ball(self.q), ball(1 - self.q)
+        window = shift - 1 if reach is None else reach + shift
+        factors = [rest + q * self.base.loss(x).exp() for x in range(-window - 1, window + 2)]
+
+        def loss(x: int) -> Ball:
+            return Ball(0) if x == 0 else (factors[window + 1 + x] / factors[window + 1 - x]).log()
+
+        def mixed(absent: Ball, present: Ball) -> Ball:
+            return rest * absent + q * present
+
+        inside = range(-window, window + 1)
+        moved = [mixed(at(abs(x)), at(abs(x - shift))) for x in inside]
+        near, far = (mixed(beyond(window), beyond(window + by)) for by in (-shift, shift))
+        low, high = (-window, Ball.pos_inf()) if reach is not None else (-shift, loss(shift))
+        return [
+            OutcomeSet(far, near, loss(low)),
+            *(OutcomeSet(moved[window + x], moved[window - x], loss(x)) for x in inside),
+            OutcomeSet(near, far, high),
+        ]

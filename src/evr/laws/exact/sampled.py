@@ -1,4 +1,6 @@
-"""Poisson sampling of exact laws, ``((1-q)Q + qP, Q)`` and ``(P, (1-q)P + qQ)`` (docs/guarantees_strict.md, S6)."""
+"""Sampling of exact laws: by Poisson, ``((1-q)Q + qP, Q)`` and ``(P, (1-q)P + qQ)`` (docs/guarantees_strict.md, S6),
+without replacement, and by Poisson with batches of a bounded size (docs/guarantees_relations.md, R2 and R3).
+"""
 
 from __future__ import annotations
 
@@ -7,20 +9,21 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from evr.laws.exact.law import Ball, ExactCurve, ExactLaw, ExactOutcomes, OutcomeSet, ball
+from evr.laws.exact.line import ExactGaussian, by_side
 from evr.laws.law import Direction
 
 
-def _sampled_loss(loss: Ball, q: Fraction, direction: Direction) -> Ball:
+def _sampled_loss(loss: Ball, q: Ball, rest: Ball, direction: Direction) -> Ball:
     """The loss of a sampled step where that of the step is ``loss``; it rises with it."""
     if direction is Direction.ADD:
-        return -_sampled_loss(-loss, q, Direction.REMOVE)
+        return -_sampled_loss(-loss, q, rest, Direction.REMOVE)
     if loss.is_zero() or loss == Ball.pos_inf():
         return loss
     rare = Ball(0) if loss == Ball.neg_inf() else loss.exp()
-    return (ball(1 - q) + ball(q) * rare).log()
+    return (rest + q * rare).log()
 
 
-def seen_through(base: Callable[[Ball], Ball], q: Ball, rest: Ball, direction: Direction) -> Callable[[Ball], Ball]:
+def _seen_through(base: Callable[[Ball], Ball], q: Ball, rest: Ball, direction: Direction) -> Callable[[Ball], Ball]:
     """The curve of a pair seen through Poisson sampling with probability ``q``; ``rest`` is ``1 - q``."""
     zero, one = Ball(0), Ball(1)
 
@@ -50,14 +53,17 @@ class SampledCurve(ExactCurve):
     direction: Direction
 
     def curve(self) -> Callable[[Ball], Ball]:
-        return seen_through(self.base.curve(), ball(self.q), ball(1 - self.q), self.direction)
+        return _seen_through(self.base.curve(), ball(self.q), ball(1 - self.q), self.direction)
 
     def least(self) -> Ball:
-        return _sampled_loss(self.base.least(), self.q, self.direction)
+        return self._loss(self.base.least())
 
     def greatest(self) -> Ball:
         most = self.base.greatest()
-        return _sampled_loss(ball(most) if isinstance(most, Fraction) else most, self.q, self.direction)
+        return self._loss(ball(most) if isinstance(most, Fraction) else most)
+
+    def _loss(self, loss: Ball) -> Ball:
+        return _sampled_loss(loss, ball(self.q), ball(1 - self.q), self.direction)
 
 
 @dataclass(frozen=True)
@@ -70,14 +76,14 @@ class SampledOutcomes(ExactOutcomes):
 
     def sets(self) -> list[OutcomeSet]:
         q, rest = ball(self.q), ball(1 - self.q)
-        found = []
-        for one in self.base.sets():
-            loss = _sampled_loss(one.loss, self.q, self.direction)
-            if self.direction is Direction.REMOVE:
-                found.append(OutcomeSet(rest * one.q + q * one.p, one.q, loss))
-            else:
-                found.append(OutcomeSet(one.p, rest * one.p + q * one.q, loss))
-        return found
+        return [_sampled_set(one, q, rest, self.direction) for one in self.base.sets()]
+
+
+def _sampled_set(one: OutcomeSet, q: Ball, rest: Ball, direction: Direction) -> OutcomeSet:
+    loss = _sampled_loss(one.loss, q, rest, direction)
+    if direction is Direction.REMOVE:
+        return OutcomeSet(rest * one.q + q * one.p, one.q, loss)
+    return OutcomeSet(one.p, rest * one.p + q * one.q, loss)
 
 
 def exact_sampled(law: ExactLaw, q: Fraction, direction: Direction) -> ExactLaw:
@@ -88,12 +94,100 @@ def exact_sampled(law: ExactLaw, q: Fraction, direction: Direction) -> ExactLaw:
     """
     if q == 1:
         return law
-    if isinstance(law, SampledOutcomes) and law.direction is direction:
-        return SampledOutcomes(law.base, law.q * q, direction)
-    if isinstance(law, SampledCurve) and law.direction is direction:
-        return SampledCurve(law.base, law.q * q, direction)
+    if isinstance(law, SampledOutcomes | SampledCurve) and law.direction is direction:
+        return exact_sampled(law.base, law.q * q, direction)
     if isinstance(law, ExactOutcomes):
         return SampledOutcomes(law, q, direction)
-    if isinstance(law, ExactCurve):
-        return SampledCurve(law, q, direction)
-    raise TypeError(f"{law!r} is neither an ExactCurve nor an ExactOutcomes: derive it from one of them")
+    return SampledCurve(_curve(law), q, direction)
+
+
+def _curve(law: ExactLaw) -> ExactCurve:
+    if not isinstance(law, ExactCurve):
+        raise TypeError(f"{law!r} is neither an ExactCurve nor an ExactOutcomes: derive it from one of them")
+    return law
+
+
+@dataclass(frozen=True)
+class WithoutReplacementCurve(ExactCurve):
+    """A curve seen through sampling of a share ``g`` of the records, ``0 < g < 1``."""
+
+    base: ExactCurve
+    g: Fraction
+
+    def _side(self, direction: Direction) -> SampledCurve:
+        return SampledCurve(self.base, self.g, direction)
+
+    def curve(self) -> Callable[[Ball], Ball]:
+        return by_side(self._side(Direction.REMOVE).curve(), self._side(Direction.ADD).curve())
+
+    def least(self) -> Ball:
+        return self._side(Direction.ADD).least()
+
+    def greatest(self) -> Ball:
+        return self._side(Direction.REMOVE).greatest()
+
+
+@dataclass(frozen=True)
+class WithoutReplacementOutcomes(ExactOutcomes):
+    """Outcomes seen through sampling of a share ``g`` of the records, ``0 < g < 1``."""
+
+    base: ExactOutcomes
+    g: Fraction
+
+    def sets(self) -> list[OutcomeSet]:
+        g, rest, zero = ball(self.g), ball(1 - self.g), Ball(0)
+        found, even = list[OutcomeSet](), zero
+        for one in self.base.sets():
+            if one.loss > zero:
+                found.append(_sampled_set(one, g, rest, Direction.REMOVE))
+                even = even + rest * (one.p - one.q)
+            elif one.loss < zero:
+                found.append(_sampled_set(one, g, rest, Direction.ADD))
+            elif one.loss.is_zero():
+                even = even + one.p
+            else:
+                raise ArithmeticError(
+                    f"the sign of the loss {one.loss} of {self.base!r} is not certain: raise the precision"
+                )
+        return [*found, OutcomeSet(even, even, zero)]
+
+
+def exact_without_replacement(law: ExactLaw, g: Fraction) -> ExactLaw:
+    """The exact law of the sampled mechanism, for both directions; ``0 < g < 1``."""
+    if isinstance(law, ExactOutcomes):
+        return WithoutReplacementOutcomes(law, g)
+    return WithoutReplacementCurve(_curve(law), g)
+
+
+@dataclass(frozen=True)
+class ExactTruncated(ExactCurve):
+    """A Gaussian on Poisson batches of a bounded size: of ``size`` records each is sampled with probability ``q``,
+    ``0 < q < 1``; at most ``most < size`` are kept.
+    """
+
+    size: int
+    q: Fraction
+    most: int
+    noise: Fraction
+    direction: Direction
+
+    @property
+    def _whole(self) -> SampledCurve:
+        """The side on which nothing is cut."""
+        return SampledCurve(ExactGaussian(1 / self.noise**2), self.q, self.direction)
+
+    def curve(self) -> Callable[[Ball], Ball]:
+        q, n, most = ball(self.q), self.size, self.most
+        cut = q.beta_lower(most, n - most, True)  # Pr[Bin(n - 1, q) >= most]
+        kept = (1 - q).beta_lower(n - most, most, True)
+        beyond = q.beta_lower(most + 1, n - most, True)  # Pr[Bin(n, q) > most]
+        share = beyond * most / (cut * n)
+        whole = self._whole.curve()
+        truncated = _seen_through(ExactGaussian(4 / self.noise**2).curve(), share, 1 - share, self.direction)
+        return lambda ratio: kept * whole(ratio) + cut * truncated(ratio)
+
+    def least(self) -> Ball:
+        return self._whole.least()
+
+    def greatest(self) -> Ball:
+        return self._whole.greatest()

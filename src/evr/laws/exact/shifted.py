@@ -31,12 +31,6 @@ class ExactShifted(ExactCurve):
         base, factor = ExactGaussian(self.square).curve(), ball(-self.shift).exp()
         return lambda ratio: base(ratio * factor)
 
-    def least(self) -> Ball:
-        return Ball.neg_inf()
-
-    def greatest(self) -> Ball:
-        return Ball.pos_inf()
-
 
 def factors(sigma: Fraction, dimension: int, rounding: Fraction, clients: int = 1) -> tuple[Ball, Ball]:
     """``log A`` and ``log(A / a)``: how far the sum of ``clients`` discrete Gaussians of ``sigma``, on so many

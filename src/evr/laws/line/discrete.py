@@ -1,14 +1,17 @@
-"""Pairs of laws on finitely many outcomes: the ground of every discrete mechanism."""
+"""Pairs of laws on finitely many outcomes: the ground of every discrete mechanism, and noise on the integers."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
-from evr.laws.line.pair import DominatingPair, Floats, Measure
+from evr.laws.law import Floats
+from evr.laws.line.gaussian import NORMAL_REACH
+from evr.laws.line.pair import DominatingPair, Measure, mix
 
 
 @dataclass(frozen=True)
@@ -121,3 +124,42 @@ class DiscretePair(DominatingPair):
 
 TRIVIAL_PAIR = DiscretePair((0.0,), (0.0,), (0.0,))
 """Two equal laws: a mechanism that reveals nothing."""
+
+
+def discrete_laplace(a: float, shift: int, q: float | None = None) -> DiscretePair:
+    """Noise of probability ``tanh(a/2) e^{-a|x|}`` on the integers, moved up by ``shift`` or not; with ``q``, moved up
+    or down with that probability (docs/guarantees_relations.md, Section R6).
+
+    Both tails are atoms, so finitely many outcomes describe the pair exactly.
+    """
+    x = np.arange(0.0 if q is None else -shift, shift + 1.0)
+    log_atom, log_tail = math.log(math.tanh(a / 2)), -math.log1p(math.exp(-a))
+    absent, present = log_atom - a * np.abs(x), log_atom - a * np.abs(x - shift)
+    for law in (absent, present):
+        law[[0, -1]] += log_tail - log_atom  # all integers beyond the first and the last are joined to these
+    return _moved(absent, present, a * (np.abs(x) - np.abs(x - shift)), q, is_cut=False)
+
+
+def discrete_gaussian(sigma: float, shift: int, q: float | None = None) -> DiscretePair:
+    """Noise on the integers of probability proportional to ``e^{-x^2 / (2 sigma^2)}``, moved as that of
+    ``discrete_laplace``.
+
+    The support is infinite. Noise beyond 39 ``sigma`` has a probability below 1e-329, less than the least positive
+    float. The pair leaves those outcomes out, which changes ``delta`` by no more than that, and says that its losses go
+    on.
+    """
+    reach = math.ceil(NORMAL_REACH * sigma) + 2
+    x = np.arange(-reach if q is None else -reach - shift, shift + reach + 1.0)
+    tail = np.arange(1.0, reach)
+    log_norm = math.log1p(2 * math.fsum(np.exp(-(tail**2) / (2 * sigma**2)).tolist()))
+    absent, present = (-((x - by) ** 2) / (2 * sigma**2) - log_norm for by in (0, shift))
+    return _moved(absent, present, shift * (2 * x - shift) / (2 * sigma**2), q, is_cut=True)
+
+
+def _moved(absent: Floats, present: Floats, losses: Floats, q: float | None, *, is_cut: bool) -> DiscretePair:
+    """The pair of noise from the logarithms of its law, of the law moved up, and their difference."""
+    if q is None:
+        return DiscretePair.from_logs(present, absent, losses, is_cut=is_cut)
+    log_p = np.logaddexp(math.log1p(-q) + absent, math.log(q) + present)
+    rising = mix(losses, q)
+    return DiscretePair.from_logs(log_p, log_p[::-1], rising - rising[::-1], is_cut=is_cut)

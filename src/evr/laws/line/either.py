@@ -1,68 +1,70 @@
-"""One of two pairs, by a coin that everybody sees: the law of the loss is a mixture of both
-(docs/guarantees_relations.md, Section R3.2).
+"""One of several pairs, by a label that everybody sees: the law of the loss is a mixture of theirs.
 
-The coordinate is that of the first pair; the second pair's losses lie within the range of the first's.
+Poisson batches of a bounded size are one, and users in batches of a fixed size (docs/guarantees_relations.md, R3.2 and
+R7.3).
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from evr.laws.line.pair import DominatingPair, Floats, Measure
+from evr.laws.law import Floats
+from evr.laws.line.pair import DominatingPair, Measure
 
 
 @dataclass(frozen=True)
 class EitherPair(DominatingPair):
-    """``first`` with probability ``e^log_first``, else ``second``; both without atoms."""
+    """Each of the pairs, none of which has an atom, with probability ``e^log_weight``.
 
-    first: DominatingPair
-    second: DominatingPair
-    log_first: float
-    log_second: float
+    The coordinate is that of the first pair; losses of the others lie within the range of its losses.
+    """
+
+    pairs: tuple[DominatingPair, ...]
+    log_weights: tuple[float, ...]
 
     def privacy_loss(self, t: Any) -> Floats:
-        return self.first.privacy_loss(t)
+        return self.pairs[0].privacy_loss(t)
 
     def point(self, loss: Any) -> Floats:
-        return self.first.point(loss)
+        return self.pairs[0].point(loss)
 
-    def other(self, t: Any) -> Floats:
-        """The coordinate of the second pair that has the same loss."""
+    def places(self, t: Any) -> list[Floats]:
+        """The coordinates of each pair that have the same loss."""
         t = np.asarray(t, float)
-        place = self.second.point(self.first.privacy_loss(t))
-        return np.where(np.isinf(t), t, place)
+        loss = self.privacy_loss(t)
+        return [t, *(np.where(np.isinf(t), t, pair.point(loss)) for pair in self.pairs[1:])]
 
-    def log_masses(self, measure: Measure, low: Any, high: Any) -> tuple[Floats, Floats]:
+    def log_masses(self, measure: Measure, low: Any, high: Any) -> Floats:
         """``log`` of the probability of ``(low, high]`` by each pair."""
-        return (
-            self.log_first + self.first.log_mass(measure, low, high),
-            self.log_second + self.second.log_mass(measure, self.other(low), self.other(high)),
-        )
+        ends = zip(self.pairs, self.log_weights, self.places(low), self.places(high), strict=True)
+        return np.array([weight + pair.log_mass(measure, *place) for pair, weight, *place in ends])
 
     def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
-        return np.logaddexp(*self.log_masses(measure, low, high))
+        return np.logaddexp.reduce(self.log_masses(measure, low, high), axis=0)
 
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
-        out = self.first.draw(measure, generator, size)
-        from_second = np.flatnonzero(generator.random(size) < math.exp(self.log_second))
-        drawn = self.second.draw(measure, generator, from_second.size)
-        out[from_second] = self.first.point(self.second.privacy_loss(drawn))
+        weights = np.exp(self.log_weights)
+        label = generator.choice(weights.size, size, p=weights / weights.sum())
+        out = self.pairs[0].draw(measure, generator, size)
+        for number, pair in enumerate(self.pairs[1:], start=1):
+            chosen = np.flatnonzero(label == number)
+            out[chosen] = self.point(pair.privacy_loss(pair.draw(measure, generator, chosen.size)))
         return out
 
     def span(self, order: float = 0.0) -> tuple[float, float]:
-        low, high = self.first.span(order)
-        ends = self.first.point(self.second.privacy_loss(np.array(self.second.span(order))))
-        finite = ends[np.isfinite(ends)].tolist()
-        return min([low, *finite]), max([high, *finite])
+        ends = np.array([self.point(pair.privacy_loss(np.array(pair.span(order)))) for pair in self.pairs])
+        low, high = self.pairs[0].span(order)
+        finite = ends[np.isfinite(ends)]
+        return float(np.min(finite, initial=low)), float(np.max(finite, initial=high))
 
     @property
     def loss_magnitude(self) -> float:
-        return max(self.first.loss_magnitude, self.second.loss_magnitude)
+        return max(pair.loss_magnitude for pair in self.pairs)
 
     def describe(self) -> str:
-        chance = math.exp(self.log_second)
-        return f"{self.first.describe()}; with probability {chance:.4g} {self.second.describe()}"
+        shown = zip(np.exp(self.log_weights[:3]), self.pairs, strict=False)
+        parts = [f"with probability {chance:.4g} {pair.describe()}" for chance, pair in shown]
+        return "; ".join(parts) + ("; ..." if len(self.pairs) > 3 else "")

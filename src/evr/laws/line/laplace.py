@@ -1,6 +1,5 @@
-"""The Laplace mechanism: ``P = Lap(1, b)``, ``Q = Lap(0, b)`` with ``b = noise_multiplier``, the same both ways.
-
-The loss is ``-1/b`` up to 0, ``(2t - 1)/b`` between and ``1/b`` beyond 1: two atoms and a smooth part.
+"""The Laplace mechanism, the same moved to both sides (docs/guarantees_relations.md, Section R6), and one step of
+bounded range (docs/guarantees_state.md, G4): losses in an interval.
 """
 
 from __future__ import annotations
@@ -11,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from evr.laws.line.pair import DominatingPair, Floats, Measure, log_difference
+from evr.laws.law import Floats
+from evr.laws.line.pair import DominatingPair, Measure, log_difference, mix
 
 
 def _log_cdf(x: Floats) -> Floats:
@@ -21,7 +21,10 @@ def _log_cdf(x: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class LaplacePair(DominatingPair):
-    """``Lap(1, scale)`` against ``Lap(0, scale)``."""
+    """``Lap(1, b)`` against ``Lap(0, b)``, ``b = scale``, the same both ways.
+
+    The loss is ``-1/b`` up to 0, ``(2t - 1)/b`` between and ``1/b`` beyond 1: two atoms and a smooth part.
+    """
 
     scale: float
 
@@ -58,3 +61,87 @@ class LaplacePair(DominatingPair):
 
     def describe(self) -> str:
         return f"Lap(1, {self.scale:.6g}) | Lap(0, {self.scale:.6g})"
+
+
+@dataclass(frozen=True)
+class TwoSidedLaplacePair(DominatingPair):
+    """``(1-q) Lap(0, b) + q Lap(1, b)`` against ``(1-q) Lap(0, b) + q Lap(-1, b)``, ``b = scale``, ``0 < q < 1``.
+
+    The loss is odd, and ``log(1 + c (e^{2t/b} - 1))`` from 0 to 1, ``c = q e^{-1/b} / (1 - q + q e^{-1/b})``; beyond 1
+    it does not rise.
+    """
+
+    scale: float
+    q: float
+
+    @property
+    def _log_c(self) -> float:
+        return math.log(self.q) - 1 / self.scale - float(mix(-1 / self.scale, self.q))
+
+    def privacy_loss(self, t: Any) -> Floats:
+        t = np.asarray(t, float)
+        size = 2 * np.minimum(np.abs(t), 1.0) / self.scale
+        with np.errstate(divide="ignore"):
+            return np.copysign(np.logaddexp(0.0, self._log_c + size + np.log(-np.expm1(-size))), t)
+
+    def point(self, loss: Any) -> Floats:
+        loss = np.asarray(loss, float)
+        size, most = np.abs(loss), float(self.privacy_loss(1.0))
+        with np.errstate(divide="ignore"):
+            found = self.scale / 2 * np.logaddexp(0.0, size + np.log(-np.expm1(-size)) - self._log_c)
+        inside = np.copysign(np.minimum(found, 1.0), loss)
+        return np.where(loss < -most, -np.inf, np.where(loss >= most, np.inf, inside))
+
+    def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
+        if measure is Measure.Q:
+            return self.log_mass(Measure.P, -np.asarray(high, float), -np.asarray(low, float))
+        base = LaplacePair(self.scale)
+        absent, present = (base.log_mass(one, low, high) for one in (Measure.Q, Measure.P))
+        return np.logaddexp(math.log1p(-self.q) + absent, math.log(self.q) + present)
+
+    def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
+        drawn = generator.laplace(0.0, self.scale, size) + (generator.random(size) < self.q)
+        return drawn if measure is Measure.P else -drawn
+
+    @property
+    def flats(self) -> Floats:
+        return np.array([[-np.inf, -1.0], [1.0, np.inf]])
+
+    def span(self, order: float = 0.0) -> tuple[float, float]:
+        return -1.0, 1.0
+
+    def describe(self) -> str:
+        return f"(1-q) Lap(0, {self.scale:.6g}) + q Lap(±1, {self.scale:.6g}), q = {self.q:.6g}"
+
+
+@dataclass(frozen=True)
+class BoundedRangePair(DominatingPair):
+    """Under ``P`` the density of the loss ``y`` is ``e^{(epsilon + y)/2} / (2 (e^epsilon - 1))`` on ``[-epsilon,
+    epsilon]``, and under ``Q`` it is ``e^-y`` times that. The coordinate is the loss itself.
+    """
+
+    epsilon: float
+
+    def privacy_loss(self, t: Any) -> Floats:
+        return np.clip(np.asarray(t, float), -self.epsilon, self.epsilon)
+
+    def point(self, loss: Any) -> Floats:
+        loss = np.asarray(loss, float)
+        inside = np.clip(loss, -self.epsilon, self.epsilon)
+        return np.where(loss < -self.epsilon, -np.inf, np.where(loss >= self.epsilon, np.inf, inside))
+
+    def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
+        low, high = np.broadcast_arrays(self.privacy_loss(low), self.privacy_loss(high))
+        if measure is Measure.Q:  # the mirror image
+            low, high = -high, -low
+        return log_difference(high / 2, np.minimum(low, high) / 2) - log_difference(self.epsilon / 2, -self.epsilon / 2)
+
+    def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
+        drawn = 2 * np.log1p(generator.random(size) * math.expm1(self.epsilon)) - self.epsilon
+        return drawn if measure is Measure.P else -drawn
+
+    def span(self, order: float = 0.0) -> tuple[float, float]:
+        return -self.epsilon, self.epsilon
+
+    def describe(self) -> str:
+        return f"losses in a range of {self.epsilon:.6g}"

@@ -20,9 +20,7 @@ from typing import Any
 import numpy as np
 
 from evr.errors import UnsupportedEventError
-from evr.laws.law import UNIT, Direction, Floats, LossLaw
-
-__all__ = ["UNIT", "Direction", "DominatingPair", "Floats", "Measure", "line_pair", "log_difference", "log_sum_exp"]
+from evr.laws.law import Floats, LossLaw
 
 
 class Measure(enum.Enum):
@@ -89,3 +87,22 @@ def log_sum_exp(x: Floats) -> float:
     """``log(sum(e^x))`` of a non-empty array; SciPy's does the same for any array, and takes ten times as long."""
     top = float(x.max())
     return top + math.log(float(np.exp(x - top).sum())) if math.isfinite(top) else top
+
+
+def mix(loss: Any, q: float) -> Floats:
+    """``log(1 - q + q e^loss)``, relatively accurate, also where ``1 - q`` nearly cancels or ``e^loss`` overflows."""
+    loss = np.asarray(loss, float)
+    change = q * np.expm1(np.minimum(loss, 600.0))
+    with np.errstate(divide="ignore"):
+        near = np.log1p(change)
+    return np.where((change > -0.5) & (loss < 600.0), near, np.logaddexp(math.log1p(-q), math.log(q) + loss))
+
+
+def unmix(loss: Any, q: float) -> Floats:
+    """The inverse of ``mix``; ``-inf`` below its range."""
+    loss = np.asarray(loss, float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        near = np.log1p(np.maximum(np.expm1(np.clip(loss, -1.0, 1.0)) / q, -1.0))
+        below = np.log(np.maximum(np.exp(np.minimum(loss, -1.0)) - (1 - q), 0.0) / q)
+        above = loss - math.log(q) + np.log1p(-(1 - q) * np.exp(-np.maximum(loss, 1.0)))
+    return np.where(loss < -1.0, below, np.where(loss > 1.0, above, near))

@@ -1,8 +1,5 @@
-"""Poisson sampling of any pair (Zhu, Dong and Wang 2022, Theorem 11).
-
-If ``(P, Q)`` dominates the base mechanism in the remove direction, the sampled one has ``((1-q)Q + qP, Q)``; if ``(P,
-Q)`` dominates it in the *add* direction, the sampled one has ``(P, (1-q)P + qQ)``: the mixture is in the second slot.
-Swapping the base pair and applying the remove formula is wrong for asymmetric pairs.
+"""Sampling of any pair: by Poisson (Zhu, Dong and Wang 2022, Theorem 11), and without replacement under replace-one
+adjacency (docs/guarantees_relations.md, Section R2).
 """
 
 from __future__ import annotations
@@ -14,35 +11,20 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from evr.errors import UnsupportedEventError
+from evr.laws.law import Direction, Floats
 from evr.laws.line.discrete import DiscretePair
-from evr.laws.line.pair import Direction, DominatingPair, Floats, Measure
-
-
-def mix(loss: Any, q: float) -> Floats:
-    """``log(1 - q + q e^loss)``, relatively accurate, also where ``1 - q`` nearly cancels or ``e^loss`` overflows."""
-    loss = np.asarray(loss, float)
-    change = q * np.expm1(np.minimum(loss, 600.0))
-    with np.errstate(divide="ignore"):
-        near = np.log1p(change)
-    return np.where((change > -0.5) & (loss < 600.0), near, np.logaddexp(math.log1p(-q), math.log(q) + loss))
-
-
-def unmix(loss: Any, q: float) -> Floats:
-    """The inverse of ``mix``; ``-inf`` below its range."""
-    loss = np.asarray(loss, float)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        near = np.log1p(np.maximum(np.expm1(np.clip(loss, -1.0, 1.0)) / q, -1.0))
-        below = np.log(np.maximum(np.exp(np.minimum(loss, -1.0)) - (1 - q), 0.0) / q)
-        above = loss - math.log(q) + np.log1p(-(1 - q) * np.exp(-np.maximum(loss, 1.0)))
-    return np.where(loss < -1.0, below, np.where(loss > 1.0, above, near))
+from evr.laws.line.pair import DominatingPair, Measure, log_difference, mix, unmix
 
 
 @dataclass(frozen=True)
 class SampledPair(DominatingPair):
     """A base pair ``(P, Q)`` seen through Poisson sampling with probability ``q``, ``0 < q < 1``.
 
-    In the remove direction it is ``((1-q)Q + qP, Q)``, in the add direction ``(P, (1-q)P + qQ)``.
+    In the remove direction it is ``((1-q)Q + qP, Q)``, in the add direction ``(P, (1-q)P + qQ)``: the mixture is in the
+    second slot. To swap the base pair and apply the remove formula is wrong for asymmetric pairs.
     """
 
     base: DominatingPair
@@ -158,3 +140,145 @@ def finite_part(pair: DominatingPair) -> DominatingPair:
         return pair
     losses, log_p, log_q = (tuple(np.array(x)[kept].tolist()) for x in (pair.loss_values, pair.log_p, pair.log_q))
     return DiscretePair(losses, log_p, log_q, pair.is_cut)
+
+
+@dataclass(frozen=True)
+class WithoutReplacementPair(DominatingPair):
+    """A base pair without an atom at loss 0 seen through sampling of a share ``g`` of the records, ``0 < g < 1``.
+
+    Where the base loss is positive the pair is ``((1-g)Q + gP, Q)``, where it is negative ``(P, (1-g)P + gQ)``, and the
+    rest of both laws is at loss 0. The line of the base is cut at its loss 0, and the atom is put into the gap: an
+    interval of length 1.
+    """
+
+    base: DominatingPair
+    g: float
+
+    @cached_property
+    def lower(self) -> SampledPair:
+        """The pair where the loss is negative."""
+        return SampledPair(self.base, self.g, Direction.ADD)
+
+    @cached_property
+    def upper(self) -> SampledPair:
+        """The pair where the loss is positive."""
+        return SampledPair(self.base, self.g, Direction.REMOVE)
+
+    @cached_property
+    def _cut(self) -> float:
+        """Where the base loss is 0."""
+        return float(self.base.point(0.0))
+
+    @cached_property
+    def _log_atom(self) -> float:
+        """``log`` of the mass at loss 0, the same of both laws."""
+        above = (self.base.log_mass(measure, self._cut, np.inf) for measure in Measure)
+        return math.log1p(-self.g) + float(log_difference(*above))
+
+    def below(self, t: Any) -> Floats:
+        """The coordinate of the base, up to the cut."""
+        return np.minimum(np.asarray(t, float), self._cut)
+
+    def above(self, t: Any) -> Floats:
+        """The coordinate of the base, from the cut on."""
+        return np.maximum(np.asarray(t, float) - 1.0, self._cut)
+
+    def _inside(self, t: Any) -> Floats:
+        """How much of the atom is at most ``t``."""
+        return np.clip(np.asarray(t, float) - self._cut, 0.0, 1.0)
+
+    def by_side(self, t: Any, lower: Floats, upper: Floats) -> Floats:
+        """What belongs to the side on which ``t`` is."""
+        return np.where(np.asarray(t, float) <= self._cut, lower, upper)
+
+    def privacy_loss(self, t: Any) -> Floats:
+        t = np.asarray(t, float)
+        loss = self.by_side(
+            t,
+            np.minimum(self.lower.privacy_loss(self.below(t)), 0.0),
+            np.maximum(self.upper.privacy_loss(self.above(t)), 0.0),
+        )
+        return np.where((t > self._cut) & (t <= self._cut + 1.0), 0.0, loss)
+
+    def point(self, loss: Any) -> Floats:
+        loss = np.asarray(loss, float)
+        below = np.minimum(self.lower.point(np.minimum(loss, 0.0)), self._cut)
+        above = np.maximum(self.upper.point(np.maximum(loss, 0.0)) + 1.0, self._cut + 1.0)
+        return np.where(loss < 0, below, above)
+
+    def _log_masses(self, measure: Measure, low: Any, high: Any) -> tuple[Floats, Floats, Floats]:
+        """``log`` of the mass below the atom, of the atom, and above it."""
+        with np.errstate(divide="ignore"):
+            atom = self._log_atom + np.log(np.maximum(self._inside(high) - self._inside(low), 0.0))
+        return (
+            self.lower.log_mass(measure, self.below(low), self.below(high)),
+            atom,
+            self.upper.log_mass(measure, self.above(low), self.above(high)),
+        )
+
+    def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
+        below, atom, above = self._log_masses(measure, low, high)
+        return np.logaddexp(np.logaddexp(below, atom), above)
+
+    def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
+        masses = np.exp(np.array(self._log_masses(measure, -np.inf, np.inf)))
+        side = generator.choice(3, size, p=masses / masses.sum())
+        out = self._cut + 1.0 - generator.random(size)  # in the atom
+
+        def beside(pair: DominatingPair, chosen: NDArray[np.bool_], above: bool) -> None:
+            left = np.flatnonzero(chosen)
+            while left.size:  # draws on the other side are drawn again
+                t = pair.draw(measure, generator, left.size)
+                out[left] = t + above
+                left = left[(t > self._cut) != above]
+
+        beside(self.lower, side == 0, above=False)
+        beside(self.upper, side == 2, above=True)
+        return out
+
+    @property
+    def flats(self) -> Floats:
+        base = self.base.flats
+        lower, upper = base[base[:, 1] <= self._cut], base[base[:, 0] >= self._cut] + 1.0
+        return np.vstack([lower, [[self._cut, self._cut + 1.0]], upper])
+
+    def span(self, order: float = 0.0) -> tuple[float, float]:
+        (low, _), (_, high) = self.lower.span(order), self.upper.span(order)
+        return low, high + 1.0
+
+    @property
+    def loss_magnitude(self) -> float:
+        return self.upper.loss_magnitude
+
+    def describe(self) -> str:
+        mixed = "(1-g)Q + gP | Q above 0, P | (1-g)P + gQ below"
+        return f"{mixed}, g = {self.g:.6g}, P | Q = {self.base.describe()}"
+
+
+def sampled_without_replacement(base: DominatingPair, g: float) -> DominatingPair:
+    """The pair of the sampled mechanism, for both directions; ``0 < g < 1``."""
+    if isinstance(base, DiscretePair):
+        return _of_outcomes(base, g)
+    losses = base.privacy_loss(base.flats[:, 1])
+    if np.any(losses == 0.0):
+        raise UnsupportedEventError(
+            f"sampling without replacement of {base.describe()} has no pair here: its loss has an "
+            "atom at 0. Sample once, a mechanism that does not sample"
+        )
+    return WithoutReplacementPair(base, g)
+
+
+def _of_outcomes(base: DiscretePair, g: float) -> DiscretePair:
+    """The same for outcomes: one of loss 0 takes what is left of both laws."""
+    losses, log_p, log_q = base.losses, np.array(base.log_p), np.array(base.log_q)
+    above, sides = losses > 0, np.sign(losses)
+    mixed = np.logaddexp(math.log1p(-g) + np.where(above, log_q, log_p), math.log(g) + np.where(above, log_p, log_q))
+    kept, p = losses != 0, np.exp(log_p)
+    with np.errstate(divide="ignore"):
+        rest = np.log(p[~kept].sum() + (1.0 - g) * (p[above] @ -np.expm1(-losses[above])))
+    return DiscretePair.from_logs(
+        np.append(np.where(above, mixed, log_p)[kept], rest),
+        np.append(np.where(above, log_q, mixed)[kept], rest),
+        np.append((sides * mix(sides * losses, g))[kept], 0.0),
+        is_cut=base.is_cut,
+    )

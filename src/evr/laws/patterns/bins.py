@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from evr.laws.arrays import module_of
 from evr.laws.law import Direction, Floats
 from evr.laws.patterns.law import Mean, PatternLaw, in_parts, log_mean_exp
-from evr.laws.patterns.strategy import Strategy, product
+from evr.laws.patterns.strategy import Strategy
 
 
 @dataclass(frozen=True)
@@ -68,18 +68,17 @@ class IndependentBins(PatternLaw):
     def greatest_energy(self) -> float:
         return float(self.energies.max())
 
+    @property
+    def mean(self) -> Mean:
+        return _mean(self)
+
     def draw_null(self, generator: np.random.Generator, size: int) -> Floats:
         coordinates = generator.standard_normal((size, self.bins))
         coordinates *= math.sqrt(self.energy)
         return coordinates
 
-    @property
-    def mean(self) -> Mean:
-        square = self.energy / self.bins
-        return _mean(self, np.full(self.bins, square), square)
-
     def describe(self) -> str:
-        return f"{self.bins} bins, {_who(self.direction)}, G = {self.energy:.6g} I"
+        return _text(self, f"G = {self.energy:.6g} I")
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,11 @@ class CorrelatedBins(PatternLaw):
     @cached_property
     def gram(self) -> Floats:
         """``G``."""
-        return self.strategy.bin_gram(self.bins) / self.noise**2
+        steps = np.arange(self.strategy.size)
+        pulses = np.zeros((self.bins, self.strategy.size))
+        pulses[steps % self.bins, steps] = 1.0
+        means = self.strategy.applied(pulses)
+        return means @ means.T / self.noise**2
 
     @cached_property
     def factor(self) -> Floats:
@@ -117,7 +120,7 @@ class CorrelatedBins(PatternLaw):
         return self.gram[chosen]
 
     def pulled(self, occupied: Floats) -> Floats:
-        return product(occupied, self.gram)
+        return occupied @ self.gram
 
     @property
     def dimension(self) -> int:
@@ -130,32 +133,34 @@ class CorrelatedBins(PatternLaw):
     def greatest_energy(self) -> float:
         return float(self.energies.max())
 
+    @property
+    def mean(self) -> Mean:
+        return _mean(self)
+
     def draw_null(self, generator: np.random.Generator, size: int) -> Floats:
         noise = generator.standard_normal((size, self.bins))
         for rows in in_parts(noise):
-            noise[rows] = product(noise[rows], self.factor.T)
+            noise[rows] = noise[rows] @ self.factor.T
         return noise
 
     @property
     def _sums(self) -> int:
         return self.bins
 
-    @property
-    def mean(self) -> Mean:
-        return _mean(self, self.gram.mean(axis=0), float(self.gram.mean()))
-
     def describe(self) -> str:
-        return f"{self.bins} bins, {_who(self.direction)}, {self.strategy.describe()}, noise {self.noise:.6g}"
+        return _text(self, f"{self.strategy.describe()}, noise {self.noise:.6g}")
 
 
 Bins: TypeAlias = IndependentBins | CorrelatedBins
 """Both have ``energies``, ``greatest``, ``means`` and ``pulled``."""
 
 
-def _mean(law: Bins, coordinates: Floats, square: float) -> Mean:
-    weights = np.full(law.bins, 1.0 / law.bins)
-    return Mean(weights, coordinates, square, float(law.energies.mean()))
+def _mean(law: Bins) -> Mean:
+    weights = np.full((1, law.bins), 1.0 / law.bins)
+    coordinates = law.pulled(weights)[0]
+    return Mean(weights[0], coordinates, float(coordinates.mean()), float(law.energies.mean()))
 
 
-def _who(direction: Direction) -> str:
-    return "mixture | N(0, I)" if direction is Direction.REMOVE else "N(0, I) | mixture"
+def _text(law: Bins, noise: str) -> str:
+    laws = "mixture | N(0, I)" if law.direction is Direction.REMOVE else "N(0, I) | mixture"
+    return f"{law.bins} bins, {laws}, {noise}"

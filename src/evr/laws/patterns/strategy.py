@@ -1,7 +1,7 @@
-"""Strategy matrices: how the noise of a matrix mechanism is correlated, and every product with them.
+"""Strategy matrices: how the noise of a matrix mechanism is correlated.
 
 ``C`` is lower triangular, ``n`` by ``n``: the mechanism releases ``C x + noise``, or ``x + C^{-1} noise``, which is the
-same to whoever knows ``C``. All matrix products of the package are here, so that another device needs no other file.
+same to whoever knows ``C``.
 """
 
 from __future__ import annotations
@@ -41,10 +41,8 @@ class Strategy:
     Examples
     --------
     >>> strategy = Strategy.of((1.0, 0.5), 3)
-    >>> strategy.matrix()
-    array([[1. , 0. , 0. ],
-           [0.5, 1. , 0. ],
-           [0. , 0.5, 1. ]])
+    >>> strategy.applied(np.array([[1.0, 2.0, 4.0]]))
+    array([[1. , 2.5, 5. ]])
     """
 
     columns: tuple[tuple[float, ...], ...]
@@ -91,13 +89,6 @@ class Strategy:
             column = self.columns[0 if self.is_toeplitz else i][: self.size - i]
             band[: len(column), i] = column
         return band
-
-    def matrix(self) -> Floats:
-        """The matrix itself, for small ones."""
-        out = np.zeros((self.size, self.size))
-        for lag, row in enumerate(self.band):
-            out[np.arange(lag, self.size), np.arange(self.size - lag)] = row[: self.size - lag]
-        return out
 
     def overlaps(self, lag: int, *, absolute: bool = False) -> Floats:
         """``<C e_i, C e_{i + lag}>`` for ``i = 0 .. n - 1 - lag``, or their absolute values."""
@@ -152,7 +143,7 @@ class Strategy:
         out, start = np.zeros_like(pulses), 0
         for part in self.parts:
             rows, columns = part.shape
-            out[:, start : start + rows] += product(pulses[:, start : start + columns], part.T)
+            out[:, start : start + rows] += pulses[:, start : start + columns] @ part.T
             start += columns
         return out
 
@@ -161,17 +152,9 @@ class Strategy:
         out, start = np.empty_like(noise), 0
         for part in self.parts:
             rows, columns = part.shape
-            out[:, start : start + columns] = product(noise[:, start : start + rows], part)
+            out[:, start : start + columns] = noise[:, start : start + rows] @ part
             start += columns
         return out
-
-    def bin_gram(self, bins: int) -> Floats:
-        """``<C 1_i, C 1_j>`` over the bins ``{j, j + bins, ...}``."""
-        means = np.zeros((self.size, bins))
-        for lag, row in enumerate(self.band):
-            rows = np.arange(lag, self.size)
-            np.add.at(means, (rows, (rows - lag) % bins), row[: self.size - lag])
-        return means.T @ means
 
     def describe(self) -> str:
         """A few words for tables."""
@@ -179,11 +162,6 @@ class Strategy:
             return "C = I"
         kind = "Toeplitz" if self.is_toeplitz else "C"
         return f"{kind} of {self.bands} band{'s' if self.bands > 1 else ''}"
-
-
-def product(rows: Floats, matrix: Floats) -> Floats:
-    """``rows @ matrix``: of samples with what is no strategy."""
-    return rows @ matrix
 
 
 def _column(entries: tuple[Any, ...], name: str, most: int, signs: bool) -> tuple[float, ...]:
