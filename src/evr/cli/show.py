@@ -122,7 +122,7 @@ def _facts(certificate: Certificate) -> list[list[str]]:
         "neighbouring relation": neighbours(certificate.document()),
         "what ran": ran(certificate.document()),
         "claim": f"epsilon {claim.epsilon!r}, delta {claim.delta!r}",
-        "tested against": f"delta {number(claim.threshold, 9)} = (1 - kappa) times the claim, kappa = {claim.kappa!r}",
+        "tested against": f"delta {number(claim.threshold, 9)}, 1 - kappa times the claim; kappa = {number(claim.kappa, 4)}",
         "attempt": f"{release.attempt} {name}",
         "false-positive allowance": f"{number(release.budget)} (all attempts: {number(release.total_budget)})",
         "method": checked.method if checked.method == "strict" else f"{checked.method}, proposal {checked.proposal}",
