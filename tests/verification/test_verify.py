@@ -291,7 +291,7 @@ def test_the_sequential_verifier_uses_no_more_than_max_samples(most: int) -> Non
     report = found.directions["remove"]
     assert not found.accepted
     assert report.samples == most
-    assert report.reason == "max_samples is used up"
+    assert report.reason == f"stopped at the limit of {most:,} samples"
 
 
 def test_the_fixed_verifier_refuses_rather_than_weaken_its_guarantee() -> None:

@@ -221,8 +221,8 @@ class PrivacyFilter:
     >>> from dp_accounting import dp_event
     >>> budget = PrivacyFilter(epsilon=1.0, delta=1e-6, method="gaussian")
     >>> budget.spend(dp_event.GaussianDpEvent(6.0))
-    >>> round(budget.used, 3)
-    0.496
+    >>> budget
+    PrivacyFilter(epsilon=1.0, delta=1e-06, used=0.4958)
     >>> budget.fits(dp_event.GaussianDpEvent(5.0)), budget.fits(dp_event.GaussianDpEvent(6.0))
     (False, True)
     >>> budget.spend(dp_event.GaussianDpEvent(5.0))
@@ -259,6 +259,9 @@ class PrivacyFilter:
             ]
         )
         self._spent: Amounts = [0] * len(self._budget)
+
+    def __repr__(self) -> str:
+        return f"PrivacyFilter(epsilon={self.epsilon!r}, delta={self.delta!r}, used={self.used:.4g})"
 
     def _used(self, spent: Amounts) -> Fraction | float:
         """The part of the budget that would be spent, exactly: at most 1 if it is kept."""

@@ -12,6 +12,7 @@ from evr.cli.output import as_json, draw, new_files, number, say, table
 
 if TYPE_CHECKING:
     from evr.certification.budget import Account
+    from evr.certification.tables import Attempt
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the budget.", show_default=False)]
@@ -64,7 +65,7 @@ def show(name: Name, plot: Plot = None, ledger: LedgerFile = None, json: Json = 
         held = opened.contents()
         account = Account.of(held, name)
     used = [account.first(count).used() for count in range(len(account.spent) + 1)]
-    document = _document(account, used, {one.id: one.certificate for one in held.attempts})
+    document = _document(account, used, {one.id: one for one in held.attempts})
     if json:
         as_json(document)
     else:
@@ -123,7 +124,7 @@ def compose(
         say("The composition holds if no run was chosen from what another one released.")
 
 
-def _document(account: Account, used: list[float], certificates: dict[int, str | None]) -> dict[str, Any]:
+def _document(account: Account, used: list[float], attempts: dict[int, Attempt]) -> dict[str, Any]:
     from evr.certification.words import describe_event
     from evr.mechanisms.relations import name_of
 
@@ -145,12 +146,13 @@ def _document(account: Account, used: list[float], certificates: dict[int, str |
                 "number": one.number,
                 "by": one.spender,
                 "moment": one.moment[:19],
-                "what_ran": describe_event(one.event),
+                "what_ran": describe_event(one.event, attempt.options["description"] if attempt else None),
                 "proof": one.method,
                 "used": part,
-                "certificate": certificates.get(one.attempt_id or 0),
+                "certificate": attempt.certificate if attempt else None,
             }
             for one, part in zip(account.spent, used[1:], strict=True)
+            for attempt in [attempts.get(one.attempt_id or 0)]
         ],
     }
 

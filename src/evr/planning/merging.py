@@ -29,6 +29,7 @@ _FEWEST_PLACES = 200
 _BEYOND = 10.0  # over epsilon: a jump to there is as good as one to infinity
 _EVEN = 1e-9  # of a distance: how far it may be from a multiple of the least one
 _SHARE_BELOW = 1e-3  # of the allowance, for what is raised to the first place
+_SHARE_HARMLESS = 0.1  # of all samples, for what is raised and stays below epsilon
 
 
 class UnplacedError(ValueError):
@@ -42,11 +43,13 @@ def composing_places(
     ``where`` are tilts of each kind that lead to where delta comes from.
     """
     found, whole, below = list[Places](), None, 0.0
+    number_of_products = sum(len(products(step.count)) for step in steps) + len(steps) - 1
 
     def times(a: LossMasses, b: LossMasses, tilts: Sequence[Tilt], floor: float, uses: float) -> LossMasses:
         # sums go below what one step can lose, and count for less there
         low = [Tilt(tilt.order, tilt.cap, floor) for tilt in tilts]
-        found.append(_places(a, b, low, epsilon, uses, allowance))
+        is_last = len(found) + 1 == number_of_products
+        found.append(_places(a, b, low, epsilon, uses, allowance, harmless=epsilon if is_last else -math.inf))
         return product(a, b, found[-1])
 
     for step, tilts in zip(steps, where, strict=True):
@@ -64,10 +67,17 @@ def composing_places(
 
 
 def _places(
-    a: LossMasses, b: LossMasses, tilts: Sequence[Tilt], epsilon: float, uses: float, allowance: float
+    a: LossMasses,
+    b: LossMasses,
+    tilts: Sequence[Tilt],
+    epsilon: float,
+    uses: float,
+    allowance: float,
+    *,
+    harmless: float,
 ) -> Places:
     """Places of the sum of two laws: narrow where the tilted sum is, with widths in proportion to the cube root of its
-    density (``_edges`` has the rule), none wide.
+    density (``_edges`` has the rule), none wide. To raise a loss up to ``harmless`` adds nothing to delta.
     """
     losses, masses = _summed(a, b)
     greatest = float(a.losses[-1] + b.losses[-1])
@@ -84,7 +94,8 @@ def _places(
             raise UnplacedError("floats hold nothing of a sum below its top")
         costs = np.maximum(costs, order * (order + 1.0) * np.exp(log_weights - log_total))
         share = log_below + heights - log_total  # of what would be raised to the place
-        too_much = np.append(share > np.log(_SHARE_BELOW * allowance / uses), True)
+        most = np.where(losses <= harmless, _SHARE_HARMLESS, _SHARE_BELOW * allowance / uses)
+        too_much = np.append(share > np.log(most), True)
         first = min(first, int(np.argmax(too_much)) - 1)
     if top <= losses[first]:
         raise UnplacedError("all of a sum that counts is far beyond epsilon")
@@ -94,9 +105,12 @@ def _places(
     ends = np.unique(np.clip(ends, first, losses.size - 1))
     edges = np.unique(np.append(losses[ends], top))
     edges = edges[edges <= top]
-    held = np.searchsorted(edges, losses, side="left")
-    costs = np.bincount(held, costs, edges.size + 1)[1 : edges.size].astype(np.float64)
     widths = np.diff(edges)
+    # a loss at an edge counts in the narrower interval beside it: a gap between clusters of losses is empty
+    beside = np.concatenate(([np.inf], widths, [np.inf]))
+    left, right = np.searchsorted(edges, losses, side="left"), np.searchsorted(edges, losses, side="right")
+    held = np.where(beside[left] <= beside[right], left, right)
+    costs = np.bincount(held, costs, edges.size + 1)[1 : edges.size].astype(np.float64)
     density = np.cbrt(costs * widths**2)
     number = np.sqrt(uses / 12.0 * density.sum() ** 3 / allowance)
     wanted = density * (max(number, _FEWEST_PLACES) / max(density.sum(), 1e-300))
@@ -106,7 +120,8 @@ def _places(
         wanted = np.maximum(wanted, np.where(edges[:-1] > -1.0 / order, rate * widths, 0.0))
     cumulated = np.concatenate(([0.0], np.cumsum(wanted)))
     knots = np.interp(np.linspace(0.0, cumulated[-1], _KNOTS + 1), cumulated, edges)
-    knots = np.unique(np.append(knots, np.clip(epsilon, knots[0], knots[-1])))  # where delta bends
+    # where delta bends, and the least of all, which a gap would leave out
+    knots = np.unique(np.append(knots, [edges[0], np.clip(epsilon, edges[0], knots[-1])]))
     parts = min(int(np.ceil(cumulated[-1] / _KNOTS)), MOST_PLACES // knots.size)
     return Places(tuple(knots.tolist()), parts)
 

@@ -89,7 +89,7 @@ class Driver:
     def _ending(self) -> Ending | None:
         ending = self.test.ending(self.state)
         if ending is None and self.most is not None and self.state.samples >= self.most:
-            return Ending(False, "max_samples is used up")
+            return Ending(False, f"stopped at the limit of {self.most:,} samples")
         return ending
 
     def _samples_of(self, block: int) -> int:
