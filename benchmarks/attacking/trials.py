@@ -306,7 +306,7 @@ def _true_claim(case: Case, delta: float) -> Answer:
     found = _verified(case, min(delta, 1.0), case.tau_true, case.seed)
     if found.accepted:
         return Answer(GOOD, _reason(found))
-    if "max_samples" in _reason(found):
+    if "stopped at the limit" in _reason(found):
         return Answer(SLOW, _reason(found))
     return Answer(WRONG, f"claim of the truth {delta!r} at tau {case.tau_true} rejected: {_reason(found)}")
 
