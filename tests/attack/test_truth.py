@@ -80,9 +80,9 @@ def test_sampled_gaussians_of_the_stored_references(reference):
 GAUSSIAN = dp_event.GaussianDpEvent
 ONE_STEP = [
     (sampled(0.2, GAUSSIAN(1.3)), 0.7),
-    (sampled(0.2, GAUSSIAN(2.268)), 2.0),
+    full(sampled(0.2, GAUSSIAN(2.268)), 2.0),
     (sampled(1e-5, GAUSSIAN(0.5)), 1.0),
-    (sampled(0.004639, GAUSSIAN(2.268)), 0.3426),
+    full(sampled(0.004639, GAUSSIAN(2.268)), 0.3426),
     (sampled(0.7, dp_event.LaplaceDpEvent(0.7)), 0.6),
     (sampled(0.9, sampled(0.3, dp_event.LaplaceDpEvent(0.2))), 1.1),
     (dp_event.MixtureOfGaussiansDpEvent(0.8, [0.0, 0.5, 2.0], [0.5, 0.3, 0.2]), 0.4),
@@ -156,7 +156,7 @@ def laplaces(scale, count, epsilon):
 
 
 @pytest.mark.parametrize(
-    ("scale", "count", "epsilon"), [(1.0, 1, 0.3), (1.0, 2, 0.3), (0.5, 3, 3.1), full(2.0, 8, 1.7), (0.25, 4, 15.9)]
+    ("scale", "count", "epsilon"), [(1.0, 1, 0.3), (1.0, 2, 0.3), full(0.5, 3, 3.1), full(2.0, 8, 1.7), (0.25, 4, 15.9)]
 )
 def test_laplace_compositions_by_residues(scale, count, epsilon):
     expected = laplaces(scale, count, epsilon)

@@ -124,6 +124,7 @@ def test_vectors_natively():
         assert done.returncode == codes.get(expected["status"], 2)
 
 
+@pytest.mark.full  # `make proofs` does the same
 @pytest.mark.skipif(
     not all(map(shutil.which, ("coqc", "ocamlfind", "js_of_ocaml"))),
     reason="needs Coq, OCaml and js_of_ocaml: make proofs installs them",

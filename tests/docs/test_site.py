@@ -19,6 +19,7 @@ import pytest
 
 from browser import CHROMIUM, browsed
 from evr.cli.app import app
+from helpers import full
 
 for module in ("mkdocs", "material", "mkdocstrings"):
     pytest.importorskip(module, reason="make docs installs what builds the site")
@@ -184,7 +185,7 @@ audit();
 
 
 @needs_browser
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", [full("desktop"), "phone"])
 def test_every_page_fits_and_its_mathematics_is_typeset(
     site: Path, pages: dict[Path, Elements], tmp_path: Path, size: str
 ) -> None:

@@ -233,7 +233,7 @@ def test_step_needs_a_delta() -> None:
 @pytest.mark.parametrize("horizon", [2, full(8), 1000])
 @pytest.mark.parametrize(
     "other",
-    [_step(), DiscreteGaussianDpEvent(3.0, 1), dp_event.LaplaceDpEvent(3.0)],
+    [_step(), full(DiscreteGaussianDpEvent(3.0, 1)), dp_event.LaplaceDpEvent(3.0)],
     ids=["dpsgd", "discrete", "laplace"],
 )
 @pytest.mark.parametrize("loss", [0.0, 0.01])

@@ -13,6 +13,7 @@ import evr
 from evr.estimation.monte_carlo import SampledCurve
 from evr.laws import Direction
 from evr.mechanisms import Composition
+from helpers import full
 
 RARE = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000)
 BULK = evr.dpsgd(noise_multiplier=1.1, sampling_probability=256 / 60000, steps=500)
@@ -47,7 +48,7 @@ def bits(answer: Any) -> Any:
     return answer.value, getattr(answer, "error", None), getattr(answer, "standard_error", None)
 
 
-@pytest.mark.parametrize("name", EVENTS)
+@pytest.mark.parametrize("name", ["rare", full("bulk"), "mixed"])
 def test_any_order_gives_the_same_bits(name: str) -> None:
     """A curve was kept after the question: ``privacy_curve`` told it which epsilons would come, and
     a later delta differed in its tenth digit.

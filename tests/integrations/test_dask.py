@@ -128,6 +128,7 @@ def test_no_worker() -> None:
         dask.executor(client)
 
 
+@pytest.mark.full
 def test_tables_travel_and_are_not_built_again(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = Composition.of(EVENT).simplified("remove")
     plan = planned(steps, Claim(0.5, 1.63e-11 / 0.9, 0.9), "capped")

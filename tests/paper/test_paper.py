@@ -151,6 +151,7 @@ def test_throughput(run: Run) -> None:
     assert row["sequential"]["samples"] < 20_000
 
 
+@pytest.mark.full
 def test_online(run: Run) -> None:
     [found] = run("online")["online"].values()
     worst = found["worst_relative_error"]
