@@ -421,6 +421,16 @@ def test_a_composition_that_floats_do_not_hold_is_not_composed() -> None:
             2.3304307207870615e-06,
             3.231024932600583e-42,  # by enumeration
         ),
+        (
+            ComposedDpEvent(
+                [
+                    dp_event.SelfComposedDpEvent(evr.events.EpsilonDeltaDpEvent(1.8855474661228526, 0.0), 3),
+                    dp_event.GaussianDpEvent(1878.861845683528),
+                ]
+            ),
+            5.657047630662401,
+            4.481178094044906e-05,  # by a contour integral; sums that were rounded up went to the next atom
+        ),
     ],
 )
 def test_an_atom_is_not_raised_by_all_that_is_below_it(event: Any, epsilon: float, truth: float) -> None:

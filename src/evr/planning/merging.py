@@ -137,7 +137,9 @@ def _lattice(a: LossMasses, b: LossMasses, low: float, top: float) -> Places | N
     number = int(np.ceil((top - start) / unit))
     if np.any(np.abs(gaps - whole * unit) > _EVEN * gaps) or not 0 < number <= MOST_PLACES:
         return None
-    return Places((start, start + number * unit), number)
+    # a little above, for sums are rounded up: what passed a place would go to the next one, far beyond
+    above = 16.0 * UNIT * max(abs(start), abs(start + number * unit))
+    return Places((start + above, start + number * unit + above), number)
 
 
 def _summed(a: LossMasses, b: LossMasses) -> tuple[Floats, Floats]:
