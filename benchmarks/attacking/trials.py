@@ -212,7 +212,8 @@ def _truth(case: Case, direction: str, limits: Limits) -> Truth | None:
     try:
         with limited(3 * limits.truth + 2):
             if case.relation is None:
-                return truth(case.event, case.epsilon, direction, limits.truth)
+                found = truth(case.event, case.epsilon, direction, limits.truth)
+                return Truth(min(found.value, 1.0), found.error, found.way)  # sums of floats may pass 1
             laws = relations.composition(case.event, case.relation, direction)
             return of_composition(laws, case.epsilon, limits.truth)
     except (Unreached, TooSlow, MemoryError):

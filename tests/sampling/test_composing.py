@@ -431,6 +431,28 @@ def test_a_composition_that_floats_do_not_hold_is_not_composed() -> None:
             5.657047630662401,
             4.481178094044906e-05,  # by a contour integral; sums that were rounded up went to the next atom
         ),
+        (
+            ComposedDpEvent(
+                [
+                    dp_event.SelfComposedDpEvent(
+                        evr.events.EpsilonDeltaDpEvent(7.20834684393773, 4.952992319345139e-21), 3
+                    ),
+                    dp_event.GaussianDpEvent(10.848397378887432),
+                ]
+            ),
+            22.15623296661189,
+            8.158492980579065e-11,  # by a contour integral; infinite losses of 1e-20 ruled the tilt
+        ),
+        (
+            dp_event.SelfComposedDpEvent(
+                dp_event.PoissonSampledDpEvent(
+                    0.011933701249278752, dp_event.RandomizedResponseDpEvent(0.999999997298489, 10)
+                ),
+                523,
+            ),
+            3.43e-08,
+            1.895168577359815e-34,  # by enumeration
+        ),
     ],
 )
 def test_an_atom_is_not_raised_by_all_that_is_below_it(event: Any, epsilon: float, truth: float) -> None:
@@ -443,3 +465,30 @@ def test_an_atom_is_not_raised_by_all_that_is_below_it(event: Any, epsilon: floa
     law = masses_of(composed_law(spread_steps(steps, plan.kinds), plan.places))
     found = law.infinite - float(law.masses @ np.minimum(np.expm1(epsilon - law.losses), 0.0))
     assert truth * (1 - 1e-6) <= found <= truth * 1.02
+
+
+def test_a_composition_that_floats_hold_too_coarsely_is_refused() -> None:
+    """Losses of 1e-7 beside one of 130,000: what rounding adds raised delta by more than the slack, and a true claim
+    was rejected.
+    """
+    event = ComposedDpEvent(
+        [
+            evr.events.EpsilonDeltaDpEvent(130_000.0, 0.0),
+            evr.dpsgd(noise_multiplier=642.4302804288137, sampling_probability=2.1286085790348444e-05, steps=58),
+        ]
+    )
+    truth = 1.0066862242855091e-07  # by a contour integral
+    with pytest.raises(ValueError, match=messages.LOSSES_OR_ROUNDING):
+        evr.verify(event, epsilon=130_000.0, delta=truth / 0.95, tau=0.95, method="sequential", seed=1)
+
+
+def test_an_atom_at_the_top_that_is_all_that_counts_has_cells() -> None:
+    """Planning looked for a finite cell among none, and crashed."""
+    event = ComposedDpEvent(
+        [
+            dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(0.25), 3),
+            dp_event.SelfComposedDpEvent(dp_event.RandomizedResponseDpEvent(0.9999999999976634, 2), 7),
+        ]
+    )
+    steps = Composition.of(event).simplified("remove")
+    assert capped_plan(steps, 12.0, delta=1e-12, allowance=0.1, composing=True).kinds

@@ -29,6 +29,7 @@ _FEWEST_PLACES = 200
 _BEYOND = 10.0  # over epsilon: a jump to there is as good as one to infinity
 _EVEN = 1e-9  # of a distance: how far it may be from a multiple of the least one
 _SHARE_BELOW = 1e-3  # of the allowance, for what is raised to the first place
+_GAP = 5.0  # over the order of a tilt: so far apart, what is below has no weight
 _SHARE_HARMLESS = 0.1  # of all samples, for what is raised and stays below epsilon
 
 
@@ -106,10 +107,10 @@ def _places(
     edges = np.unique(np.append(losses[ends], top))
     edges = edges[edges <= top]
     widths = np.diff(edges)
-    # a loss at an edge counts in the narrower interval beside it: a gap between clusters of losses is empty
-    beside = np.concatenate(([np.inf], widths, [np.inf]))
+    # a loss at an edge counts in the interval below it, or above it where that one is a gap between clusters of losses
     left, right = np.searchsorted(edges, losses, side="left"), np.searchsorted(edges, losses, side="right")
-    held = np.where(beside[left] <= beside[right], left, right)
+    is_gap = np.concatenate(([True], widths * max(min(tilt.order for tilt in tilts), 1.0) > _GAP, [False]))
+    held = np.where(is_gap[left], right, left)
     costs = np.bincount(held, costs, edges.size + 1)[1 : edges.size].astype(np.float64)
     density = np.cbrt(costs * widths**2)
     number = np.sqrt(uses / 12.0 * density.sum() ** 3 / allowance)
@@ -246,7 +247,7 @@ def _too_coarse(step: Step) -> ValueError:
 @lru_cache(maxsize=16)
 def _fine_cells(pair: DominatingPair) -> Cells:
     cells = Cells.of(pair, even_edges(pair, _FINE))
-    held = cells.log_p > -np.inf
+    held = (cells.log_p > -np.inf) & (cells.mean < np.inf)  # infinite losses need no cells
     return Cells(*(column[held] for column in cells))
 
 
@@ -301,7 +302,11 @@ def _edges(step: Step, cells: Cells, where: Sequence[Tilt], allowance: float, de
     number = math.ceil(math.sqrt(step.count / 12 * density[-1] ** 3 / allowance))
     places = np.linspace(0.0, density[-1], min(max(number, _FEWEST_CELLS), _FINE) + 1)
     inner = np.interp(places, np.concatenate(([0.0], density)), np.concatenate((high[:1], high)))
+    if not np.isfinite(inner).any():  # all that counts is an atom at the top
+        inner = np.sort(np.append(high[:1], pair.flats))
     inner = inner[np.isfinite(inner)]
+    if not inner.size:
+        raise _too_coarse(step)
     bottom, top = (float(pair.privacy_loss(t)) for t in (inner[0], inner[-1]))
     coarse = [inner, high[-1:], pair.flats.reshape(-1)]
     for tilt in where:

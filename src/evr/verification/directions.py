@@ -8,12 +8,15 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from evr import validate
 from evr.bounds.rounding import Rounding
 from evr.laws import Step, greatest_loss, infinite_mass, is_cut, loss_range
 from evr.randomness import Stream
 from evr.sampling import DrawPlan
 from evr.sampling.drawing import Drawing
+from evr.sampling.line import TiltedProposal, on_outcomes
 from evr.verification.claims import Claim
 from evr.verification.deciding import Ending, FixedTest, SequentialTest, State, fixed_test, sequential_test
 from evr.verification.driver import Driver
@@ -204,6 +207,11 @@ def check_rounding(drawing: Drawing, claim: Claim, steps: tuple[Step, ...]) -> N
     # all losses may exceed it by little
     beyond = min(greatest_loss(steps), greatest_loss(proposal.steps)) - claim.epsilon
     sensitivity = max(sensitivity, 1.0 / beyond if beyond > 0.0 else 0.0)
+    if isinstance(proposal, TiltedProposal) and proposal.composed:
+        # the law of all steps is known: delta falls with epsilon at the rate P(loss > epsilon)
+        whole = on_outcomes(proposal.steps[0])
+        chance = math.fsum(np.exp(np.array(whole.log_p)[whole.losses > drawing.epsilon]))
+        sensitivity = max(sensitivity, chance / claim.threshold)
     if not min(2.0 * rounding.loss * sensitivity, 1.0) < (1.0 - claim.tau) / 2.0:
         raise ValueError(
             f"epsilon={claim.epsilon!r}: floats know total losses of this composition to within {rounding.loss:.2g} "
