@@ -80,9 +80,9 @@ def test_sampled_gaussians_of_the_stored_references(reference):
 GAUSSIAN = dp_event.GaussianDpEvent
 ONE_STEP = [
     (sampled(0.2, GAUSSIAN(1.3)), 0.7),
-    full(sampled(0.2, GAUSSIAN(2.268)), 2.0),
+    (sampled(0.2, GAUSSIAN(2.268)), 2.0),
     (sampled(1e-5, GAUSSIAN(0.5)), 1.0),
-    full(sampled(0.004639, GAUSSIAN(2.268)), 0.3426),
+    (sampled(0.004639, GAUSSIAN(2.268)), 0.3426),
     (sampled(0.7, dp_event.LaplaceDpEvent(0.7)), 0.6),
     (sampled(0.9, sampled(0.3, dp_event.LaplaceDpEvent(0.2))), 1.1),
     (dp_event.MixtureOfGaussiansDpEvent(0.8, [0.0, 0.5, 2.0], [0.5, 0.3, 0.2]), 0.4),

@@ -210,8 +210,10 @@ def check_rounding(drawing: Drawing, claim: Claim, steps: tuple[Step, ...]) -> N
     if isinstance(proposal, TiltedProposal) and proposal.composed:
         # the law of all steps is known: delta falls with epsilon at the rate P(loss > epsilon)
         whole = on_outcomes(proposal.steps[0])
-        chance = math.fsum(np.exp(np.array(whole.log_p)[whole.losses > drawing.epsilon]))
-        sensitivity = max(sensitivity, chance / claim.threshold)
+        above = whole.losses > drawing.epsilon
+        masses = np.exp(np.array(whole.log_p)[above])
+        delta = float(masses @ -np.expm1(drawing.epsilon - whole.losses[above]))
+        sensitivity = max(sensitivity, float(masses.sum()) / max(claim.threshold, delta))
     if not min(2.0 * rounding.loss * sensitivity, 1.0) < (1.0 - claim.tau) / 2.0:
         raise ValueError(
             f"epsilon={claim.epsilon!r}: floats know total losses of this composition to within {rounding.loss:.2g} "
