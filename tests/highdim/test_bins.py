@@ -339,3 +339,9 @@ def test_false_claims_are_not_accepted() -> None:
         low = 0.9 * delta * (0.95, 0.85, 0.7)[number % 3]
         found = evr.verify(event, epsilon=epsilon, delta=low / 0.9, tau=0.9, seed=number, max_samples=8192)
         assert found.verdict is evr.verification.Verdict.REJECTED
+
+
+def test_a_lone_delta_builds_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table takes a second, a delta of bins alone a thirtieth of that: a search for atoms once built it."""
+    monkeypatch.setattr("evr.estimation.bins.ratio_law", None)
+    assert evr.estimate_delta(evr.events.BallsInBinsDpEvent(1.3, 234 * 15, 234), 2.0).value > 0.0

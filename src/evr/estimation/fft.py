@@ -285,9 +285,11 @@ def _greatest_finite(pair: DominatingPair) -> float:
 
 def _is_atomic(pair: DominatingPair) -> bool:
     """Whether flats hold all of the line."""
-    flats, (low, high) = pair.flats, pair.span()
-    whole = flats.shape[0] > 0 and flats[0, 0] <= low and flats[-1, 1] >= high
-    return bool(whole and np.all(flats[1:, 0] == flats[:-1, 1]))
+    flats = pair.flats
+    if not flats.shape[0] or np.any(flats[1:, 0] != flats[:-1, 1]):
+        return False
+    low, high = pair.span()
+    return bool(flats[0, 0] <= low and flats[-1, 1] >= high)
 
 
 class Epsilon(NamedTuple):
