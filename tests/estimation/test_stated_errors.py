@@ -446,3 +446,12 @@ def test_what_only_the_second_law_has_takes_a_jump_back() -> None:
     found = evr.estimate_delta(event, epsilon, direction="add")
     assert found.error is not None
     assert abs(found.value - float(truth)) <= found.error <= 1e-4 * float(truth)
+
+
+def test_atoms_that_join_in_a_row() -> None:
+    """Each was next to its neighbour, all were put where the first one is, and the stated error counted one step."""
+    noise = dp_event.DiscreteLaplaceDpEvent(0.3364710171171455, 60)
+    step = dp_event.PoissonSampledDpEvent(8.042398182635706e-07, noise)
+    found = evr.estimate_delta(dp_event.SelfComposedDpEvent(step, 2), 1.6084758259295359e-06, direction="add")
+    assert found.error is not None
+    assert abs(found.value - 4.302148669931194e-12) <= found.error  # by enumeration

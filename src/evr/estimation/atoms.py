@@ -131,7 +131,9 @@ def _product(one: Atoms, other: Atoms, same: float) -> Atoms | None:
     first = np.flatnonzero(np.concatenate(([True], np.diff(high) + np.diff(low) > least)))
     if first.size > MAX_ATOMS:
         return None
-    error = one.loss_error + other.loss_error + (least if first.size < high.size and same > UNIT**2 else 0.0)
+    last = np.append(first[1:], high.size) - 1
+    moved = float(np.max((high[last] - high[first]) + (low[last] - low[first])))  # neighbours may join in a row
+    error = one.loss_error + other.loss_error + moved
     joined = np.logaddexp.reduceat(log_weights, first)
     return Atoms(high[first], low[first], joined, error, one.steps + other.steps)
 
