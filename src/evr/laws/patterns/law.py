@@ -70,13 +70,8 @@ class PatternLaw(LossLaw):
         """``log`` of the chance that the record never takes part: ``L`` is never less."""
         return -math.inf
 
-    @property
-    def _sums(self) -> int:
-        """How many sums follow each other in the computation of ``L``."""
-        return 0
-
-    def _more_error(self, scale: float) -> float:
-        """What else rounding adds to ``density_error``."""
+    def _sum_error(self, scale: float) -> float:
+        """What sums that follow each other in the computation of ``L`` add to ``density_error``."""
         return 0.0
 
 
@@ -90,8 +85,7 @@ def magnitude(law: PatternLaw, scale: float) -> float:
 
 def density_error(law: PatternLaw, scale: float) -> float:
     """A bound on the rounding error of the logarithm of a ratio or density (docs/guarantees_highdim.md, Section 7)."""
-    found = 32.0 * UNIT * (1.0 + magnitude(law, scale)) + 8.0 * UNIT * law._sums
-    return found + law._more_error(scale)
+    return 32.0 * UNIT * (1.0 + magnitude(law, scale)) + law._sum_error(scale)
 
 
 def in_parts(x: Floats) -> list[slice]:
@@ -165,12 +159,8 @@ class ReplacedPatterns(PatternLaw):
     def greatest_energy(self) -> float:
         return self.base.greatest_energy
 
-    @property
-    def _sums(self) -> int:
-        return self.base._sums
-
-    def _more_error(self, scale: float) -> float:
-        return self.base._more_error(scale) + density_error(self.base, scale)  # a loss has two ratios
+    def _sum_error(self, scale: float) -> float:
+        return self.base._sum_error(scale) + density_error(self.base, scale)  # a loss has two ratios
 
     def describe(self) -> str:
         return f"{self.base.describe().replace('N(0, I)', 'mirrored')}, replace-one"
