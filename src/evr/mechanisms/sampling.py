@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any
 
 from dp_accounting import NeighboringRelation, dp_event
 
@@ -38,8 +38,8 @@ NON_PRIVATE_PAIRS = Pairs.both(NON_PRIVATE_PAIR, NON_PRIVATE_LAW)
 _LEAST = 1e-250  # the least sampling probability above 0
 NOISES = (dp_event.GaussianDpEvent, dp_event.LaplaceDpEvent, dp_event.DiscreteLaplaceDpEvent, DiscreteGaussianDpEvent)
 """Events that say that they add noise to a sum. A pair does not say that."""
-
-Sampled: TypeAlias = "dp_event.PoissonSampledDpEvent | dp_event.SampledWithoutReplacementDpEvent"
+SAMPLED = (dp_event.PoissonSampledDpEvent, dp_event.SampledWithoutReplacementDpEvent)
+SELECTED = (dp_event.RepeatAndSelectDpEvent, BinomialSelectDpEvent, ThresholdSelectDpEvent)
 
 
 def gathered(inner: list[tuple[Pairs, int]]) -> dict[Direction, tuple[Step, ...]] | Pairs | None:
@@ -52,76 +52,63 @@ def gathered(inner: list[tuple[Pairs, int]]) -> dict[Direction, tuple[Step, ...]
 
 @dataclass(frozen=True)
 class Sampling:
-    """A sampled part of a tree: its mechanisms are gathered until it ends.
+    """A sampled part of a tree; ``share`` is how likely a record takes part, below 1."""
 
-    ``share`` is how likely a record takes part, below 1.
-    """
-
-    node: Sampled
+    node: Any
     share: Fraction
     path: str
-    relation: NeighboringRelation = ADD_OR_REMOVE
-    inner: list[tuple[Pairs, int]] = field(default_factory=list)
+    relation: NeighboringRelation
 
     @property
-    def _name(self) -> str:
-        poisson = isinstance(self.node, dp_event.PoissonSampledDpEvent)
-        return "Poisson sampling" if poisson else "sampling without replacement"
+    def _is_poisson(self) -> bool:
+        return isinstance(self.node, dp_event.PoissonSampledDpEvent)
 
-    def pairs(self) -> Pairs | None:
-        """The pairs of the sampled mechanism; None if it costs nothing."""
-        steps = None if self.share == 0 else gathered(self.inner)
+    def pairs(self, inner: list[tuple[Pairs, int]]) -> Pairs | None:
+        """The pairs of the mechanisms inside, sampled; None if they cost nothing."""
+        steps = None if self.share == 0 else gathered(inner)
         if steps is None or isinstance(steps, Pairs):  # as dp_accounting: sampling does not make anything private
             return steps
-        folded = list(steps.values())
-        if any(len(steps) != 1 or steps[0].count != 1 for steps in folded):
+        name = "Poisson sampling" if self._is_poisson else "sampling without replacement"
+        if any(len(own) != 1 or own[0].count != 1 for own in steps.values()):
             raise UnsupportedEventError(
-                f"{self._name} of a composition of several mechanisms at {self.path} has no "
+                f"{name} of a composition of several mechanisms at {self.path} has no "
                 f"one-dimensional pair here: {self.node!r}. Sample one mechanism, or a composition "
                 "of Gaussian mechanisms only; sampling each step anew is "
                 f"SelfComposedDpEvent({type(self.node).__name__}(...)).",
                 self.node,
             )
-        if not all(map(on_a_line, folded)):
+        alone = {one: step for one, (step,) in steps.items()}
+        remove, q = alone[Direction.REMOVE], self.share
+        if not on_a_line(alone.values()):
             raise UnsupportedEventError(
-                f"{self._name} of {folded[0][0].law.describe()} at {self.path} has no pair here: "
+                f"{name} of {remove.law.describe()} at {self.path} has no pair here: "
                 f"{self.node!r}. The scheme samples already; give its event without "
                 f"{type(self.node).__name__}.",
                 self.node,
             )
-        (remove,), (add,) = folded
-        if isinstance(self.node, dp_event.PoissonSampledDpEvent):
-            if self.relation is REPLACE_ONE:
-                return self._replaced(remove)
-            return _by_poisson(remove, add, self.share)
-        exact = remove.exact and exact_without_replacement(remove.exact, self.share)
-        return Pairs.both(poisson.sampled_without_replacement(remove.pair, float(self.share)), exact)
+        if not self._is_poisson:
+            exact = remove.exact and exact_without_replacement(remove.exact, q)
+            return Pairs.both(poisson.sampled_without_replacement(remove.pair, float(q)), exact)
+        if self.relation is REPLACE_ONE:
+            found = _replaced(remove.exact, q)
+            if found is None:
+                raise self._not_replaced(remove.law.describe())
+            return found
+        known = all(step.exact is not None for step in alone.values())
+        return Pairs.each(
+            lambda one: poisson.sampled(alone[one].pair, float(q), one),
+            (lambda one: exact_sampled(alone[one].exact_law, q, one)) if known else None,
+        )
 
     def check_replaced(self, leaf: object) -> None:
         """Refuse what Poisson sampling has no law for under replace-one: anything but noise that its event says is
         added to a sum.
         """
-        if isinstance(self.node, dp_event.PoissonSampledDpEvent) and type(leaf) not in NOISES:
+        if self._is_poisson and type(leaf) not in NOISES:
             raise self._not_replaced("anything but additive noise")
-
-    def _replaced(self, step: Step) -> Pairs:
-        """Poisson sampling of noise under replace-one."""
-        found = _replaced(step.exact, self.share)
-        if found is None:
-            raise self._not_replaced(step.law.describe())
-        return found
 
     def _not_replaced(self, what: str) -> UnsupportedEventError:
         return not_under(f"Poisson sampling of {what} at {self.path}", REPLACE_ONE, self.node, ADD_OR_REMOVE)
-
-
-def _by_poisson(remove: Step, add: Step, q: Fraction) -> Pairs:
-    steps = {Direction.REMOVE: remove, Direction.ADD: add}
-    known = remove.exact is not None and add.exact is not None
-    return Pairs.each(
-        lambda one: poisson.sampled(steps[one].pair, float(q), one),
-        (lambda one: exact_sampled(steps[one].exact_law, q, one)) if known else None,
-    )
 
 
 def _replaced(base: ExactLaw | None, q: Fraction) -> Pairs | None:
@@ -145,8 +132,20 @@ def _replaced(base: ExactLaw | None, q: Fraction) -> Pairs | None:
     return None
 
 
-def sampling_of(node: Sampled, path: str, relation: NeighboringRelation) -> Sampling | None:
-    """The sampling that a node stands for; None if every record takes part."""
+def part_of(
+    node: Any, path: str, relation: NeighboringRelation, around: Sampling | Selecting | None
+) -> Sampling | Selecting | None:
+    """The part of a tree that a node begins, inside of the one around it; None if it changes nothing."""
+    if isinstance(node, SELECTED):
+        if around is not None:  # no theorem here is about it
+            raise UnsupportedEventError(
+                f"unsupported {type(node).__name__} at {path}: a selection may stand beside other mechanisms, but "
+                "neither in a run of another selection nor on a sample of the records; describe one selection, around "
+                "the sampling",
+                node,
+            )
+        rule = rule_of(node)
+        return None if rule is None else Selecting(node, path, rule)
     if isinstance(node, dp_event.PoissonSampledDpEvent):
         q = validate.probability(sampling_probability=node.sampling_probability)
         if 0 < q < _LEAST:
@@ -155,16 +154,25 @@ def sampling_of(node: Sampled, path: str, relation: NeighboringRelation) -> Samp
                 f"record adds: give {_LEAST:g}, which covers it, or 0 if nobody is sampled"
             )
         return None if q == 1 else Sampling(node, Fraction(q), path, relation)
+    if isinstance(around, Sampling):
+        raise sampled_already(node, path)
     size = validate.positive_integer(source_dataset_size=node.source_dataset_size)
     batch = validate.non_negative_integer(sample_size=node.sample_size)
     if batch > size:
         raise ValueError(f"sample_size={batch!r} is above source_dataset_size={size!r}")
     if relation is not REPLACE_ONE:
         raise not_under(f"sampling without replacement at {path}", relation, node, REPLACE_ONE)
-    return None if batch == size else Sampling(node, Fraction(batch, size), path)
+    return None if batch == size else Sampling(node, Fraction(batch, size), path, relation)
 
 
-SELECTED = (dp_event.RepeatAndSelectDpEvent, BinomialSelectDpEvent, ThresholdSelectDpEvent)
+def sampled_already(node: Any, path: str) -> UnsupportedEventError:
+    """Its law counts on a data set of a known size: a sample of the records has none."""
+    return UnsupportedEventError(
+        f"unsupported {type(node).__name__} at {path}: it says itself who takes part, so it cannot "
+        "be applied to a sample of the records; describe one sampling",
+        node,
+    )
+
 
 _MOST_FALL = 1e3  # of log g from 0 to 1: that many bits, and cells, are followed
 
@@ -195,16 +203,15 @@ def _check_fall(fall: float, what: str) -> None:
 
 @dataclass(frozen=True)
 class Selecting:
-    """A selected part of a tree: the mechanisms of one run are gathered until it ends."""
+    """A selected part of a tree."""
 
     node: Any
     path: str
     rule: Rule
-    inner: list[tuple[Pairs, int]] = field(default_factory=list)
 
-    def pairs(self) -> Pairs | None:
-        """The laws of what is selected; None if it costs nothing."""
-        steps = gathered(self.inner)
+    def pairs(self, inner: list[tuple[Pairs, int]]) -> Pairs | None:
+        """The laws of what is selected among runs of the mechanisms inside; None if they cost nothing."""
+        steps = gathered(inner)
         if steps is None or isinstance(steps, Pairs):
             return steps
         for step in steps[Direction.REMOVE]:
