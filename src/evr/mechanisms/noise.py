@@ -7,6 +7,7 @@ replaced. ``times`` is that factor.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import partial
@@ -132,11 +133,10 @@ def mixture(event: dp_event.MixtureOfGaussiansDpEvent, times: int = 1) -> Pairs 
         )
     if abs(math.fsum(probabilities) - 1) > 1e-9:
         raise ValueError(f"sampling_probs={list(event.sampling_probs)!r} does not sum to 1")
-    chances: dict[Fraction, Fraction] = {}
+    chances = defaultdict[Fraction, Fraction](Fraction)
     for sensitivity, probability in zip(sensitivities, probabilities, strict=True):
         if probability > 0:
-            size = Fraction(sensitivity)
-            chances[size] = chances.get(size, Fraction(0)) + Fraction(probability)
+            chances[Fraction(sensitivity)] += Fraction(probability)
     if max(chances) == 0:
         return Pairs.both(TRIVIAL_PAIR)
     if deviation == 0:

@@ -7,8 +7,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from functools import partial
-from typing import Any, TypeVar
+from functools import partial, wraps
+from typing import Any
 
 import attr
 import numpy as np
@@ -50,24 +50,32 @@ _RULES: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("dataset_size", "truncated_batch_size", "sample_size"), validate.non_negative_integer),
     "partition": partial(validate.one_of, PARTITIONS),
 }
-_Event = TypeVar("_Event", bound=dp_event.DpEvent)
+_PART_TAKEN = ("sampling_probability", "dataset_size", "truncated_batch_size", "sample_size")  # by nobody, if it is 0
 
 
-def checked(event: _Event) -> _Event:
-    """The event, its numbers checked by the rule that the name of each has in all schemes."""
-    names = [one.name for one in attr.fields(type(event)) if one.name in _RULES]
-    return attr.evolve(event, **{name: _RULES[name](**{name: getattr(event, name)}) for name in names})
+def scheme(laws: Callable[..., Pairs | dp_event.DpEvent]) -> Callable[..., Pairs | dp_event.DpEvent]:
+    """The translator of a scheme: numbers are checked by the rule that the name of each has in all schemes, a scheme
+    in which nobody takes part costs nothing, and one without noise has no privacy.
+    """
+
+    @wraps(laws)
+    def translated(event: Any, **options: Any) -> Pairs | dp_event.DpEvent:
+        names = [one.name for one in attr.fields(type(event)) if one.name in _RULES]
+        event = attr.evolve(event, **{name: _RULES[name](**{name: getattr(event, name)}) for name in names})
+        if any(getattr(event, name) == 0 for name in names if name in _PART_TAKEN):
+            return dp_event.NoOpDpEvent()
+        return NON_PRIVATE if event.noise_multiplier == 0 else laws(event, **options)
+
+    return translated
 
 
+@scheme
 def balls_in_bins(event: BallsInBinsDpEvent) -> Pairs | dp_event.DpEvent:
     """Laws of a ``BallsInBinsDpEvent``, a Gaussian if there is one bin."""
-    event = checked(event)
     noise, bins = event.noise_multiplier, event.cycle_length
     if bins > MOST_BINS:
         raise ValueError(f"cycle_length={bins!r} is above {MOST_BINS}: a sample would have too many coordinates")
     strategy = Strategy.of(event.strategy, event.iterations)
-    if noise == 0:
-        return NON_PRIVATE
     if bins == 1:
         return dp_event.GaussianDpEvent(noise_over(noise, strategy.square_of(np.ones(event.iterations))))
     if strategy.bands == 1 and strategy.is_toeplitz:
@@ -80,18 +88,18 @@ def balls_in_bins(event: BallsInBinsDpEvent) -> Pairs | dp_event.DpEvent:
     return Pairs.each(lambda one: CorrelatedBins(one, noise, bins, strategy))
 
 
+@scheme
 def redrawn_bins(event: RedrawnBinsDpEvent) -> dp_event.DpEvent:
     """One epoch of bins, as often as there are epochs."""
-    event = checked(event)
     bins = event.cycle_length
     return dp_event.SelfComposedDpEvent(BallsInBinsDpEvent(event.noise_multiplier, bins, bins), event.epochs)
 
 
+@scheme
 def allocation(event: RandomAllocationDpEvent) -> dp_event.DpEvent:
     """One of ``m`` iterations for each participation, ``m`` being the iterations over the participations, rounded down
     or up (docs/guarantees_state.md, G7).
     """
-    event = checked(event)
     if event.participations > event.iterations:
         raise ValueError(
             f"participations={event.participations!r} is above iterations={event.iterations!r}: a record takes part at "
@@ -103,9 +111,10 @@ def allocation(event: RandomAllocationDpEvent) -> dp_event.DpEvent:
     return dp_event.ComposedDpEvent([dp_event.SelfComposedDpEvent(one, count) for one, count in blocks.items()])
 
 
+@scheme
 def matrix_mechanism(event: MatrixMechanismDpEvent) -> dp_event.DpEvent:
     """One Gaussian, of the noise over the sensitivity."""
-    event, most = checked(event), event.max_participations
+    most = event.max_participations
     most = None if most is None else validate.positive_integer(max_participations=most)
     strategy = Strategy.of(event.strategy, event.iterations, signs=True)
     return dp_event.GaussianDpEvent(
@@ -113,39 +122,31 @@ def matrix_mechanism(event: MatrixMechanismDpEvent) -> dp_event.DpEvent:
     )
 
 
+@scheme
 def cyclic_poisson(event: CyclicPoissonDpEvent) -> dp_event.DpEvent:
     """The Poisson-sampled Gaussians of one group.
 
     Where the group of a record is random, this is an upper bound (Jensen's inequality).
     """
-    event = checked(event)
     noise, cycle, probability = event.noise_multiplier, event.cycle_length, event.sampling_probability
     strategy = Strategy.of(event.strategy, event.iterations)
-    if probability == 0:
-        return dp_event.NoOpDpEvent()
-    if noise == 0:
-        return NON_PRIVATE
     if event.partition == "independent" and probability == 1 and cycle > 1:
         return BallsInBinsDpEvent(noise, event.iterations, cycle, event.strategy)
     _require_separation(strategy, cycle, "cycle_length")
     return _sampled_gaussians(strategy, noise, cycle, probability)
 
 
+@scheme
 def min_sep(event: BMinSepDpEvent) -> Pairs | dp_event.DpEvent:
     """Laws of a ``BMinSepDpEvent``, or the event that it amounts to.
 
     With ``min_sep`` of 1 it is Poisson sampling; from a warm start and with probability 1 it is balls in bins.
     """
-    event = checked(event)
     noise, separation, probability = event.noise_multiplier, event.min_sep, event.sampling_probability
     if not isinstance(event.warm_start, bool):
         raise TypeError(f"warm_start={event.warm_start!r} is not True or False")
     strategy = Strategy.of(event.strategy, event.iterations)
     _require_separation(strategy, separation, "min_sep")
-    if probability == 0:
-        return dp_event.NoOpDpEvent()
-    if noise == 0:
-        return NON_PRIVATE
     if separation == 1:
         return _sampled_gaussians(strategy, noise, 1, probability)
     if probability == 1 and event.warm_start:
@@ -174,34 +175,32 @@ def _sampled_gaussians(strategy: Strategy, noise: float, cycle: int, probability
     return events[0] if len(events) == 1 else dp_event.ComposedDpEvent(events)
 
 
+@scheme
 def shuffled_batches(event: ShuffledBatchesDpEvent) -> dp_event.DpEvent:
     """A Gaussian mechanism for each epoch (docs/guarantees.md, 1.6)."""
-    event = checked(event)
     return dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(event.noise_multiplier), event.epochs)
 
 
+@scheme
 def tree_aggregation(event: dp_event.SingleEpochTreeAggregationDpEvent) -> dp_event.DpEvent:
     """The Gaussian mechanisms of the nodes that one record is in: as many as a tree is deep
     (docs/guarantees_relations.md, R1.5).
     """
-    noise = checked(event).noise_multiplier
     counts = event.step_counts if isinstance(event.step_counts, Iterable) else [event.step_counts]
     steps = [validate.non_negative_integer(step_counts=one) for one in counts]
     if not steps:
         raise ValueError("step_counts=[] names no tree: give the number of steps of each")
-    if noise == 0:
-        return NON_PRIVATE
     depth = max(steps).bit_length()  # ceil(log2(steps + 1)): nodes from a leaf to the root
     if depth == 0:
         return dp_event.NoOpDpEvent()
-    return dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(noise), depth)
+    return dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(event.noise_multiplier), depth)
 
 
+@scheme
 def truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Pairs | dp_event.DpEvent:
     """A Gaussian on Poisson batches that are cut off at a greatest size, or just on Poisson batches where nothing is
     ever cut off (docs/guarantees_relations.md, Section R3).
     """
-    event = checked(event)
     size, most = event.dataset_size, event.truncated_batch_size
     q, noise = event.sampling_probability, event.noise_multiplier
     if size > MOST_RECORDS:
@@ -209,12 +208,8 @@ def truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Pairs | dp_
             f"dataset_size={size!r} is above {MOST_RECORDS:,}: its binomial probabilities would "
             "take too long to enclose"
         )
-    if 0 in (size, q, most):
-        return dp_event.NoOpDpEvent()
     if size <= most:
         return dp_event.PoissonSampledDpEvent(q, dp_event.GaussianDpEvent(noise))
-    if noise == 0:
-        return NON_PRIVATE
     doubled = GaussianPair(2 / noise)
     if q == 1:
         part, base = Fraction(most, size), ExactGaussian(4 / Fraction(noise) ** 2)
