@@ -27,7 +27,7 @@ from evr.laws.exact import (
 )
 from evr.laws.exact.shifted import integer_gaussian
 from evr.laws.line import discrete
-from evr.laws.line.gaussian import NORMAL_REACH, GaussianPair, MixturePair, ShiftedPair
+from evr.laws.line.gaussian import NORMAL_REACH, GaussianPair, MixturePair
 from evr.laws.line.laplace import LaplacePair
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 from evr.mechanisms.relations import REPLACE_ONE, ZERO_OUT
@@ -95,7 +95,7 @@ def discrete_gaussian(
         dimension = validate.positive_integer(dimension=event.dimension)
         exact = integer_gaussian(sigma, sensitivity, dimension, clients)
         if exact is not None:
-            return Pairs.both(ShiftedPair(math.sqrt(exact.square), float(exact.shift)), exact)
+            return Pairs.both(exact.in_floats(), exact)
     if clients > 1:
         raise ValueError(
             f"sigma={sigma!r} of each of clients={clients!r} is too small for dimension={event.dimension!r}: their "

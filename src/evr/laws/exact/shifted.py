@@ -11,6 +11,7 @@ from flint import ctx
 
 from evr.laws.exact.law import Ball, ExactCurve, ball, integer_above
 from evr.laws.exact.line import ExactGaussian
+from evr.laws.line.gaussian import ShiftedPair
 
 _LISTED = 64  # partial sums of clients whose factors are computed one by one
 _BITS = 160
@@ -30,6 +31,10 @@ class ExactShifted(ExactCurve):
     def curve(self) -> Callable[[Ball], Ball]:
         base, factor = ExactGaussian(self.square).curve(), ball(-self.shift).exp()
         return lambda ratio: base(ratio * factor)
+
+    def in_floats(self) -> ShiftedPair:
+        """The same law as a pair in floats."""
+        return ShiftedPair(math.sqrt(self.square), float(self.shift))
 
 
 def factors(sigma: Fraction, dimension: int, rounding: Fraction, clients: int = 1) -> tuple[Ball, Ball]:

@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evr.errors import UnsupportedEventError
 from evr.laws.law import Direction, Floats
@@ -102,19 +101,10 @@ def sampled(base: DominatingPair, q: float, direction: Direction) -> DominatingP
     if q == 1:
         return base
     if isinstance(base, SampledPair) and base.direction is direction and base.q * q > 0.0:
-        return SampledPair(base.base, _rounded_up(base.q, q), direction)
+        product = base.q * q
+        exact = Fraction(base.q) * Fraction(q)
+        return SampledPair(base.base, product if product >= exact else math.nextafter(product, 1.0), direction)
     return SampledPair(base, q, direction)
-
-
-def _rounded_up(one: float, other: float) -> float:
-    """The least float that is not below the product of two probabilities.
-
-    >>> _rounded_up(0.5, 0.25), _rounded_up(0.1, 0.1) > 0.1 * 0.1 - 1e-18
-    (0.125, True)
-    """
-    found = one * other
-    exact = Fraction(one) * Fraction(other)
-    return found if Fraction(found) >= exact else math.nextafter(found, 1.0)
 
 
 def outcomes(pair: DominatingPair) -> DominatingPair:
@@ -224,16 +214,12 @@ class WithoutReplacementPair(DominatingPair):
         masses = np.exp(np.array(self._log_masses(measure, -np.inf, np.inf)))
         side = generator.choice(3, size, p=masses / masses.sum())
         out = self._cut + 1.0 - generator.random(size)  # in the atom
-
-        def beside(pair: DominatingPair, chosen: NDArray[np.bool_], above: bool) -> None:
-            left = np.flatnonzero(chosen)
+        for pair, number, above in ((self.lower, 0, False), (self.upper, 2, True)):
+            left = np.flatnonzero(side == number)
             while left.size:  # draws on the other side are drawn again
                 t = pair.draw(measure, generator, left.size)
                 out[left] = t + above
                 left = left[(t > self._cut) != above]
-
-        beside(self.lower, side == 0, above=False)
-        beside(self.upper, side == 2, above=True)
         return out
 
     @property

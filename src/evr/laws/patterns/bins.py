@@ -24,10 +24,16 @@ class Bins(PatternLaw):
     """Bins, by what is known of ``G``."""
 
     bins: int
-    energies: Floats
-    """``|m_j|^2``; one number where all are the same."""
-    greatest: Floats
-    """The greatest inner product at each ring distance, up to the last that is not 0."""
+
+    @property
+    @abc.abstractmethod
+    def energies(self) -> Floats:
+        """``|m_j|^2``; one number where all are the same."""
+
+    @property
+    @abc.abstractmethod
+    def greatest(self) -> Floats:
+        """The greatest inner product at each ring distance, up to the last that is not 0."""
 
     @abc.abstractmethod
     def means(self, chosen: NDArray[np.int64]) -> Floats:
@@ -79,7 +85,7 @@ class IndependentBins(Bins):
     def energies(self) -> Floats:
         return np.array([self.energy])
 
-    @cached_property
+    @property
     def greatest(self) -> Floats:
         return self.energies
 
