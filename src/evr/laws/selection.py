@@ -20,6 +20,9 @@ from evr.laws.steps import Step
 class Rule(abc.ABC):
     """Which run is released."""
 
+    mean: Fraction
+    """Of the number of runs, if that is independent of the data."""
+
     @abc.abstractmethod
     def log_density(self) -> Callable[[Ball], Ball]:
         """The function from ``x`` in [0, 1] to ``log g(x)``, which falls, its constants enclosed at the present
@@ -27,11 +30,9 @@ class Rule(abc.ABC):
         """
 
     @property
-    @abc.abstractmethod
     def factor(self) -> Fraction:
-        """``g(0)``: by how much the probability of an infinite loss may grow; the mean number of runs, if independent
-        of the data.
-        """
+        """``g(0)``: by how much the probability of an infinite loss may grow."""
+        return self.mean
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,6 @@ class PoissonRuns(Rule):
     """The best of a Poisson number of runs, which is independent of the data."""
 
     mean: Fraction
-
-    @property
-    def factor(self) -> Fraction:
-        return self.mean
 
     def log_density(self) -> Callable[[Ball], Ball]:
         mean = ball(self.mean)
@@ -59,10 +56,6 @@ class NegativeBinomialRuns(Rule):
 
     mean: Fraction
     shape: Fraction
-
-    @property
-    def factor(self) -> Fraction:
-        return self.mean
 
     def log_odds(self) -> Ball:
         """``u = log(1 / gamma)``: the root of ``(e^u - 1) shape / (1 - e^{-shape u}) = mean``, which rises with

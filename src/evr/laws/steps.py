@@ -46,9 +46,8 @@ class Step:
         """The exact law; a law without one is refused by name."""
         if self.exact is None:
             raise UnsupportedEventError(
-                f"{type(self.law).__name__} ({self.law.describe()}) offers no exact law, which "
-                "method='strict' needs: let its translator return Pairs(..., exact=(remove, add)), "
-                "or use another method"
+                f"{type(self.law).__name__} ({self.law.describe()}) offers no exact law, which method='strict' needs: "
+                "let its translator return Pairs(..., exact=(remove, add)), or use another method"
             )
         return self.exact
 
@@ -96,9 +95,8 @@ class Pairs:
 
     def step(self, direction: Direction, count: int) -> Step:
         """The law of one direction, so many times."""
-        if self.exact is None:
-            return Step(self.of(direction), count)
-        return Step(self.of(direction), count, self.exact[direction is Direction.ADD])
+        exact = None if self.exact is None else self.exact[direction is Direction.ADD]
+        return Step(self.of(direction), count, exact)
 
 
 def merged(parts: Iterable[tuple[Pairs, int]], direction: Direction) -> tuple[Step, ...]:

@@ -20,11 +20,7 @@ Relation: TypeAlias = "NeighboringRelation | str"
 
 
 def relation_named(value: Relation) -> NeighboringRelation:
-    """The relation that is meant.
-
-    >>> relation_named("zero-out")
-    <NeighboringRelation.REPLACE_SPECIAL: 3>
-    """
+    """The relation that is meant."""
     if isinstance(value, NeighboringRelation):
         return value
     if isinstance(value, str) and value in NAMES:
@@ -36,11 +32,7 @@ def relation_named(value: Relation) -> NeighboringRelation:
 
 
 def name_of(relation: NeighboringRelation) -> str:
-    """The name in files and on the command line.
-
-    >>> name_of(NeighboringRelation.REPLACE_ONE)
-    'replace-one'
-    """
+    """The name in files and on the command line."""
     return next(name for name, one in NAMES.items() if one is relation)
 
 

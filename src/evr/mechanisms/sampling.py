@@ -71,19 +71,17 @@ class Sampling:
         name = "Poisson sampling" if self._is_poisson else "sampling without replacement"
         if any(len(own) != 1 or own[0].count != 1 for own in steps.values()):
             raise UnsupportedEventError(
-                f"{name} of a composition of several mechanisms at {self.path} has no "
-                f"one-dimensional pair here: {self.node!r}. Sample one mechanism, or a composition "
-                "of Gaussian mechanisms only; sampling each step anew is "
-                f"SelfComposedDpEvent({type(self.node).__name__}(...)).",
+                f"{name} of a composition of several mechanisms at {self.path} has no one-dimensional pair here: "
+                f"{self.node!r}. Sample one mechanism, or a composition of Gaussian mechanisms only; sampling each "
+                f"step anew is SelfComposedDpEvent({type(self.node).__name__}(...)).",
                 self.node,
             )
         alone = {one: step for one, (step,) in steps.items()}
         remove, q = alone[Direction.REMOVE], self.share
         if not on_a_line(alone.values()):
             raise UnsupportedEventError(
-                f"{name} of {remove.law.describe()} at {self.path} has no pair here: "
-                f"{self.node!r}. The scheme samples already; give its event without "
-                f"{type(self.node).__name__}.",
+                f"{name} of {remove.law.describe()} at {self.path} has no pair here: {self.node!r}. The scheme samples "
+                f"already; give its event without {type(self.node).__name__}.",
                 self.node,
             )
         if not self._is_poisson:

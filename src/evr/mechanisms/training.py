@@ -12,12 +12,13 @@ from typing import Any
 
 import attr
 import numpy as np
-import scipy
 from dp_accounting import NeighboringRelation, dp_event
+from flint import ctx
 
 from evr import validate
 from evr.laws import Direction, DominatingPair, Pairs
 from evr.laws.exact import ExactBins, ExactGaussian, ExactTruncated, exact_sampled
+from evr.laws.exact.law import float_log
 from evr.laws.line import poisson
 from evr.laws.line.either import EitherPair
 from evr.laws.line.gaussian import GaussianPair
@@ -39,6 +40,7 @@ from evr.mechanisms.schemes import (
 
 MOST_BINS = 10**6
 MOST_RECORDS = 10**9
+_CHANCE_BITS = 128  # of the probabilities of batches
 PARTITIONS = ("fixed", "independent")
 _RULES: dict[str, Callable[..., Any]] = {
     "noise_multiplier": validate.noise_scale,
@@ -158,9 +160,8 @@ def _require_separation(strategy: Strategy, separation: int, field: str) -> None
     """Refuse more bands than steps between two participations: their columns would overlap."""
     if strategy.bands > separation:
         raise ValueError(
-            f"strategy has {strategy.bands} bands and {field}={separation}: contributions of one "
-            f"record would share noise, and the law does not factor. Use at most {separation} "
-            f"bands, or a greater {field}"
+            f"strategy has {strategy.bands} bands and {field}={separation}: contributions of one record would share "
+            f"noise, and the law does not factor. Use at most {separation} bands, or a greater {field}"
         )
 
 
@@ -216,20 +217,20 @@ def truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Pairs | dp_
         return Pairs.each(
             lambda one: poisson.sampled(doubled, float(part), one), lambda one: exact_sampled(base, part, one)
         )
-    binomial = scipy.stats.binom  # loaded where it is needed
-    cut = float(binomial.sf(most - 1, size - 1, q))
+    exact = partial(ExactTruncated, size, Fraction(q), most, Fraction(noise))
+    with ctx.workprec(_CHANCE_BITS):
+        kept, cut, share = exact(Direction.REMOVE).chances()
+        logs = float_log(kept), float_log(cut)
 
     def law(one: Direction) -> DominatingPair:
         whole = poisson.sampled(GaussianPair(1 / noise), q, one)
-        if cut == 0:
+        if float(cut) == 0:
             # Where cutting off is less likely than the least positive float, it is left out of the pair, and not of the
             # exact law.
             return whole
-        logs = float(binomial.logcdf(most - 1, size - 1, q)), float(binomial.logsf(most - 1, size - 1, q))
-        share = min(float(binomial.sf(most, size, q)) * most / (size * cut), q)
-        return EitherPair((whole, poisson.sampled(doubled, share, one)), logs)
+        return EitherPair((whole, poisson.sampled(doubled, min(float(share), q), one)), logs)
 
-    return Pairs.each(law, lambda one: ExactTruncated(size, Fraction(q), most, Fraction(noise), one))
+    return Pairs.each(law, exact)
 
 
 def replaced(laws: Translator, event: dp_event.DpEvent) -> Pairs | dp_event.DpEvent:

@@ -123,9 +123,8 @@ class _Walk:
             return NON_PRIVATE_PAIRS, settled
         if not isinstance(node, dp_event.DpEvent):
             raise TypeError(
-                f"{validate.shown(node)} at {path} is not a DpEvent (it is a {type(node).__name__}): "
-                "give one of dp_accounting's events, or what evr.dpsgd(...) or "
-                "evr.events.from_jax_privacy(plan) returns"
+                f"{validate.shown(node)} at {path} is not a DpEvent (it is a {type(node).__name__}): give one of "
+                "dp_accounting's events, or what evr.dpsgd(...) or evr.events.from_jax_privacy(plan) returns"
             )
         mechanism = MECHANISMS.get(type(node))
         if mechanism is None:
@@ -143,9 +142,8 @@ class _Walk:
             found = mechanism.laws_under(node, self.relation, settled=settled)
         if not isinstance(found, Pairs | dp_event.DpEvent):
             raise TypeError(
-                f"the translator of {type(node).__name__} at {path} returned {validate.shown(found)}: "
-                "let it return Pairs, or an event that stands for this one (NonPrivateDpEvent() if it "
-                "has no privacy)"
+                f"the translator of {type(node).__name__} at {path} returned {validate.shown(found)}: let it return "
+                "Pairs, or an event that stands for this one (NonPrivateDpEvent() if it has no privacy)"
             )
         return found, settled or mechanism.relation is not None
 

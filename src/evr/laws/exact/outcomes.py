@@ -28,10 +28,7 @@ def rational_sets(masses: Iterable[tuple[Fraction, Fraction]]) -> list[OutcomeSe
 class RationalOutcomes(ExactOutcomes):
     """Outcomes with rational probabilities.
 
-    Examples
-    --------
-    >>> law = RationalOutcomes.of([0.25, 0.75], [0.75, 0.25])
-    >>> print(law.greatest().str(8))
+    >>> print(RationalOutcomes.of([0.25, 0.75], [0.75, 0.25]).greatest().str(8))
     [1.0986123 +/- ...]
     """
 
@@ -49,9 +46,8 @@ class RationalOutcomes(ExactOutcomes):
         for name, law in zip("pq", laws, strict=True):
             if min(law) < 0 or sum(law) != 1:
                 raise ValueError(
-                    f"{name} has entries below 0, or a sum of {float(sum(law))!r} that is not "
-                    "exactly 1: give Fractions, or one entry as 1 minus the Fractions of the "
-                    "others"
+                    f"{name} has entries below 0, or a sum of {float(sum(law))!r} that is not exactly 1: give "
+                    "Fractions, or one entry as 1 minus the Fractions of the others"
                 )
         return cls(*laws)
 

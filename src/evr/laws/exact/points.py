@@ -83,10 +83,7 @@ def _hull_of(law: ExactPoints) -> list[tuple[Fraction, Fraction]]:
 class ExactConcentrated(ExactPoints):
     """A mechanism of which only ``(xi, rho)``-zCDP is known, in both directions; both numbers add over a composition.
 
-    Examples
-    --------
-    >>> law = ExactConcentrated(Fraction(1, 2))
-    >>> print(law.bound(Fraction(4)).str(8))
+    >>> print(ExactConcentrated(Fraction(1, 2)).bound(Fraction(4)).str(8))
     [0.00019579542 +/- ...]
     """
 
@@ -145,8 +142,6 @@ MOST_STEPS = _WORK // _FEWEST
 class ExactBoundedRange(ExactCurve):
     """One step whose losses lie in an interval of length ``epsilon``, wherever that is.
 
-    Examples
-    --------
     >>> print(ExactBoundedRange(Fraction(1, 2)).curve()(Ball(1)).str(10))
     [0.1243530018 +/- ...]
     """

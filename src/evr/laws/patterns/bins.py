@@ -69,12 +69,6 @@ class Bins(PatternLaw):
 class IndependentBins(Bins):
     """Bins of independent noise: ``G = energy I``, so ``L`` is a mean of ``bins`` independent log-normal ratios. The
     matrix is never stored.
-
-    Examples
-    --------
-    >>> law = IndependentBins(Direction.REMOVE, bins=2, energy=2.0)
-    >>> round(float(law.log_ratio(np.array([[2.0, 0.0]]))[0]), 12)
-    0.433780830483
     """
 
     direction: Direction

@@ -89,11 +89,7 @@ def density_error(law: PatternLaw, scale: float) -> float:
 
 
 def in_parts(x: Floats) -> list[slice]:
-    """All rows, cut into parts whose numbers stay in the cache of a processor.
-
-    >>> in_parts(np.zeros((5000, 50)))
-    [slice(0, 2621, None), slice(2621, 5242, None)]
-    """
+    """All rows, cut into parts whose numbers stay in the cache of a processor."""
     rows, columns = x.shape
     at_once = max(64, _CACHED // columns) if isinstance(x, np.ndarray) else max(1, rows)
     return [slice(start, start + at_once) for start in range(0, rows, at_once)]

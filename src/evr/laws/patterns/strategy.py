@@ -38,10 +38,7 @@ def frozen(strategy: Any) -> Any:
 class Strategy:
     """A matrix ``C`` by its columns from the diagonal down; of one column only, a banded Toeplitz matrix.
 
-    Examples
-    --------
-    >>> strategy = Strategy.of((1.0, 0.5), 3)
-    >>> strategy.applied(np.array([[1.0, 2.0, 4.0]]))
+    >>> Strategy.of((1.0, 0.5), 3).applied(np.array([[1.0, 2.0, 4.0]]))
     array([[1. , 2.5, 5. ]])
     """
 
