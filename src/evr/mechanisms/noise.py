@@ -21,14 +21,17 @@ from evr.laws.exact import (
     ExactDiscreteLaplace,
     ExactGaussian,
     ExactLaplace,
+    ExactLaw,
     ExactMixture,
     ExactTwoSided,
+    ExactTwoSidedLaplace,
+    ExactTwoSidedOutcomes,
     RationalOutcomes,
 )
 from evr.laws.exact.shifted import integer_gaussian
 from evr.laws.line import discrete
 from evr.laws.line.gaussian import NORMAL_REACH, GaussianPair, MixturePair
-from evr.laws.line.laplace import LaplacePair
+from evr.laws.line.laplace import LaplacePair, TwoSidedLaplacePair
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 from evr.mechanisms.relations import REPLACE_ONE, ZERO_OUT
 from evr.mechanisms.schemes import DiscreteGaussianDpEvent, SummedDiscreteGaussiansDpEvent
@@ -160,6 +163,27 @@ def gaussians(chances: Mapping[Fraction, Fraction], deviation: float, times: int
     if times == 2:
         return Pairs.both(MixturePair(means, floats, None), ExactTwoSided(Fraction(1), exact, weights))
     return Pairs.each(partial(MixturePair, means, floats), partial(ExactMixture, exact, weights))
+
+
+def replaced(base: ExactLaw | None, q: Fraction) -> Pairs | None:
+    """The pairs of noise sampled with probability ``q`` under replace-one (docs/guarantees_relations.md, R5 and R6).
+
+    ``base`` is its law there, which has twice the norm of a record. None where there is no theorem.
+    """
+    chance = float(q)
+    match base:
+        case ExactGaussian(square):
+            pair = MixturePair((0.0, math.sqrt(square) / 2), (float(1 - q), chance), None)
+            return Pairs.both(pair, ExactTwoSided(square / 4, (Fraction(0), Fraction(1)), (1 - q, q)))
+        case ExactLaplace(scale):
+            return Pairs.both(TwoSidedLaplacePair(float(2 * scale), chance), ExactTwoSidedLaplace(2 * scale, q))
+        case ExactDiscreteLaplace(parameter, shift):
+            outcomes = discrete.discrete_laplace(float(parameter), shift // 2, chance)
+            return Pairs.both(outcomes, ExactTwoSidedOutcomes(ExactDiscreteLaplace(parameter, shift // 2), q))
+        case ExactDiscreteGaussian(sigma, shift):
+            outcomes = discrete.discrete_gaussian(float(sigma), shift // 2, chance)
+            return Pairs.both(outcomes, ExactTwoSidedOutcomes(ExactDiscreteGaussian(sigma, shift // 2), q))
+    return None
 
 
 def randomized_response(event: dp_event.RandomizedResponseDpEvent) -> Pairs | dp_event.DpEvent:

@@ -12,25 +12,11 @@ from dp_accounting import NeighboringRelation, dp_event
 from evr import validate
 from evr.errors import UnsupportedEventError
 from evr.laws import NON_PRIVATE_PAIR, Direction, DominatingPair, Pairs, Step, merged, on_a_line, simplify
-from evr.laws.exact import (
-    NON_PRIVATE_LAW,
-    ExactDiscreteGaussian,
-    ExactDiscreteLaplace,
-    ExactGaussian,
-    ExactLaplace,
-    ExactLaw,
-    ExactTwoSided,
-    ExactTwoSidedLaplace,
-    ExactTwoSidedOutcomes,
-    exact_sampled,
-    exact_without_replacement,
-)
+from evr.laws.exact import NON_PRIVATE_LAW, exact_sampled, exact_without_replacement
 from evr.laws.line import poisson
-from evr.laws.line.discrete import discrete_gaussian, discrete_laplace
-from evr.laws.line.gaussian import MixturePair
-from evr.laws.line.laplace import TwoSidedLaplacePair
 from evr.laws.patterns.bins import IndependentBins
 from evr.laws.selection import BinomialRuns, NegativeBinomialRuns, PoissonRuns, Rule, Selection, UntilGood
+from evr.mechanisms.noise import replaced
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, not_under
 from evr.mechanisms.schemes import BinomialSelectDpEvent, DiscreteGaussianDpEvent, ThresholdSelectDpEvent
 
@@ -88,7 +74,7 @@ class Sampling:
             exact = remove.exact and exact_without_replacement(remove.exact, q)
             return Pairs.both(poisson.sampled_without_replacement(remove.pair, float(q)), exact)
         if self.relation is REPLACE_ONE:
-            found = _replaced(remove.exact, q)
+            found = replaced(remove.exact, q)
             if found is None:
                 raise self._not_replaced(remove.law.describe())
             return found
@@ -107,27 +93,6 @@ class Sampling:
 
     def _not_replaced(self, what: str) -> UnsupportedEventError:
         return not_under(f"Poisson sampling of {what} at {self.path}", REPLACE_ONE, self.node, ADD_OR_REMOVE)
-
-
-def _replaced(base: ExactLaw | None, q: Fraction) -> Pairs | None:
-    """The pairs of noise sampled with probability ``q`` under replace-one (docs/guarantees_relations.md, R5 and R6).
-
-    ``base`` is its law there, which has twice the norm of a record. None where there is no theorem.
-    """
-    chance = float(q)
-    match base:
-        case ExactGaussian(square):
-            pair = MixturePair((0.0, math.sqrt(square) / 2), (float(1 - q), chance), None)
-            return Pairs.both(pair, ExactTwoSided(square / 4, (Fraction(0), Fraction(1)), (1 - q, q)))
-        case ExactLaplace(scale):
-            return Pairs.both(TwoSidedLaplacePair(float(2 * scale), chance), ExactTwoSidedLaplace(2 * scale, q))
-        case ExactDiscreteLaplace(parameter, shift):
-            once = ExactDiscreteLaplace(parameter, shift // 2)
-            return Pairs.both(discrete_laplace(float(parameter), shift // 2, chance), ExactTwoSidedOutcomes(once, q))
-        case ExactDiscreteGaussian(sigma, shift):
-            single = ExactDiscreteGaussian(sigma, shift // 2)
-            return Pairs.both(discrete_gaussian(float(sigma), shift // 2, chance), ExactTwoSidedOutcomes(single, q))
-    return None
 
 
 def part_of(

@@ -26,17 +26,9 @@ from evr.laws.patterns.bins import CorrelatedBins, IndependentBins
 from evr.laws.patterns.law import PatternLaw, ReplacedPatterns
 from evr.laws.patterns.min_sep import MinSep
 from evr.laws.patterns.strategy import Strategy, noise_over, square_sensitivity
+from evr.mechanisms import schemes
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism, Translator
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT
-from evr.mechanisms.schemes import (
-    BallsInBinsDpEvent,
-    BMinSepDpEvent,
-    CyclicPoissonDpEvent,
-    MatrixMechanismDpEvent,
-    RandomAllocationDpEvent,
-    RedrawnBinsDpEvent,
-    ShuffledBatchesDpEvent,
-)
 
 MOST_BINS = 10**6
 MOST_RECORDS = 10**9
@@ -72,7 +64,7 @@ def scheme(laws: Callable[..., Pairs | dp_event.DpEvent]) -> Callable[..., Pairs
 
 
 @scheme
-def balls_in_bins(event: BallsInBinsDpEvent) -> Pairs | dp_event.DpEvent:
+def balls_in_bins(event: schemes.BallsInBinsDpEvent) -> Pairs | dp_event.DpEvent:
     """Laws of a ``BallsInBinsDpEvent``, a Gaussian if there is one bin."""
     noise, bins = event.noise_multiplier, event.cycle_length
     if bins > MOST_BINS:
@@ -91,14 +83,14 @@ def balls_in_bins(event: BallsInBinsDpEvent) -> Pairs | dp_event.DpEvent:
 
 
 @scheme
-def redrawn_bins(event: RedrawnBinsDpEvent) -> dp_event.DpEvent:
+def redrawn_bins(event: schemes.RedrawnBinsDpEvent) -> dp_event.DpEvent:
     """One epoch of bins, as often as there are epochs."""
     bins = event.cycle_length
-    return dp_event.SelfComposedDpEvent(BallsInBinsDpEvent(event.noise_multiplier, bins, bins), event.epochs)
+    return dp_event.SelfComposedDpEvent(schemes.BallsInBinsDpEvent(event.noise_multiplier, bins, bins), event.epochs)
 
 
 @scheme
-def allocation(event: RandomAllocationDpEvent) -> dp_event.DpEvent:
+def allocation(event: schemes.RandomAllocationDpEvent) -> dp_event.DpEvent:
     """One of ``m`` iterations for each participation, ``m`` being the iterations over the participations, rounded down
     or up (docs/guarantees_state.md, G7).
     """
@@ -109,12 +101,12 @@ def allocation(event: RandomAllocationDpEvent) -> dp_event.DpEvent:
         )
     size, larger = divmod(event.iterations, event.participations)
     sizes = {size + 1: larger, size: event.participations - larger}
-    blocks = {BallsInBinsDpEvent(event.noise_multiplier, m, m): count for m, count in sizes.items() if count}
+    blocks = {schemes.BallsInBinsDpEvent(event.noise_multiplier, m, m): count for m, count in sizes.items() if count}
     return dp_event.ComposedDpEvent([dp_event.SelfComposedDpEvent(one, count) for one, count in blocks.items()])
 
 
 @scheme
-def matrix_mechanism(event: MatrixMechanismDpEvent) -> dp_event.DpEvent:
+def matrix_mechanism(event: schemes.MatrixMechanismDpEvent) -> dp_event.DpEvent:
     """One Gaussian, of the noise over the sensitivity."""
     most = event.max_participations
     most = None if most is None else validate.positive_integer(max_participations=most)
@@ -125,7 +117,7 @@ def matrix_mechanism(event: MatrixMechanismDpEvent) -> dp_event.DpEvent:
 
 
 @scheme
-def cyclic_poisson(event: CyclicPoissonDpEvent) -> dp_event.DpEvent:
+def cyclic_poisson(event: schemes.CyclicPoissonDpEvent) -> dp_event.DpEvent:
     """The Poisson-sampled Gaussians of one group.
 
     Where the group of a record is random, this is an upper bound (Jensen's inequality).
@@ -133,13 +125,13 @@ def cyclic_poisson(event: CyclicPoissonDpEvent) -> dp_event.DpEvent:
     noise, cycle, probability = event.noise_multiplier, event.cycle_length, event.sampling_probability
     strategy = Strategy.of(event.strategy, event.iterations)
     if event.partition == "independent" and probability == 1 and cycle > 1:
-        return BallsInBinsDpEvent(noise, event.iterations, cycle, event.strategy)
+        return schemes.BallsInBinsDpEvent(noise, event.iterations, cycle, event.strategy)
     _require_separation(strategy, cycle, "cycle_length")
     return _sampled_gaussians(strategy, noise, cycle, probability)
 
 
 @scheme
-def min_sep(event: BMinSepDpEvent) -> Pairs | dp_event.DpEvent:
+def min_sep(event: schemes.BMinSepDpEvent) -> Pairs | dp_event.DpEvent:
     """Laws of a ``BMinSepDpEvent``, or the event that it amounts to.
 
     With ``min_sep`` of 1 it is Poisson sampling; from a warm start and with probability 1 it is balls in bins.
@@ -152,7 +144,7 @@ def min_sep(event: BMinSepDpEvent) -> Pairs | dp_event.DpEvent:
     if separation == 1:
         return _sampled_gaussians(strategy, noise, 1, probability)
     if probability == 1 and event.warm_start:
-        return BallsInBinsDpEvent(noise, event.iterations, separation, event.strategy)
+        return schemes.BallsInBinsDpEvent(noise, event.iterations, separation, event.strategy)
     return Pairs.each(lambda one: MinSep(one, noise, separation, probability, event.warm_start, strategy))
 
 
@@ -177,7 +169,7 @@ def _sampled_gaussians(strategy: Strategy, noise: float, cycle: int, probability
 
 
 @scheme
-def shuffled_batches(event: ShuffledBatchesDpEvent) -> dp_event.DpEvent:
+def shuffled_batches(event: schemes.ShuffledBatchesDpEvent) -> dp_event.DpEvent:
     """A Gaussian mechanism for each epoch (docs/guarantees.md, 1.6)."""
     return dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(event.noise_multiplier), event.epochs)
 
@@ -244,7 +236,7 @@ def replaced(laws: Translator, event: dp_event.DpEvent) -> Pairs | dp_event.DpEv
     return Pairs.both(ReplacedPatterns(found.remove))
 
 
-def _cyclic_relation(event: CyclicPoissonDpEvent) -> NeighboringRelation:
+def _cyclic_relation(event: schemes.CyclicPoissonDpEvent) -> NeighboringRelation:
     """With groups of a fixed size, adding a record would move others."""
     return ZERO_OUT if event.partition == "fixed" and event.cycle_length > 1 else ADD_OR_REMOVE
 
@@ -259,19 +251,23 @@ _scheme = partial(Mechanism, takes_sampling=False)
 SPLIT = {
     mechanism.event: mechanism
     for mechanism in (
-        _scheme(BallsInBinsDpEvent, balls_in_bins, under={REPLACE_ONE: partial(replaced, balls_in_bins)}),
-        _scheme(RedrawnBinsDpEvent, redrawn_bins),
-        _scheme(CyclicPoissonDpEvent, cyclic_poisson, relation=_cyclic_relation, under={REPLACE_ONE: cyclic_poisson}),
-        _scheme(MatrixMechanismDpEvent, matrix_mechanism),
-        _scheme(BMinSepDpEvent, min_sep, under={REPLACE_ONE: partial(replaced, min_sep)}),
+        _scheme(schemes.BallsInBinsDpEvent, balls_in_bins, under={REPLACE_ONE: partial(replaced, balls_in_bins)}),
+        _scheme(schemes.RedrawnBinsDpEvent, redrawn_bins),
+        _scheme(
+            schemes.CyclicPoissonDpEvent, cyclic_poisson, relation=_cyclic_relation, under={REPLACE_ONE: cyclic_poisson}
+        ),
+        _scheme(schemes.MatrixMechanismDpEvent, matrix_mechanism),
+        _scheme(schemes.BMinSepDpEvent, min_sep, under={REPLACE_ONE: partial(replaced, min_sep)}),
     )
 }
 """Schemes that may be about users."""
 
 MECHANISMS = (
     *SPLIT.values(),
-    _scheme(RandomAllocationDpEvent, allocation),
+    _scheme(schemes.RandomAllocationDpEvent, allocation),
     _scheme(dp_event.SingleEpochTreeAggregationDpEvent, tree_aggregation, relation=_zero_out),
-    _scheme(ShuffledBatchesDpEvent, shuffled_batches, relation=_zero_out, under={REPLACE_ONE: shuffled_batches}),
+    _scheme(
+        schemes.ShuffledBatchesDpEvent, shuffled_batches, relation=_zero_out, under={REPLACE_ONE: shuffled_batches}
+    ),
     _scheme(dp_event.TruncatedSubsampledGaussianDpEvent, truncated, under={ZERO_OUT: None}),
 )
