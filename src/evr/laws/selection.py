@@ -25,9 +25,7 @@ class Rule(abc.ABC):
 
     @abc.abstractmethod
     def log_density(self) -> Callable[[Ball], Ball]:
-        """The function from ``x`` in [0, 1] to ``log g(x)``, which falls, its constants enclosed at the present
-        precision.
-        """
+        """The function from ``x`` in [0, 1] to ``log g(x)``, which falls; constants are enclosed at this precision."""
 
     @property
     def factor(self) -> Fraction:
@@ -58,9 +56,7 @@ class NegativeBinomialRuns(Rule):
     shape: Fraction
 
     def log_odds(self) -> Ball:
-        """``u = log(1 / gamma)``: the root of ``(e^u - 1) shape / (1 - e^{-shape u}) = mean``, which rises with
-        ``u``.
-        """
+        """``u = log(1 / gamma)``: the root of ``(e^u - 1) shape / (1 - e^{-shape u}) = mean``, which rises."""
         if self.shape == 1:
             return ball(self.mean).log()
         shape, target = ball(self.shape), ball(self.mean).log()

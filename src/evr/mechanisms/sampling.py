@@ -85,9 +85,7 @@ class Sampling:
         )
 
     def check_replaced(self, leaf: object) -> None:
-        """Refuse what Poisson sampling has no law for under replace-one: anything but noise that its event says is
-        added to a sum.
-        """
+        """Refuse, under replace-one, Poisson sampling of anything but noise that its event says is added to a sum."""
         if self._is_poisson and type(leaf) not in NOISES:
             raise self._not_replaced("anything but additive noise")
 

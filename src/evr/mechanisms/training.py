@@ -176,9 +176,7 @@ def shuffled_batches(event: schemes.ShuffledBatchesDpEvent) -> dp_event.DpEvent:
 
 @scheme
 def tree_aggregation(event: dp_event.SingleEpochTreeAggregationDpEvent) -> dp_event.DpEvent:
-    """The Gaussian mechanisms of the nodes that one record is in: as many as a tree is deep
-    (docs/guarantees_relations.md, R1.5).
-    """
+    """The Gaussian mechanisms of one record's nodes: as many as a tree is deep (docs/guarantees_relations.md, R1.5)."""
     counts = event.step_counts if isinstance(event.step_counts, Iterable) else [event.step_counts]
     steps = [validate.non_negative_integer(step_counts=one) for one in counts]
     if not steps:
@@ -191,9 +189,7 @@ def tree_aggregation(event: dp_event.SingleEpochTreeAggregationDpEvent) -> dp_ev
 
 @scheme
 def truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Pairs | dp_event.DpEvent:
-    """A Gaussian on Poisson batches that are cut off at a greatest size, or just on Poisson batches where nothing is
-    ever cut off (docs/guarantees_relations.md, Section R3).
-    """
+    """A Gaussian on Poisson batches that are cut off at a greatest size (docs/guarantees_relations.md, R3)."""
     size, most = event.dataset_size, event.truncated_batch_size
     q, noise = event.sampling_probability, event.noise_multiplier
     if size > MOST_RECORDS:
@@ -226,9 +222,7 @@ def truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Pairs | dp_
 
 
 def replaced(laws: Translator, event: dp_event.DpEvent) -> Pairs | dp_event.DpEvent:
-    """Laws in many dimensions under replace-one, from those of the scheme: by samples, for no exact law is known
-    (docs/guarantees_relations.md, Section R8).
-    """
+    """Laws in many dimensions under replace-one, known by samples only (docs/guarantees_relations.md, R8)."""
     found = laws(event)
     if isinstance(found, dp_event.DpEvent):
         return found

@@ -49,9 +49,7 @@ class End(NamedTuple):
 
 
 def walk(event: Any, relation: NeighboringRelation = ADD_OR_REMOVE) -> Iterator[Visited | Begin | End]:
-    """The mechanisms of the tree in reading order, and where repetitions begin and end. Sampled ones are named once,
-    whole.
-    """
+    """The mechanisms in reading order, and where repetitions begin and end. Sampled ones are named once, whole."""
     return _Walk(relation).through(event, _Place("event"))
 
 
@@ -113,9 +111,7 @@ class _Walk:
                 yield Visited(found, times)
 
     def _translated(self, node: Any, place: _Place) -> tuple[Pairs | dp_event.DpEvent | None, bool]:
-        """The pairs of one mechanism, or an event that stands for it, and whether the relation is settled; None if it
-        costs nothing.
-        """
+        """The pairs of a mechanism, an event that stands for it, or None if it is free; and whether that is settled."""
         path, _, around, settled = place
         if type(node) is dp_event.NoOpDpEvent:
             return None, settled

@@ -1,6 +1,4 @@
-"""Users instead of records: from events that bound how many records a user owns to their pairs
-(docs/guarantees_relations.md, Sections R5.4 and R7).
-"""
+"""Users instead of records: events that bound how many records a user owns (docs/guarantees_relations.md, R5.4, R7)."""
 
 from __future__ import annotations
 

@@ -100,9 +100,7 @@ def by_side(above: Callable[[Ball], Ball], below: Callable[[Ball], Ball]) -> Cal
 
 @dataclass(frozen=True)
 class ExactTwoSidedLaplace(ExactCurve):
-    """``(1-q) Lap(0, b) + q Lap(1, b)`` against ``(1-q) Lap(0, b) + q Lap(-1, b)``, ``b = scale``, ``0 < q < 1``
-    (docs/guarantees_relations.md, Section R6).
-    """
+    """``(1-q) Lap(0, b) + q Lap(1, b)`` against ``(1-q) Lap(0, b) + q Lap(-1, b)``, ``b = scale``, ``0 < q < 1``."""
 
     scale: Fraction
     q: Fraction

@@ -1,6 +1,4 @@
-"""Discrete mechanisms by their exact parameters (docs/guarantees_strict.md, Section S6; where noise is moved to both
-sides, docs/guarantees_relations.md, Section R6).
-"""
+"""Discrete mechanisms by their exact parameters (docs/guarantees_strict.md, S6; docs/guarantees_relations.md, R6)."""
 
 from __future__ import annotations
 
@@ -159,9 +157,7 @@ class ExactDiscreteGaussian(ExactOutcomes):
 
 @dataclass(frozen=True)
 class ExactTwoSidedOutcomes(ExactOutcomes):
-    """``(1-q) f(x) + q f(x - D)`` against ``(1-q) f(x) + q f(x + D)``: ``f`` is the noise of ``base``, ``D`` its
-    sensitivity, ``0 < q < 1``.
-    """
+    """``(1-q) f(x) + q f(x - D)`` against ``(1-q) f(x) + q f(x + D)``: the noise ``f`` of ``base``, ``0 < q < 1``."""
 
     base: ExactDiscreteLaplace | ExactDiscreteGaussian
     q: Fraction

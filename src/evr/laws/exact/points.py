@@ -188,9 +188,7 @@ class ExactRun(ExactPoints):
 
 
 class _Run:
-    """The recursion on the places ``j epsilon / cells``: integers in units of ``2^-bits`` that are not below
-    ``V_k`` there.
-    """
+    """The recursion on the places ``j epsilon / cells``: integers not below ``V_k`` there, in units of ``2^-bits``."""
 
     def __init__(self, epsilon: Fraction, cells: int) -> None:
         self.epsilon, self.cells, self.steps = epsilon, cells, 0
@@ -210,9 +208,7 @@ class _Run:
         self.values = [0]  # at the places 0 .. steps * cells, the last one 0
 
     def _lowered(self, place: int, value: int) -> int:
-        """``unit - e^{-place h} (unit - value)``, rounded up: what the value at a place says about its mirror
-        image.
-        """
+        """``unit - e^{-place h} (unit - value)``, rounded up: what a value says about its mirror image."""
         with ctx.workprec(self.bits + 64):
             return self.unit + min(0, integer_above(ball(-place * self.wide).exp() * (value - self.unit)))
 

@@ -177,9 +177,7 @@ class ExactTruncated(ExactCurve):
         return SampledCurve(ExactGaussian(1 / self.noise**2), self.q, self.direction)
 
     def chances(self) -> tuple[Ball, Ball, Ball]:
-        """That nothing is cut and that something is, from a batch with the record, and how likely the record is in it
-        where something is.
-        """
+        """That nothing is cut, given the record, that something is, and that the record is kept if something is."""
         q, n, most = ball(self.q), self.size, self.most
         cut = q.beta_lower(most, n - most, True)  # Pr[Bin(n - 1, q) >= most]
         beyond = q.beta_lower(most + 1, n - most, True)  # Pr[Bin(n, q) > most]

@@ -86,9 +86,7 @@ def integer_gaussian(sigma: float, sensitivity: float, dimension: int, clients: 
 def rounded(
     sigma: Fraction, sensitivity: Fraction, dimension: int, rounding: Fraction, clients: int = 1
 ) -> ExactShifted | None:
-    """The law by a given rounding: the shift is raised until it covers the factor ``A`` at a ratio of 1, and so at
-    every other one.
-    """
+    """The law by a given rounding: the shift is raised until it covers the factor ``A`` at ratio 1, and so at all."""
     square = sensitivity**2 / (clients * sigma**2 - rounding**2)
     with ctx.workprec(_BITS):
         up, ratio = factors(sigma, dimension, rounding, clients)

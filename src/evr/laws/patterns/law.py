@@ -109,9 +109,7 @@ def log_mean_exp(x: Floats, halves: Floats, scale: float = 1.0) -> Floats:
 
 
 def log_mean_power(x: Any, halves: Any, scale: float, length: int = 1, power: int = 1) -> Any:
-    """On a GPU, ``log`` of the mean, over all places of a ring, of a power of the mean of ``length`` such terms from
-    there on.
-    """
+    """On a GPU, ``log`` of the mean over a ring of a power of the mean of ``length`` such terms from a place on."""
     xp, (rows, bins) = module_of(x), x.shape
     later, found = xp.empty(x.size if 2 * length > bins else 0), xp.empty(rows)
     sizes = (rows, bins, length, power, float(scale))
