@@ -16,6 +16,7 @@ from evr.laws.exact import NON_PRIVATE_LAW, exact_sampled, exact_without_replace
 from evr.laws.line import poisson
 from evr.laws.patterns.bins import IndependentBins
 from evr.laws.selection import BinomialRuns, NegativeBinomialRuns, PoissonRuns, Rule, Selection, UntilGood
+from evr.mechanisms.descriptor import unsupported
 from evr.mechanisms.noise import replaced
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, not_under
 from evr.mechanisms.schemes import BinomialSelectDpEvent, DiscreteGaussianDpEvent, ThresholdSelectDpEvent
@@ -99,12 +100,8 @@ def part_of(
     """The part of a tree that a node begins, inside of the one around it; None if it changes nothing."""
     if isinstance(node, SELECTED):
         if around is not None:  # no theorem here is about it
-            raise UnsupportedEventError(
-                f"unsupported {type(node).__name__} at {path}: a selection may stand beside other mechanisms, but "
-                "neither in a run of another selection nor on a sample of the records; describe one selection, around "
-                "the sampling",
-                node,
-            )
+            why = "a selection is neither in a run of another selection nor on a sample of the records"
+            raise unsupported(node, path, f"{why}; describe one selection, around the sampling")
         rule = rule_of(node)
         return None if rule is None else Selecting(node, path, rule)
     if isinstance(node, dp_event.PoissonSampledDpEvent):
@@ -128,11 +125,8 @@ def part_of(
 
 def sampled_already(node: Any, path: str) -> UnsupportedEventError:
     """Its law counts on a data set of a known size: a sample of the records has none."""
-    return UnsupportedEventError(
-        f"unsupported {type(node).__name__} at {path}: it says itself who takes part, so it cannot "
-        "be applied to a sample of the records; describe one sampling",
-        node,
-    )
+    why = "it says itself who takes part, so it cannot be applied to a sample of the records; describe one sampling"
+    return unsupported(node, path, why)
 
 
 _MOST_FALL = 1e3  # of log g from 0 to 1: that many bits, and cells, are followed
@@ -177,12 +171,8 @@ class Selecting:
             return steps
         for step in steps[Direction.REMOVE]:
             if not isinstance(step.law, DominatingPair | IndependentBins):
-                raise UnsupportedEventError(
-                    f"unsupported {type(self.node).__name__} at {self.path}: a selection is bounded by proved points "
-                    f"of the privacy curve of one run, and {step.law.describe()} is known by samples only. Select "
-                    "among runs whose steps are on a line, such as DP-SGD with independent noise",
-                    self.node,
-                )
+                why = f"a selection needs proofs about one run, and {step.law.describe()} is known by samples only"
+                raise unsupported(self.node, self.path, f"{why}. Select among runs whose steps are on a line")
         remove, add = steps[Direction.REMOVE], steps[Direction.ADD]
         laws = Selection(self.rule, remove, add), Selection(self.rule, add, remove)
         known = all(step.exact is not None for step in (*remove, *add))

@@ -13,6 +13,7 @@ from dp_accounting import NeighboringRelation, dp_event
 from evr import validate
 from evr.errors import UnsupportedEventError
 from evr.laws import Pairs
+from evr.mechanisms.descriptor import unsupported
 from evr.mechanisms.registry import MECHANISMS, known
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT, not_under
 from evr.mechanisms.sampling import NON_PRIVATE_PAIRS, SAMPLED, SELECTED, Sampling, Selecting, part_of, sampled_already
@@ -125,9 +126,7 @@ class _Walk:
         mechanism = MECHANISMS.get(type(node))
         if mechanism is None:
             supported = [*sorted(cls.__name__ for cls in MECHANISMS), *(cls.__name__ for cls in _COMBINATORS)]
-            raise UnsupportedEventError(
-                f"unsupported {type(node).__name__} at {path}: {node!r}. Supported: {', '.join(supported)}", node
-            )
+            raise unsupported(node, path, f"{node!r}. Supported: {', '.join(supported)}")
         if isinstance(around, Sampling) and not mechanism.takes_sampling:
             raise sampled_already(node, path)
         if mechanism.unit is not None and not settled:
@@ -148,11 +147,8 @@ class _Walk:
         self.units.setdefault(unit, type(node).__name__)
         if len(self.units) > 1:
             said = " and ".join(f"{name} bounds what one {one} adds" for one, name in self.units.items())
-            raise UnsupportedEventError(
-                f"unsupported {type(node).__name__} at {path}: {said}, and a guarantee has one unit. "
-                "Describe every mechanism for users, or none",
-                node,
-            )
+            why = f"{said}, and a guarantee has one unit. Describe every mechanism for users, or none"
+            raise unsupported(node, path, why)
 
 
 def leaves(event: Any, relation: NeighboringRelation = ADD_OR_REMOVE) -> Iterator[tuple[Pairs, int]]:
