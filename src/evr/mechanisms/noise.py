@@ -78,13 +78,12 @@ def discrete_gaussian(
     On one coordinate they are known exactly. On several they are those of continuous noise of a smaller variance,
     rounded (docs/guarantees_state.md, G2), or where ``sigma`` is small or the dimension unknown, those of zCDP (G3).
     """
-    sigma = validate.noise_scale(sigma=event.sigma)
-    clients = 1
+    sigma, dimension, clients = validate.noise_scale(sigma=event.sigma), event.dimension, 1
     if isinstance(event, SummedDiscreteGaussiansDpEvent):
         clients = validate.positive_integer(clients=event.clients)
-    if event.dimension is not None:
-        validate.positive_integer(dimension=event.dimension)
-    if clients == 1 == event.dimension:
+    if dimension is not None or clients > 1:
+        dimension = validate.positive_integer(dimension=dimension)
+    if clients == 1 == dimension:
         return _scalar(sigma, times * validate.positive_integer(sensitivity=event.sensitivity))
     sensitivity = times * validate.positive(sensitivity=event.sensitivity)
     if sensitivity < 1 or sigma * math.sqrt(clients) > _MOST_SIGMA:
@@ -94,15 +93,13 @@ def discrete_gaussian(
         )
     if sigma == 0 or sensitivity > 100 * sigma * math.sqrt(clients):
         return NON_PRIVATE
-    if event.dimension is not None or clients > 1:
-        dimension = validate.positive_integer(dimension=event.dimension)
-        exact = integer_gaussian(sigma, sensitivity, dimension, clients)
-        if exact is not None:
-            return Pairs.both(exact.in_floats(), exact)
+    exact = None if dimension is None else integer_gaussian(sigma, sensitivity, dimension, clients)
+    if exact is not None:
+        return Pairs.both(exact.in_floats(), exact)
     if clients > 1:
         raise ValueError(
-            f"sigma={sigma!r} of each of clients={clients!r} is too small for dimension={event.dimension!r}: their "
-            "sum is not near enough to a discrete Gaussian. Scale the values up, and sigma with them"
+            f"sigma={sigma!r} of each of clients={clients!r} is too small for dimension={dimension!r}: their sum is no "
+            "discrete Gaussian, nor near it. Scale the values up, and sigma with them"
         )
     return dp_event.ZCDpEvent(math.nextafter(sensitivity**2 / sigma**2 / 2 * (1 + 1e-15), math.inf))
 
@@ -112,9 +109,7 @@ def _scalar(sigma: float, shift: int) -> Pairs | dp_event.DpEvent:
     if sigma == 0:
         return NON_PRIVATE
     if sigma > MAX_SIGMA:
-        raise ValueError(
-            f"sigma={sigma!r} is above {MAX_SIGMA:g}, too many outcomes: rescale the values to smaller ones"
-        )
+        raise ValueError(f"sigma={sigma!r} is above {MAX_SIGMA:g}, too many outcomes: rescale the values")
     if shift > 10 * NORMAL_REACH * sigma + 10:
         return NON_PRIVATE  # the two laws do not overlap within what a float can tell
     return Pairs.both(discrete.discrete_gaussian(sigma, shift), ExactDiscreteGaussian(Fraction(sigma), shift))

@@ -44,7 +44,7 @@ _RULES: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("dataset_size", "truncated_batch_size", "sample_size"), validate.non_negative_integer),
     "partition": partial(validate.one_of, PARTITIONS),
 }
-_PART_TAKEN = ("sampling_probability", "dataset_size", "truncated_batch_size", "sample_size")  # by nobody, if it is 0
+_TAKING_PART = ("sampling_probability", "dataset_size", "truncated_batch_size", "sample_size")  # 0: nobody does
 
 
 def scheme(laws: Callable[..., Pairs | dp_event.DpEvent]) -> Callable[..., Pairs | dp_event.DpEvent]:
@@ -56,7 +56,7 @@ def scheme(laws: Callable[..., Pairs | dp_event.DpEvent]) -> Callable[..., Pairs
     def translated(event: Any, **options: Any) -> Pairs | dp_event.DpEvent:
         names = [one.name for one in attr.fields(type(event)) if one.name in _RULES]
         event = attr.evolve(event, **{name: _RULES[name](**{name: getattr(event, name)}) for name in names})
-        if any(getattr(event, name) == 0 for name in names if name in _PART_TAKEN):
+        if any(getattr(event, name) == 0 for name in names if name in _TAKING_PART):
             return dp_event.NoOpDpEvent()
         return NON_PRIVATE if event.noise_multiplier == 0 else laws(event, **options)
 
@@ -75,10 +75,8 @@ def balls_in_bins(event: schemes.BallsInBinsDpEvent) -> Pairs | dp_event.DpEvent
     if strategy.bands == 1 and strategy.is_toeplitz:
         cycles, entry = -(-event.iterations // bins), strategy.columns[0][0]
         exact = cycles * (Fraction(entry) / Fraction(noise)) ** 2
-        return Pairs.each(
-            lambda one: IndependentBins(one, bins, cycles * (entry / noise) ** 2),
-            lambda one: ExactBins(one, bins, exact),
-        )
+        energy = cycles * (entry / noise) ** 2
+        return Pairs.each(lambda one: IndependentBins(one, bins, energy), lambda one: ExactBins(one, bins, exact))
     return Pairs.each(lambda one: CorrelatedBins(one, noise, bins, strategy))
 
 
@@ -95,10 +93,7 @@ def allocation(event: schemes.RandomAllocationDpEvent) -> dp_event.DpEvent:
     or up (docs/guarantees_state.md, G7).
     """
     if event.participations > event.iterations:
-        raise ValueError(
-            f"participations={event.participations!r} is above iterations={event.iterations!r}: a record takes part at "
-            "most once in each iteration"
-        )
+        raise ValueError(f"participations={event.participations!r} is above iterations={event.iterations!r}")
     size, larger = divmod(event.iterations, event.participations)
     sizes = {size + 1: larger, size: event.participations - larger}
     blocks = {schemes.BallsInBinsDpEvent(event.noise_multiplier, m, m): count for m, count in sizes.items() if count}
@@ -111,9 +106,8 @@ def matrix_mechanism(event: schemes.MatrixMechanismDpEvent) -> dp_event.DpEvent:
     most = event.max_participations
     most = None if most is None else validate.positive_integer(max_participations=most)
     strategy = Strategy.of(event.strategy, event.iterations, signs=True)
-    return dp_event.GaussianDpEvent(
-        noise_over(event.noise_multiplier, square_sensitivity(strategy, event.min_sep, most))
-    )
+    square = square_sensitivity(strategy, event.min_sep, most)
+    return dp_event.GaussianDpEvent(noise_over(event.noise_multiplier, square))
 
 
 @scheme
@@ -194,17 +188,14 @@ def truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Pairs | dp_
     q, noise = event.sampling_probability, event.noise_multiplier
     if size > MOST_RECORDS:
         raise ValueError(
-            f"dataset_size={size!r} is above {MOST_RECORDS:,}: its binomial probabilities would "
-            "take too long to enclose"
+            f"dataset_size={size!r} is above {MOST_RECORDS:,}: binomial laws would take too long to enclose"
         )
     if size <= most:
         return dp_event.PoissonSampledDpEvent(q, dp_event.GaussianDpEvent(noise))
     doubled = GaussianPair(2 / noise)
     if q == 1:
         part, base = Fraction(most, size), ExactGaussian(4 / Fraction(noise) ** 2)
-        return Pairs.each(
-            lambda one: poisson.sampled(doubled, float(part), one), lambda one: exact_sampled(base, part, one)
-        )
+        return Pairs.each(partial(poisson.sampled, doubled, float(part)), partial(exact_sampled, base, part))
     exact = partial(ExactTruncated, size, Fraction(q), most, Fraction(noise))
     with ctx.workprec(_CHANCE_BITS):
         kept, cut, share = exact(Direction.REMOVE).chances()
