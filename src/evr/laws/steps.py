@@ -70,12 +70,10 @@ class Pairs:
 
     @classmethod
     def both(cls, law: LossLaw, exact: ExactLaw | None = None) -> Pairs:
-        """One law for both directions."""
         return cls(law, law, None if exact is None else (exact, exact))
 
     @classmethod
     def each(cls, law: Callable[[Direction], LossLaw], exact: Callable[[Direction], ExactLaw] | None = None) -> Pairs:
-        """A law of one form for each direction."""
         remove, add = Direction
         known = None if exact is None else (exact(remove), exact(add))
         return cls(law(remove), law(add), known)
@@ -90,11 +88,9 @@ class Pairs:
             )
 
     def of(self, direction: Direction) -> LossLaw:
-        """The law of one direction."""
         return self.remove if direction is Direction.REMOVE else self.add
 
     def step(self, direction: Direction, count: int) -> Step:
-        """The law of one direction, so many times."""
         exact = None if self.exact is None else self.exact[direction is Direction.ADD]
         return Step(self.of(direction), count, exact)
 
@@ -158,7 +154,6 @@ def _runs(step: Step) -> list[Step]:
 
 
 def on_a_line(steps: Iterable[Step]) -> bool:
-    """Whether all laws are of pairs on a line."""
     return all(isinstance(step.law, DominatingPair) for step in steps)
 
 

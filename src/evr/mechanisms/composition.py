@@ -76,7 +76,6 @@ class Composition:
         return cls(remove, add, relation)
 
     def steps(self, direction: Direction | str) -> tuple[Step, ...]:
-        """The pairs of one direction with their counts."""
         return self.remove if Direction(direction) is Direction.REMOVE else self.add
 
     def simplified(self, direction: Direction | str) -> tuple[Step, ...]:

@@ -23,7 +23,6 @@ NON_PRIVATE = dp_event.NonPrivateDpEvent()
 
 
 def unsupported(node: object, path: str, why: str) -> UnsupportedEventError:
-    """The error that refuses an event of a tree."""
     return UnsupportedEventError(f"unsupported {type(node).__name__} at {path}: {why}", node)
 
 

@@ -42,7 +42,6 @@ MAX_SIGMA = 20_000.0  # of discrete Gaussian noise
 
 
 def gaussian(event: dp_event.GaussianDpEvent, times: int = 1) -> Pairs | dp_event.DpEvent:
-    """The laws of Gaussian noise."""
     noise = validate.noise_scale(noise_multiplier=event.noise_multiplier)
     if noise == 0:
         return NON_PRIVATE
@@ -51,7 +50,6 @@ def gaussian(event: dp_event.GaussianDpEvent, times: int = 1) -> Pairs | dp_even
 
 
 def laplace(event: dp_event.LaplaceDpEvent, times: int = 1) -> Pairs | dp_event.DpEvent:
-    """The laws of Laplace noise."""
     noise = validate.noise_scale(noise_multiplier=event.noise_multiplier)
     if noise == 0:
         return NON_PRIVATE

@@ -20,7 +20,6 @@ Relation: TypeAlias = "NeighboringRelation | str"
 
 
 def relation_named(value: Relation) -> NeighboringRelation:
-    """The relation that is meant."""
     if isinstance(value, NeighboringRelation):
         return value
     if isinstance(value, str) and value in NAMES:
@@ -32,7 +31,6 @@ def relation_named(value: Relation) -> NeighboringRelation:
 
 
 def name_of(relation: NeighboringRelation) -> str:
-    """The name in files and on the command line."""
     return next(name for name, one in NAMES.items() if one is relation)
 
 

@@ -158,8 +158,6 @@ def _check_fall(fall: float, what: str) -> None:
 
 @dataclass(frozen=True)
 class Selecting:
-    """A selected part of a tree."""
-
     node: Any
     path: str
     rule: Rule

@@ -67,8 +67,6 @@ class _Place(NamedTuple):
 
 
 class _Walk:
-    """One walk through a tree."""
-
     def __init__(self, relation: NeighboringRelation) -> None:
         self.relation = relation
         self.units: dict[str, str] = {}  # whose data each mechanism protects, and which is the first

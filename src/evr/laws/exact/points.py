@@ -103,13 +103,11 @@ class ExactConcentrated(ExactPoints):
         with ctx.workprec(bits + 2 * _BITS):
             for place in _PLACES:
                 epsilon = self.xi + self.rho + Fraction(place * deviation)
-                value = self._mirrored(epsilon) if epsilon < 0 else self.bound(epsilon)
+                value = self.bound(abs(epsilon))
+                if epsilon < 0:  # by the other direction
+                    value = 1 - ball(epsilon).exp() * (1 - value)
                 found[above(epsilon, bits)] = _rounded_up(value)
         return sorted(found.items())
-
-    def _mirrored(self, epsilon: Fraction) -> Ball:
-        """By the other direction: ``1 - e^epsilon + e^epsilon h(-epsilon)``."""
-        return 1 - ball(epsilon).exp() * (1 - self.bound(-epsilon))
 
 
 def _order(rho: float, epsilon: float) -> float:

@@ -33,7 +33,6 @@ class ExactShifted(ExactCurve):
         return lambda ratio: base(ratio * factor)
 
     def in_floats(self) -> ShiftedPair:
-        """The same law as a pair in floats."""
         return ShiftedPair(math.sqrt(self.square), float(self.shift))
 
 

@@ -54,12 +54,10 @@ class DiscretePair(DominatingPair):
 
     @cached_property
     def logs(self) -> dict[Measure, Floats]:
-        """``log_p`` and ``log_q`` as arrays."""
         return {Measure.P: np.array(self.log_p), Measure.Q: np.array(self.log_q)}
 
     @cached_property
     def losses(self) -> Floats:
-        """The privacy loss of each outcome."""
         return np.array(self.loss_values)
 
     @cached_property

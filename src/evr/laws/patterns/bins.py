@@ -112,7 +112,6 @@ class CorrelatedBins(Bins):
 
     @cached_property
     def gram(self) -> Floats:
-        """``G``."""
         steps = np.arange(self.strategy.size)
         pulses = np.zeros((self.bins, self.strategy.size))
         pulses[steps % self.bins, steps] = 1.0

@@ -166,7 +166,6 @@ class MinSep(PatternLaw):
 
     @cached_property
     def chain(self) -> Chain:
-        """Who takes part when."""
         return Chain(self.strategy.size, self.separation, self.probability, self.warm)
 
     @cached_property

@@ -151,7 +151,6 @@ class Strategy:
         return out
 
     def describe(self) -> str:
-        """A few words for tables."""
         if self.bands == 1 and self.is_toeplitz and self.columns[0][0] == 1:
             return "C = I"
         kind = "Toeplitz" if self.is_toeplitz else "C"
