@@ -20,7 +20,6 @@ from evr.laws import Direction, DominatingPair, Pairs
 from evr.laws.exact import ExactBins, ExactGaussian, ExactTruncated, exact_sampled
 from evr.laws.exact.law import float_log
 from evr.laws.line import poisson
-from evr.laws.line.either import EitherPair
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.patterns.bins import CorrelatedBins, IndependentBins
 from evr.laws.patterns.law import PatternLaw, ReplacedPatterns
@@ -207,7 +206,7 @@ def truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Pairs | dp_
             # Where cutting off is less likely than the least positive float, it is left out of the pair, and not of the
             # exact law.
             return whole
-        return EitherPair((whole, poisson.sampled(doubled, min(float(share), q), one)), logs)
+        return poisson.EitherPair((whole, poisson.sampled(doubled, min(float(share), q), one)), logs)
 
     return Pairs.each(law, exact)
 

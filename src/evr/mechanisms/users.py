@@ -16,7 +16,6 @@ from evr.laws import Pairs
 from evr.laws.exact import ExactLabelled, exact_without_replacement
 from evr.laws.exact.law import ball, float_log
 from evr.laws.line import poisson
-from evr.laws.line.either import EitherPair
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.patterns.strategy import noise_over
 from evr.mechanisms.descriptor import Mechanism
@@ -52,7 +51,7 @@ def fixed_batches(event: FixedBatchUsersDpEvent) -> Pairs:
     share = 1 - chances.pop(0, Fraction(0))
     weights = tuple(chance / share for chance in chances.values())
     exact = ExactLabelled(tuple((2 * j / Fraction(noise)) ** 2 for j in chances), weights)
-    pair = EitherPair(
+    pair = poisson.EitherPair(
         tuple(GaussianPair(2 * j / noise) for j in chances), tuple(float_log(ball(weight)) for weight in weights)
     )
     if share == 1:
