@@ -20,15 +20,6 @@ from evr.mechanisms.sampling import NON_PRIVATE_PAIRS, SAMPLED, SELECTED, Sampli
 from evr.mechanisms.schemes import ZeroOutDpEvent
 
 MOST_LEVELS = 200
-_COMBINATORS = (
-    *SAMPLED,
-    dp_event.SelfComposedDpEvent,
-    dp_event.ComposedDpEvent,
-    *SELECTED,
-    ZeroOutDpEvent,
-    dp_event.NoOpDpEvent,
-    dp_event.NonPrivateDpEvent,
-)
 
 
 class Visited(NamedTuple):
@@ -123,8 +114,8 @@ class _Walk:
             )
         mechanism = MECHANISMS.get(type(node))
         if mechanism is None:
-            supported = [*sorted(cls.__name__ for cls in MECHANISMS), *(cls.__name__ for cls in _COMBINATORS)]
-            raise unsupported(node, path, f"{node!r}. Supported: {', '.join(supported)}")
+            supported = ", ".join(sorted(cls.__name__ for cls in MECHANISMS))
+            raise unsupported(node, path, f"{node!r}. Mechanisms that evr knows: {supported}, and what you register")
         if isinstance(around, Sampling) and not mechanism.takes_sampling:
             raise sampled_already(node, path)
         if mechanism.unit is not None and not settled:
