@@ -205,15 +205,12 @@ class _Run:
             self.whole = integer_above(whole * unit)
         self.values = [0]  # at the places 0 .. steps * cells, the last one 0
 
-    def _lowered(self, place: int, value: int) -> int:
-        """``unit - e^{-place h} (unit - value)``, rounded up: what a value says about its mirror image."""
-        with ctx.workprec(self.bits + 64):
-            return self.unit + min(0, integer_above(ball(-place * self.wide).exp() * (value - self.unit)))
-
     def _mirror(self, places: int) -> list[int]:
-        """The values at ``-places .. -1``."""
+        """The values at ``-places .. -1``: by its mirror image each is ``unit - e^{-place h} (unit - value)``."""
         held = self.values + [0] * max(0, places + 1 - len(self.values))
-        return [self._lowered(place, held[place]) for place in range(places, 0, -1)]
+        with ctx.workprec(self.bits + 64):
+            lowered = [ball(-j * self.wide).exp() * (held[j] - self.unit) for j in range(places, 0, -1)]
+            return [self.unit + min(0, integer_above(number)) for number in lowered]
 
     def step(self) -> None:
         """From ``V_{k-1}`` to ``V_k``."""
@@ -227,16 +224,11 @@ class _Run:
             (max(0, self.whole * a - (b << bits)) * self.bend >> 2 * bits) + 2
             for a, b in zip(fall, fall[n:], strict=False)
         ]
-        coefficients = list(zip(self.stay, self.move, strict=True))
         fresh = []
         for place in range(last):
             here = place + n + 1  # its index in `held`
-            ends = [
-                (a * x + b * y >> bits) + 1
-                for (a, b), x, y in zip(
-                    coefficients, held[here : here - n - 1 : -1], held[here + n : here - 1 : -1], strict=True
-                )
-            ]
+            stays, moves = held[here : here - n - 1 : -1], held[here + n : here - 1 : -1]
+            ends = [(a * x + b * y >> bits) + 1 for a, b, x, y in zip(self.stay, self.move, stays, moves, strict=True)]
             best = max(ends)
             for low, high, bend in zip(ends, ends[1:], curved[here : here - n : -1], strict=False):
                 if -bend < high - low < bend:
