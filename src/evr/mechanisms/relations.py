@@ -38,10 +38,6 @@ def not_under(
     what: str, relation: NeighboringRelation, event: object, only: NeighboringRelation | None = None
 ) -> OtherRelationError:
     """The error that says under which relation there are laws, if under any."""
-    remedy = (
-        ""
-        if only is None
-        else f"; it has one under {name_of(only)!r}: neighboring_relation={name_of(only)!r} "
-        f"(--adjacency {name_of(only)})"
-    )
+    name = None if only is None else name_of(only)
+    remedy = f"; it has one under {name!r}: neighboring_relation={name!r} (--adjacency {name})" if name else ""
     return OtherRelationError(f"{what} has no law under {name_of(relation)!r} adjacency here{remedy}", event, only)

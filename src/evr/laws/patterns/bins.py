@@ -31,9 +31,9 @@ class Bins(PatternLaw):
         """``|m_j|^2``; one number where all are the same."""
 
     @property
-    @abc.abstractmethod
     def greatest(self) -> Floats:
-        """The greatest inner product at each ring distance, up to the last that is not 0."""
+        """The greatest inner product at each ring distance, up to the last that is not 0: of orthogonal means, one."""
+        return self.energies
 
     @abc.abstractmethod
     def means(self, chosen: NDArray[np.int64]) -> Floats:
@@ -78,10 +78,6 @@ class IndependentBins(Bins):
     @cached_property
     def energies(self) -> Floats:
         return np.array([self.energy])
-
-    @property
-    def greatest(self) -> Floats:
-        return self.energies
 
     def means(self, chosen: NDArray[np.int64]) -> Floats:
         xp = module_of(chosen)
