@@ -247,7 +247,7 @@ REFUSED = [
     (E.BallsInBinsDpEvent(1.0, 10, 2, (0.0, 1.0)), ValueError, "diagonal of a strategy is positive"),
     (E.BallsInBinsDpEvent(1.0, 10, 2, ()), TypeError, "not a list of numbers"),
     (E.BallsInBinsDpEvent(1.0, 10, 2, "1"), TypeError, "not a list of numbers"),
-    (E.BallsInBinsDpEvent(1.0, 10, 2, (1.0, (1.0,))), TypeError, "mixes numbers and columns"),
+    (E.BallsInBinsDpEvent(1.0, 10, 2, (1.0, (1.0,))), TypeError, "nor a list of columns"),
     (E.BallsInBinsDpEvent(1.0, 10, 2, ((1.0,), (1.0,))), ValueError, "2 columns for 10 iterations"),
     (E.BallsInBinsDpEvent(1.0, 10, 2, (1.0, math.nan)), ValueError, r"strategy\[1\]=nan is not finite"),
     (E.BallsInBinsDpEvent(1.0, 10, 0), ValueError, "cycle_length=0"),

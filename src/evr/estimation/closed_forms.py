@@ -14,11 +14,10 @@ import numpy as np
 from scipy.special import erfcx, log_ndtr
 
 from evr.laws import Direction, DiscretePair, DominatingPair, Floats, Measure, infinite_loss_mass
-from evr.laws.line.either import EitherPair
 from evr.laws.line.gaussian import NORMAL_REACH, GaussianPair, MixturePair, ShiftedPair, log_mean_exp, log_normal_mass
 from evr.laws.line.laplace import BoundedRangePair, LaplacePair
 from evr.laws.line.pair import mix, unmix
-from evr.laws.line.poisson import SampledPair, WithoutReplacementPair
+from evr.laws.line.poisson import EitherPair, SampledPair, WithoutReplacementPair
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)
 _MILLS_NODES, _MILLS_WEIGHTS = np.polynomial.legendre.leggauss(20)

@@ -18,10 +18,9 @@ import numpy as np
 
 from evr.estimation.closed_forms import mean_loss
 from evr.laws import Direction, DominatingPair, Floats, Measure, infinite_loss_mass
-from evr.laws.line.either import EitherPair
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.pair import log_sum_exp
-from evr.laws.line.poisson import SampledPair
+from evr.laws.line.poisson import EitherPair, SampledPair
 
 
 def dot(x: Floats, y: Floats) -> float:

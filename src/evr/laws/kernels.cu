@@ -68,12 +68,11 @@ __device__ __forceinline__ int chosen(double drawn, const double *sums, int orde
 
 #define MOST 40  // replicas
 
-// Replicas in a ring of bins (RingTable.draw): how many are in each bin, from bin `first` on, and
-// their attraction.
+// Replicas in a ring of bins (RingTable.draw): how many are in each bin, from bin `first` on, and their attraction.
 extern "C" __global__ void ring_draw(NUMBERS, int order, int near, int length, int bins, int states, int start,
-                                     const whole *left, const int *next, const double *weights,
-                                     const double *values, const int *unmoved, const double *greatest,
-                                     const whole *first, double *occupied, double *attraction) {
+                                     const whole *left, const int *next, const double *weights, const double *values,
+                                     const int *unmoved, const double *greatest, const whole *first, double *occupied,
+                                     double *attraction) {
   ROW PLACE
   double sums[MOST + 1], total = 0.0;
   double *own = occupied + row * bins;
@@ -171,15 +170,13 @@ __device__ __forceinline__ double log_add(double a, double b) {
   return high == low ? high + log(2.0) : high + log1p(exp(low - high));
 }
 
-// log of the expectation over b-min-sep patterns of the product of e^{scale x - halves} at their
-// steps (Chain.log_sum); row `row` has coordinate `i` at x[i * rows + row]. In logarithms where a
-// factor, or a value, is beyond what floats square.
-extern "C" __global__ void chain_sum(word rows, int steps, int separation, double probability,
-                                     int warm, const double *x, double scale, const double *halves,
-                                     double *ring, double *found) {
+// log of the expectation over b-min-sep patterns of the product of e^{scale x - halves} at their steps (Chain.log_sum);
+// row `row` has coordinate `i` at x[i * rows + row]. In logarithms where a factor, or a value, is beyond what floats
+// square.
+extern "C" __global__ void chain_sum(word rows, int steps, int b, double p, int warm, const double *x, double scale,
+                                     const double *halves, double *ring, double *found) {
   ROW
-  const int b = separation;
-  const double p = probability, log_p = log(p), log_rest = log1p(-p);
+  const double log_p = log(p), log_rest = log1p(-p);
   double steepest = 0.0, scaled = 0.0;
   for (int i = 0; i < steps; ++i) steepest = fmax(steepest, scale * x[AT(i)]);
   bool steep = steepest > 300.0;
@@ -187,8 +184,7 @@ extern "C" __global__ void chain_sum(word rows, int steps, int separation, doubl
   for (int i = 0; i < b; ++i) ring[AT(i)] = last;
   for (int i = steps - 1, slot = i % b; i >= 0; --i, slot = slot ? slot - 1 : b - 1) {
     const double exponent = scale * x[AT(i)] - halves[i], own = ring[AT(slot)];
-    last = steep ? log_add(log_rest + last, log_p + exponent + own)
-                 : (1.0 - p) * last + p * exp(exponent) * own;
+    last = steep ? log_add(log_rest + last, log_p + exponent + own) : (1.0 - p) * last + p * exp(exponent) * own;
     ring[AT(slot)] = last;
     if (slot == 0 && !steep) {
       double top = last, least = last;

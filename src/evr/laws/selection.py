@@ -20,18 +20,17 @@ from evr.laws.steps import Step
 class Rule(abc.ABC):
     """Which run is released."""
 
+    mean: Fraction
+    """Of the number of runs, if that is independent of the data."""
+
     @abc.abstractmethod
     def log_density(self) -> Callable[[Ball], Ball]:
-        """The function from ``x`` in [0, 1] to ``log g(x)``, which falls, its constants enclosed at the present
-        precision.
-        """
+        """The function from ``x`` in [0, 1] to ``log g(x)``, which falls; constants are enclosed at this precision."""
 
     @property
-    @abc.abstractmethod
     def factor(self) -> Fraction:
-        """``g(0)``: by how much the probability of an infinite loss may grow; the mean number of runs, if independent
-        of the data.
-        """
+        """``g(0)``: by how much the probability of an infinite loss may grow."""
+        return self.mean
 
 
 @dataclass(frozen=True)
@@ -39,10 +38,6 @@ class PoissonRuns(Rule):
     """The best of a Poisson number of runs, which is independent of the data."""
 
     mean: Fraction
-
-    @property
-    def factor(self) -> Fraction:
-        return self.mean
 
     def log_density(self) -> Callable[[Ball], Ball]:
         mean = ball(self.mean)
@@ -60,14 +55,8 @@ class NegativeBinomialRuns(Rule):
     mean: Fraction
     shape: Fraction
 
-    @property
-    def factor(self) -> Fraction:
-        return self.mean
-
     def log_odds(self) -> Ball:
-        """``u = log(1 / gamma)``: the root of ``(e^u - 1) shape / (1 - e^{-shape u}) = mean``, which rises with
-        ``u``.
-        """
+        """``u = log(1 / gamma)``: the root of ``(e^u - 1) shape / (1 - e^{-shape u}) = mean``, which rises."""
         if self.shape == 1:
             return ball(self.mean).log()
         shape, target = ball(self.shape), ball(self.mean).log()
@@ -131,9 +120,6 @@ class Selection(LossLaw, ExactLaw):
     rule: Rule
     steps: tuple[Step, ...]  # the laws of one run in this direction
     reverse: tuple[Step, ...]  # and in the other
-
-    def greatest(self) -> Ball:
-        return Ball.pos_inf()
 
     def describe(self) -> str:
         return f"the best of several runs ({type(self.rule).__name__})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -16,7 +16,7 @@ from evr.laws.exact.points import MOST_STEPS, ExactBoundedRange, ExactConcentrat
 from evr.laws.exact.shifted import ExactShifted
 from evr.laws.law import Direction, LossLaw
 from evr.laws.line.discrete import TRIVIAL_PAIR, DiscretePair
-from evr.laws.line.gaussian import GaussianPair, ShiftedPair
+from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.pair import DominatingPair, Measure, line_pair
 from evr.laws.line.poisson import SampledPair, WithoutReplacementPair, finite_part
 from evr.laws.patterns.law import PatternLaw
@@ -46,9 +46,8 @@ class Step:
         """The exact law; a law without one is refused by name."""
         if self.exact is None:
             raise UnsupportedEventError(
-                f"{type(self.law).__name__} ({self.law.describe()}) offers no exact law, which "
-                "method='strict' needs: let its translator return Pairs(..., exact=(remove, add)), "
-                "or use another method"
+                f"{type(self.law).__name__} ({self.law.describe()}) offers no exact law, which method='strict' needs: "
+                "let its translator return Pairs(..., exact=(remove, add)), or use another method"
             )
         return self.exact
 
@@ -71,12 +70,10 @@ class Pairs:
 
     @classmethod
     def both(cls, law: LossLaw, exact: ExactLaw | None = None) -> Pairs:
-        """One law for both directions."""
         return cls(law, law, None if exact is None else (exact, exact))
 
     @classmethod
     def each(cls, law: Callable[[Direction], LossLaw], exact: Callable[[Direction], ExactLaw] | None = None) -> Pairs:
-        """A law of one form for each direction."""
         remove, add = Direction
         known = None if exact is None else (exact(remove), exact(add))
         return cls(law(remove), law(add), known)
@@ -91,14 +88,11 @@ class Pairs:
             )
 
     def of(self, direction: Direction) -> LossLaw:
-        """The law of one direction."""
         return self.remove if direction is Direction.REMOVE else self.add
 
     def step(self, direction: Direction, count: int) -> Step:
-        """The law of one direction, so many times."""
-        if self.exact is None:
-            return Step(self.of(direction), count)
-        return Step(self.of(direction), count, self.exact[direction is Direction.ADD])
+        exact = None if self.exact is None else self.exact[direction is Direction.ADD]
+        return Step(self.of(direction), count, exact)
 
 
 def merged(parts: Iterable[tuple[Pairs, int]], direction: Direction) -> tuple[Step, ...]:
@@ -115,52 +109,37 @@ def simplify(steps: tuple[Step, ...]) -> tuple[Step, ...]:
     """Gaussians folded into one, those of integer noise into another, zCDP guarantees into one, equal steps of bounded
     range into runs (docs/guarantees_state.md, G2, G3 and G5), and laws that reveal nothing left out.
     """
-    gaussians, folded, rest = list[Step](), dict[type[ExactLaw], list[Step]](), list[Step]()
+    squares, exact_squares, rest = list[float](), list[Fraction](), list[Step]()
+    added: dict[type[ExactShifted | ExactConcentrated], list[tuple[Fraction, Fraction]]] = {}
     for step in steps:
-        if _is_gaussian(step):
-            gaussians.append(step)
-        elif isinstance(step.exact, ExactShifted | ExactConcentrated):
-            folded.setdefault(type(step.exact), []).append(step)
-        elif step.law != TRIVIAL_PAIR:
-            rest += _runs(step)
-    return (*((_folded(gaussians),) if gaussians else ()), *map(_added, folded.values()), *rest)
-
-
-def _is_gaussian(step: Step) -> bool:
-    """Whether the step is a Gaussian mechanism as far as anything is known about it."""
-    known = step.exact is None or isinstance(step.exact, ExactGaussian)
-    return isinstance(step.law, GaussianPair) and known
-
-
-def _folded(gaussians: list[Step]) -> Step:
-    squares, exact = [], Fraction(0)
-    for step in gaussians:
-        assert isinstance(step.law, GaussianPair)
-        squares.append(step.count * step.law.mu**2)
-        exact += step.count * step.exact.square if isinstance(step.exact, ExactGaussian) else 0
-    known = all(step.exact is not None for step in gaussians)
-    law = GaussianPair(math.sqrt(math.fsum(squares)))
-    return Step(law, 1, ExactGaussian(exact) if known else None)
+        match step:
+            case Step(GaussianPair(mu), count, None | ExactGaussian() as exact):
+                squares.append(count * mu**2)
+                exact_squares += [] if exact is None else [count * exact.square]
+            case Step(_, count, ExactShifted(first, second) | ExactConcentrated(first, second) as exact):
+                added.setdefault(type(exact), []).append((count * first, count * second))
+            case Step(law) if law != TRIVIAL_PAIR:
+                rest += _runs(step)
+    folded = [_added(kind, rows) for kind, rows in added.items()]
+    if squares:
+        whole = ExactGaussian(sum(exact_squares, Fraction(0))) if len(exact_squares) == len(squares) else None
+        folded.insert(0, Step(GaussianPair(math.sqrt(math.fsum(squares))), 1, whole))
+    return (*folded, *rest)
 
 
 MOST_CONCENTRATED = 1000
 """Of a sum of rho, or of xi."""
 
 
-def _added(steps: list[Step]) -> Step:
-    """Laws of one type, both of whose numbers add."""
-    rows = [
-        (step.count, astuple(step.exact)) for step in steps if isinstance(step.exact, ExactShifted | ExactConcentrated)
-    ]
-    first, second = (sum((count * row[i] for count, row in rows), Fraction(0)) for i in (0, 1))
-    if isinstance(steps[0].exact, ExactShifted):
-        return Step(ShiftedPair(math.sqrt(first), float(second)), 1, ExactShifted(first, second))
-    if max(first, second) > MOST_CONCENTRATED:
+def _added(kind: type[ExactShifted | ExactConcentrated], rows: list[tuple[Fraction, Fraction]]) -> Step:
+    """Laws of one kind, both of whose numbers add."""
+    first, second = (sum(numbers, Fraction(0)) for numbers in zip(*rows, strict=True))
+    if kind is ExactConcentrated and max(first, second) > MOST_CONCENTRATED:
         raise ValueError(
             f"zCDP guarantees add up to rho={float(first):.6g}, xi={float(second):.6g}: evr bounds delta up to "
             f"{MOST_CONCENTRATED:,} of either, and beyond that nothing is left to protect"
         )
-    exact = ExactConcentrated(first, second)
+    exact = kind(first, second)
     return Step(exact.in_floats(), 1, exact)
 
 
@@ -175,7 +154,6 @@ def _runs(step: Step) -> list[Step]:
 
 
 def on_a_line(steps: Iterable[Step]) -> bool:
-    """Whether all laws are of pairs on a line."""
     return all(isinstance(step.law, DominatingPair) for step in steps)
 
 

@@ -35,8 +35,7 @@ class Composition:
     Examples
     --------
     >>> from evr.events import dpsgd
-    >>> event = dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=10**6)
-    >>> composition = Composition.of(event)
+    >>> composition = Composition.of(dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=10**6))
     >>> [(step.count, type(step.law).__name__) for step in composition.steps(Direction.REMOVE)]
     [(1000000, 'SampledPair')]
     """
@@ -77,7 +76,6 @@ class Composition:
         return cls(remove, add, relation)
 
     def steps(self, direction: Direction | str) -> tuple[Step, ...]:
-        """The pairs of one direction with their counts."""
         return self.remove if Direction(direction) is Direction.REMOVE else self.add
 
     def simplified(self, direction: Direction | str) -> tuple[Step, ...]:

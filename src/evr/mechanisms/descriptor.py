@@ -12,6 +12,7 @@ from typing import Any
 
 from dp_accounting import NeighboringRelation, dp_event
 
+from evr.errors import UnsupportedEventError
 from evr.laws import Pairs
 from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT, not_under
 
@@ -19,6 +20,10 @@ Translator = Callable[[Any], Pairs | dp_event.DpEvent]
 
 NON_PRIVATE = dp_event.NonPrivateDpEvent()
 """The event that stands for a mechanism without any privacy."""
+
+
+def unsupported(node: object, path: str, why: str) -> UnsupportedEventError:
+    return UnsupportedEventError(f"unsupported {type(node).__name__} at {path}: {why}", node)
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,6 @@ _LEAST_RANGE, _GREATEST_RANGE = 1e-12, 100.0
 
 
 def pairs(event: EpsilonDeltaDpEvent) -> Pairs | dp_event.DpEvent:
-    """Dominating pairs of an ``EpsilonDeltaDpEvent``."""
     epsilon = validate.non_negative_or_infinite(epsilon=event.epsilon)
     delta = validate.probability(delta=event.delta)
     if delta == 1 or math.isinf(epsilon):

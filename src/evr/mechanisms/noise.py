@@ -7,6 +7,7 @@ replaced. ``times`` is that factor.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import partial
@@ -20,14 +21,17 @@ from evr.laws.exact import (
     ExactDiscreteLaplace,
     ExactGaussian,
     ExactLaplace,
+    ExactLaw,
     ExactMixture,
     ExactTwoSided,
+    ExactTwoSidedLaplace,
+    ExactTwoSidedOutcomes,
     RationalOutcomes,
 )
 from evr.laws.exact.shifted import integer_gaussian
 from evr.laws.line import discrete
-from evr.laws.line.gaussian import NORMAL_REACH, GaussianPair, MixturePair, ShiftedPair
-from evr.laws.line.laplace import LaplacePair
+from evr.laws.line.gaussian import NORMAL_REACH, GaussianPair, MixturePair
+from evr.laws.line.laplace import LaplacePair, TwoSidedLaplacePair
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 from evr.mechanisms.relations import REPLACE_ONE, ZERO_OUT
 from evr.mechanisms.schemes import DiscreteGaussianDpEvent, SummedDiscreteGaussiansDpEvent
@@ -38,7 +42,6 @@ MAX_SIGMA = 20_000.0  # of discrete Gaussian noise
 
 
 def gaussian(event: dp_event.GaussianDpEvent, times: int = 1) -> Pairs | dp_event.DpEvent:
-    """The laws of Gaussian noise."""
     noise = validate.noise_scale(noise_multiplier=event.noise_multiplier)
     if noise == 0:
         return NON_PRIVATE
@@ -47,7 +50,6 @@ def gaussian(event: dp_event.GaussianDpEvent, times: int = 1) -> Pairs | dp_even
 
 
 def laplace(event: dp_event.LaplaceDpEvent, times: int = 1) -> Pairs | dp_event.DpEvent:
-    """The laws of Laplace noise."""
     noise = validate.noise_scale(noise_multiplier=event.noise_multiplier)
     if noise == 0:
         return NON_PRIVATE
@@ -74,13 +76,12 @@ def discrete_gaussian(
     On one coordinate they are known exactly. On several they are those of continuous noise of a smaller variance,
     rounded (docs/guarantees_state.md, G2), or where ``sigma`` is small or the dimension unknown, those of zCDP (G3).
     """
-    sigma = validate.noise_scale(sigma=event.sigma)
-    clients = 1
+    sigma, dimension, clients = validate.noise_scale(sigma=event.sigma), event.dimension, 1
     if isinstance(event, SummedDiscreteGaussiansDpEvent):
         clients = validate.positive_integer(clients=event.clients)
-    if event.dimension is not None:
-        validate.positive_integer(dimension=event.dimension)
-    if clients == 1 == event.dimension:
+    if dimension is not None or clients > 1:
+        dimension = validate.positive_integer(dimension=dimension)
+    if clients == 1 == dimension:
         return _scalar(sigma, times * validate.positive_integer(sensitivity=event.sensitivity))
     sensitivity = times * validate.positive(sensitivity=event.sensitivity)
     if sensitivity < 1 or sigma * math.sqrt(clients) > _MOST_SIGMA:
@@ -90,15 +91,13 @@ def discrete_gaussian(
         )
     if sigma == 0 or sensitivity > 100 * sigma * math.sqrt(clients):
         return NON_PRIVATE
-    if event.dimension is not None or clients > 1:
-        dimension = validate.positive_integer(dimension=event.dimension)
-        exact = integer_gaussian(sigma, sensitivity, dimension, clients)
-        if exact is not None:
-            return Pairs.both(ShiftedPair(math.sqrt(exact.square), float(exact.shift)), exact)
+    exact = None if dimension is None else integer_gaussian(sigma, sensitivity, dimension, clients)
+    if exact is not None:
+        return Pairs.both(exact.in_floats(), exact)
     if clients > 1:
         raise ValueError(
-            f"sigma={sigma!r} of each of clients={clients!r} is too small for dimension={event.dimension!r}: their "
-            "sum is not near enough to a discrete Gaussian. Scale the values up, and sigma with them"
+            f"sigma={sigma!r} of each of clients={clients!r} is too small for dimension={dimension!r}: their sum is no "
+            "discrete Gaussian, nor near it. Scale the values up, and sigma with them"
         )
     return dp_event.ZCDpEvent(math.nextafter(sensitivity**2 / sigma**2 / 2 * (1 + 1e-15), math.inf))
 
@@ -108,9 +107,7 @@ def _scalar(sigma: float, shift: int) -> Pairs | dp_event.DpEvent:
     if sigma == 0:
         return NON_PRIVATE
     if sigma > MAX_SIGMA:
-        raise ValueError(
-            f"sigma={sigma!r} is above {MAX_SIGMA:g}, too many outcomes: rescale the values to smaller ones"
-        )
+        raise ValueError(f"sigma={sigma!r} is above {MAX_SIGMA:g}, too many outcomes: rescale the values")
     if shift > 10 * NORMAL_REACH * sigma + 10:
         return NON_PRIVATE  # the two laws do not overlap within what a float can tell
     return Pairs.both(discrete.discrete_gaussian(sigma, shift), ExactDiscreteGaussian(Fraction(sigma), shift))
@@ -132,11 +129,10 @@ def mixture(event: dp_event.MixtureOfGaussiansDpEvent, times: int = 1) -> Pairs 
         )
     if abs(math.fsum(probabilities) - 1) > 1e-9:
         raise ValueError(f"sampling_probs={list(event.sampling_probs)!r} does not sum to 1")
-    chances: dict[Fraction, Fraction] = {}
+    chances = defaultdict[Fraction, Fraction](Fraction)
     for sensitivity, probability in zip(sensitivities, probabilities, strict=True):
         if probability > 0:
-            size = Fraction(sensitivity)
-            chances[size] = chances.get(size, Fraction(0)) + Fraction(probability)
+            chances[Fraction(sensitivity)] += Fraction(probability)
     if max(chances) == 0:
         return Pairs.both(TRIVIAL_PAIR)
     if deviation == 0:
@@ -160,6 +156,27 @@ def gaussians(chances: Mapping[Fraction, Fraction], deviation: float, times: int
     if times == 2:
         return Pairs.both(MixturePair(means, floats, None), ExactTwoSided(Fraction(1), exact, weights))
     return Pairs.each(partial(MixturePair, means, floats), partial(ExactMixture, exact, weights))
+
+
+def replaced(base: ExactLaw | None, q: Fraction) -> Pairs | None:
+    """The pairs of noise sampled with probability ``q`` under replace-one (docs/guarantees_relations.md, R5 and R6).
+
+    ``base`` is its law there, which has twice the norm of a record. None where there is no theorem.
+    """
+    chance = float(q)
+    match base:
+        case ExactGaussian(square):
+            pair = MixturePair((0.0, math.sqrt(square) / 2), (float(1 - q), chance), None)
+            return Pairs.both(pair, ExactTwoSided(square / 4, (Fraction(0), Fraction(1)), (1 - q, q)))
+        case ExactLaplace(scale):
+            return Pairs.both(TwoSidedLaplacePair(float(2 * scale), chance), ExactTwoSidedLaplace(2 * scale, q))
+        case ExactDiscreteLaplace(parameter, shift):
+            outcomes = discrete.discrete_laplace(float(parameter), shift // 2, chance)
+            return Pairs.both(outcomes, ExactTwoSidedOutcomes(ExactDiscreteLaplace(parameter, shift // 2), q))
+        case ExactDiscreteGaussian(sigma, shift):
+            outcomes = discrete.discrete_gaussian(float(sigma), shift // 2, chance)
+            return Pairs.both(outcomes, ExactTwoSidedOutcomes(ExactDiscreteGaussian(sigma, shift // 2), q))
+    return None
 
 
 def randomized_response(event: dp_event.RandomizedResponseDpEvent) -> Pairs | dp_event.DpEvent:

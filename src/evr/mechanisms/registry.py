@@ -9,9 +9,8 @@ from typing import Any
 import attr
 from dp_accounting import dp_event
 
-from evr.errors import UnsupportedEventError
 from evr.mechanisms import epsilon_delta, noise, schemes, training, users
-from evr.mechanisms.descriptor import Mechanism
+from evr.mechanisms.descriptor import Mechanism, unsupported
 
 MECHANISMS: dict[type[dp_event.DpEvent], Mechanism] = {
     mechanism.event: mechanism
@@ -63,17 +62,15 @@ def known(event: Any, path: str = "event") -> Any:
     wanted, found = {one.alias for one in written_fields(ours)}, _field_names(cls)
     if found is not None and found.keys() == wanted and not issubclass(cls, ours):
         return ours(**{alias: getattr(event, name) for alias, name in found.items()})
+    name = f"{ours.__module__}.{ours.__name__}"
     if issubclass(cls, ours):
-        why = f"Its class is derived from {ours.__module__}.{ours.__name__}"
+        why = f"Its class is derived from {name}"
     elif found is None:
         why = f"Its class is made neither by attrs nor as a dataclass; wanted are fields {_listed(wanted)}"
     else:
         why = f"Its fields are {_listed(found)}; wanted are {_listed(wanted)}"
-    raise UnsupportedEventError(
-        f"unsupported {cls.__name__} at {path}: {event!r}. {why}. If it means the same as {ours.__module__}."
-        f"{ours.__name__}, give that; if not, give its class another name and teach evr what it means (evr.register)",
-        event,
-    )
+    remedy = f"If it means the same as {name}, give that; if not, give its class another name (evr.register)"
+    raise unsupported(event, path, f"{event!r}. {why}. {remedy}")
 
 
 def _listed(names: Iterable[str]) -> str:

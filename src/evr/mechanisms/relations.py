@@ -20,11 +20,6 @@ Relation: TypeAlias = "NeighboringRelation | str"
 
 
 def relation_named(value: Relation) -> NeighboringRelation:
-    """The relation that is meant.
-
-    >>> relation_named("zero-out")
-    <NeighboringRelation.REPLACE_SPECIAL: 3>
-    """
     if isinstance(value, NeighboringRelation):
         return value
     if isinstance(value, str) and value in NAMES:
@@ -36,11 +31,6 @@ def relation_named(value: Relation) -> NeighboringRelation:
 
 
 def name_of(relation: NeighboringRelation) -> str:
-    """The name in files and on the command line.
-
-    >>> name_of(NeighboringRelation.REPLACE_ONE)
-    'replace-one'
-    """
     return next(name for name, one in NAMES.items() if one is relation)
 
 
@@ -48,10 +38,6 @@ def not_under(
     what: str, relation: NeighboringRelation, event: object, only: NeighboringRelation | None = None
 ) -> OtherRelationError:
     """The error that says under which relation there are laws, if under any."""
-    remedy = (
-        ""
-        if only is None
-        else f"; it has one under {name_of(only)!r}: neighboring_relation={name_of(only)!r} "
-        f"(--adjacency {name_of(only)})"
-    )
+    name = None if only is None else name_of(only)
+    remedy = f"; it has one under {name!r}: neighboring_relation={name!r} (--adjacency {name})" if name else ""
     return OtherRelationError(f"{what} has no law under {name_of(relation)!r} adjacency here{remedy}", event, only)

@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any
 
 from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
 from evr.errors import UnsupportedEventError
 from evr.laws import NON_PRIVATE_PAIR, Direction, DominatingPair, Pairs, Step, merged, on_a_line, simplify
-from evr.laws.exact import (
-    NON_PRIVATE_LAW,
-    ExactDiscreteGaussian,
-    ExactDiscreteLaplace,
-    ExactGaussian,
-    ExactLaplace,
-    ExactLaw,
-    ExactTwoSided,
-    ExactTwoSidedLaplace,
-    ExactTwoSidedOutcomes,
-    exact_sampled,
-    exact_without_replacement,
-)
+from evr.laws.exact import NON_PRIVATE_LAW, exact_sampled, exact_without_replacement
 from evr.laws.line import poisson
-from evr.laws.line.discrete import discrete_gaussian, discrete_laplace
-from evr.laws.line.gaussian import MixturePair
-from evr.laws.line.laplace import TwoSidedLaplacePair
 from evr.laws.patterns.bins import IndependentBins
 from evr.laws.selection import BinomialRuns, NegativeBinomialRuns, PoissonRuns, Rule, Selection, UntilGood
+from evr.mechanisms.descriptor import unsupported
+from evr.mechanisms.noise import replaced
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, not_under
 from evr.mechanisms.schemes import BinomialSelectDpEvent, DiscreteGaussianDpEvent, ThresholdSelectDpEvent
 
@@ -38,8 +25,8 @@ NON_PRIVATE_PAIRS = Pairs.both(NON_PRIVATE_PAIR, NON_PRIVATE_LAW)
 _LEAST = 1e-250  # the least sampling probability above 0
 NOISES = (dp_event.GaussianDpEvent, dp_event.LaplaceDpEvent, dp_event.DiscreteLaplaceDpEvent, DiscreteGaussianDpEvent)
 """Events that say that they add noise to a sum. A pair does not say that."""
-
-Sampled: TypeAlias = "dp_event.PoissonSampledDpEvent | dp_event.SampledWithoutReplacementDpEvent"
+SAMPLED = (dp_event.PoissonSampledDpEvent, dp_event.SampledWithoutReplacementDpEvent)
+SELECTED = (dp_event.RepeatAndSelectDpEvent, BinomialSelectDpEvent, ThresholdSelectDpEvent)
 
 
 def gathered(inner: list[tuple[Pairs, int]]) -> dict[Direction, tuple[Step, ...]] | Pairs | None:
@@ -52,101 +39,71 @@ def gathered(inner: list[tuple[Pairs, int]]) -> dict[Direction, tuple[Step, ...]
 
 @dataclass(frozen=True)
 class Sampling:
-    """A sampled part of a tree: its mechanisms are gathered until it ends.
+    """A sampled part of a tree; ``share`` is how likely a record takes part, below 1."""
 
-    ``share`` is how likely a record takes part, below 1.
-    """
-
-    node: Sampled
+    node: Any
     share: Fraction
     path: str
-    relation: NeighboringRelation = ADD_OR_REMOVE
-    inner: list[tuple[Pairs, int]] = field(default_factory=list)
+    relation: NeighboringRelation
 
     @property
-    def _name(self) -> str:
-        poisson = isinstance(self.node, dp_event.PoissonSampledDpEvent)
-        return "Poisson sampling" if poisson else "sampling without replacement"
+    def _is_poisson(self) -> bool:
+        return isinstance(self.node, dp_event.PoissonSampledDpEvent)
 
-    def pairs(self) -> Pairs | None:
-        """The pairs of the sampled mechanism; None if it costs nothing."""
-        steps = None if self.share == 0 else gathered(self.inner)
+    def pairs(self, inner: list[tuple[Pairs, int]]) -> Pairs | None:
+        """The pairs of the mechanisms inside, sampled; None if they cost nothing."""
+        steps = None if self.share == 0 else gathered(inner)
         if steps is None or isinstance(steps, Pairs):  # as dp_accounting: sampling does not make anything private
             return steps
-        folded = list(steps.values())
-        if any(len(steps) != 1 or steps[0].count != 1 for steps in folded):
+        name = "Poisson sampling" if self._is_poisson else "sampling without replacement"
+        if any(len(own) != 1 or own[0].count != 1 for own in steps.values()):
             raise UnsupportedEventError(
-                f"{self._name} of a composition of several mechanisms at {self.path} has no "
-                f"one-dimensional pair here: {self.node!r}. Sample one mechanism, or a composition "
-                "of Gaussian mechanisms only; sampling each step anew is "
-                f"SelfComposedDpEvent({type(self.node).__name__}(...)).",
+                f"{name} of a composition of several mechanisms at {self.path} has no one-dimensional pair here: "
+                f"{self.node!r}. Sample one mechanism, or a composition of Gaussian mechanisms only; sampling each "
+                f"step anew is SelfComposedDpEvent({type(self.node).__name__}(...)).",
                 self.node,
             )
-        if not all(map(on_a_line, folded)):
+        alone = {one: step for one, (step,) in steps.items()}
+        remove, q = alone[Direction.REMOVE], self.share
+        if not on_a_line(alone.values()):
             raise UnsupportedEventError(
-                f"{self._name} of {folded[0][0].law.describe()} at {self.path} has no pair here: "
-                f"{self.node!r}. The scheme samples already; give its event without "
-                f"{type(self.node).__name__}.",
+                f"{name} of {remove.law.describe()} at {self.path} has no pair here: {self.node!r}. The scheme samples "
+                f"already; give its event without {type(self.node).__name__}.",
                 self.node,
             )
-        (remove,), (add,) = folded
-        if isinstance(self.node, dp_event.PoissonSampledDpEvent):
-            if self.relation is REPLACE_ONE:
-                return self._replaced(remove)
-            return _by_poisson(remove, add, self.share)
-        exact = remove.exact and exact_without_replacement(remove.exact, self.share)
-        return Pairs.both(poisson.sampled_without_replacement(remove.pair, float(self.share)), exact)
+        if not self._is_poisson:
+            exact = remove.exact and exact_without_replacement(remove.exact, q)
+            return Pairs.both(poisson.sampled_without_replacement(remove.pair, float(q)), exact)
+        if self.relation is REPLACE_ONE:
+            found = replaced(remove.exact, q)
+            if found is None:
+                raise self._not_replaced(remove.law.describe())
+            return found
+        known = all(step.exact is not None for step in alone.values())
+        return Pairs.each(
+            lambda one: poisson.sampled(alone[one].pair, float(q), one),
+            (lambda one: exact_sampled(alone[one].exact_law, q, one)) if known else None,
+        )
 
     def check_replaced(self, leaf: object) -> None:
-        """Refuse what Poisson sampling has no law for under replace-one: anything but noise that its event says is
-        added to a sum.
-        """
-        if isinstance(self.node, dp_event.PoissonSampledDpEvent) and type(leaf) not in NOISES:
+        """Refuse, under replace-one, Poisson sampling of anything but noise that its event says is added to a sum."""
+        if self._is_poisson and type(leaf) not in NOISES:
             raise self._not_replaced("anything but additive noise")
-
-    def _replaced(self, step: Step) -> Pairs:
-        """Poisson sampling of noise under replace-one."""
-        found = _replaced(step.exact, self.share)
-        if found is None:
-            raise self._not_replaced(step.law.describe())
-        return found
 
     def _not_replaced(self, what: str) -> UnsupportedEventError:
         return not_under(f"Poisson sampling of {what} at {self.path}", REPLACE_ONE, self.node, ADD_OR_REMOVE)
 
 
-def _by_poisson(remove: Step, add: Step, q: Fraction) -> Pairs:
-    steps = {Direction.REMOVE: remove, Direction.ADD: add}
-    known = remove.exact is not None and add.exact is not None
-    return Pairs.each(
-        lambda one: poisson.sampled(steps[one].pair, float(q), one),
-        (lambda one: exact_sampled(steps[one].exact_law, q, one)) if known else None,
-    )
-
-
-def _replaced(base: ExactLaw | None, q: Fraction) -> Pairs | None:
-    """The pairs of noise sampled with probability ``q`` under replace-one (docs/guarantees_relations.md, R5 and R6).
-
-    ``base`` is its law there, which has twice the norm of a record. None where there is no theorem.
-    """
-    chance = float(q)
-    match base:
-        case ExactGaussian(square):
-            pair = MixturePair((0.0, math.sqrt(square) / 2), (float(1 - q), chance), None)
-            return Pairs.both(pair, ExactTwoSided(square / 4, (Fraction(0), Fraction(1)), (1 - q, q)))
-        case ExactLaplace(scale):
-            return Pairs.both(TwoSidedLaplacePair(float(2 * scale), chance), ExactTwoSidedLaplace(2 * scale, q))
-        case ExactDiscreteLaplace(parameter, shift):
-            once = ExactDiscreteLaplace(parameter, shift // 2)
-            return Pairs.both(discrete_laplace(float(parameter), shift // 2, chance), ExactTwoSidedOutcomes(once, q))
-        case ExactDiscreteGaussian(sigma, shift):
-            single = ExactDiscreteGaussian(sigma, shift // 2)
-            return Pairs.both(discrete_gaussian(float(sigma), shift // 2, chance), ExactTwoSidedOutcomes(single, q))
-    return None
-
-
-def sampling_of(node: Sampled, path: str, relation: NeighboringRelation) -> Sampling | None:
-    """The sampling that a node stands for; None if every record takes part."""
+def part_of(
+    node: Any, path: str, relation: NeighboringRelation, around: Sampling | Selecting | None
+) -> Sampling | Selecting | None:
+    """The part of a tree that a node begins, inside of the one around it; None if it changes nothing."""
+    if isinstance(node, SELECTED):
+        if around is not None:  # no theorem here is about it
+            why = "a selection is neither in a run of another selection nor on a sample of the records"
+            raise unsupported(node, path, f"{why}; describe one selection, around the sampling")
+        rule = rule_of(node)
+        return None if rule is None else Selecting(node, path, rule)
     if isinstance(node, dp_event.PoissonSampledDpEvent):
         q = validate.probability(sampling_probability=node.sampling_probability)
         if 0 < q < _LEAST:
@@ -155,16 +112,22 @@ def sampling_of(node: Sampled, path: str, relation: NeighboringRelation) -> Samp
                 f"record adds: give {_LEAST:g}, which covers it, or 0 if nobody is sampled"
             )
         return None if q == 1 else Sampling(node, Fraction(q), path, relation)
+    if isinstance(around, Sampling):
+        raise sampled_already(node, path)
     size = validate.positive_integer(source_dataset_size=node.source_dataset_size)
     batch = validate.non_negative_integer(sample_size=node.sample_size)
     if batch > size:
         raise ValueError(f"sample_size={batch!r} is above source_dataset_size={size!r}")
     if relation is not REPLACE_ONE:
         raise not_under(f"sampling without replacement at {path}", relation, node, REPLACE_ONE)
-    return None if batch == size else Sampling(node, Fraction(batch, size), path)
+    return None if batch == size else Sampling(node, Fraction(batch, size), path, relation)
 
 
-SELECTED = (dp_event.RepeatAndSelectDpEvent, BinomialSelectDpEvent, ThresholdSelectDpEvent)
+def sampled_already(node: Any, path: str) -> UnsupportedEventError:
+    """Its law counts on a data set of a known size: a sample of the records has none."""
+    why = "it says itself who takes part, so it cannot be applied to a sample of the records; describe one sampling"
+    return unsupported(node, path, why)
+
 
 _MOST_FALL = 1e3  # of log g from 0 to 1: that many bits, and cells, are followed
 
@@ -195,26 +158,19 @@ def _check_fall(fall: float, what: str) -> None:
 
 @dataclass(frozen=True)
 class Selecting:
-    """A selected part of a tree: the mechanisms of one run are gathered until it ends."""
-
     node: Any
     path: str
     rule: Rule
-    inner: list[tuple[Pairs, int]] = field(default_factory=list)
 
-    def pairs(self) -> Pairs | None:
-        """The laws of what is selected; None if it costs nothing."""
-        steps = gathered(self.inner)
+    def pairs(self, inner: list[tuple[Pairs, int]]) -> Pairs | None:
+        """The laws of what is selected among runs of the mechanisms inside; None if they cost nothing."""
+        steps = gathered(inner)
         if steps is None or isinstance(steps, Pairs):
             return steps
         for step in steps[Direction.REMOVE]:
             if not isinstance(step.law, DominatingPair | IndependentBins):
-                raise UnsupportedEventError(
-                    f"unsupported {type(self.node).__name__} at {self.path}: a selection is bounded by proved points "
-                    f"of the privacy curve of one run, and {step.law.describe()} is known by samples only. Select "
-                    "among runs whose steps are on a line, such as DP-SGD with independent noise",
-                    self.node,
-                )
+                why = f"a selection needs proofs about one run, and {step.law.describe()} is known by samples only"
+                raise unsupported(self.node, self.path, f"{why}. Select among runs whose steps are on a line")
         remove, add = steps[Direction.REMOVE], steps[Direction.ADD]
         laws = Selection(self.rule, remove, add), Selection(self.rule, add, remove)
         known = all(step.exact is not None for step in (*remove, *add))

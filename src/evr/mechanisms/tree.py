@@ -1,7 +1,5 @@
-"""The one walker of event trees.
-
-``walk`` goes through a ``DpEvent`` tree with a stack, not by recursion, so that depth has no limit. It names the
-mechanisms in reading order and says where repetitions begin and end. ``leaves`` counts them.
+"""The one walker of event trees: ``walk`` names the mechanisms of a ``DpEvent`` in reading order, and says where
+repetitions begin and end. ``leaves`` counts them.
 """
 
 from __future__ import annotations
@@ -15,21 +13,13 @@ from dp_accounting import NeighboringRelation, dp_event
 from evr import validate
 from evr.errors import UnsupportedEventError
 from evr.laws import Pairs
+from evr.mechanisms.descriptor import unsupported
 from evr.mechanisms.registry import MECHANISMS, known
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT, not_under
-from evr.mechanisms.sampling import NON_PRIVATE_PAIRS, SELECTED, Sampling, Selecting, rule_of, sampling_of
+from evr.mechanisms.sampling import NON_PRIVATE_PAIRS, SAMPLED, SELECTED, Sampling, Selecting, part_of, sampled_already
 from evr.mechanisms.schemes import ZeroOutDpEvent
 
-SAMPLED = (dp_event.PoissonSampledDpEvent, dp_event.SampledWithoutReplacementDpEvent)
-_COMBINATORS = (
-    *SAMPLED,
-    dp_event.SelfComposedDpEvent,
-    dp_event.ComposedDpEvent,
-    *SELECTED,
-    ZeroOutDpEvent,
-    dp_event.NoOpDpEvent,
-    dp_event.NonPrivateDpEvent,
-)
+MOST_LEVELS = 200
 
 
 class Visited(NamedTuple):
@@ -50,121 +40,113 @@ class End(NamedTuple):
     """A repetition ends."""
 
 
-def walk(
-    event: Any, relation: NeighboringRelation = ADD_OR_REMOVE, path: str = "event"
-) -> Iterator[Visited | Begin | End]:
-    """The mechanisms of the tree in reading order, and where repetitions begin and end. Sampled ones are named once,
-    whole.
-    """
-    # an event, where it is, and whether it is `settled` (`Mechanism.laws_under`)
-    stack: list[tuple[Any, str, bool]] = [(event, path, False)]
-    counts = [1]
-    parts: list[Sampling | Selecting] = []  # around the event: a selection can only be the first
-    units: dict[str, str] = {}  # whose data each mechanism protects, and which is the first
+def walk(event: Any, relation: NeighboringRelation = ADD_OR_REMOVE) -> Iterator[Visited | Begin | End]:
+    """The mechanisms in reading order, and where repetitions begin and end. Sampled ones are named once, whole."""
+    return _Walk(relation).through(event, _Place("event"))
 
-    def found(pairs: Pairs | None) -> Iterator[Visited]:
-        if not parts:
-            yield Visited(pairs, counts[-1])
-        elif pairs is not None:
-            parts[-1].inner.append((pairs, counts[-1]))
 
-    while stack:
-        node, path, settled = stack.pop()
-        if isinstance(node, End):
-            counts.pop()
-            if not parts:
-                yield node
-            continue
-        if isinstance(node, Sampling | Selecting):
-            parts.pop()
-            counts.pop()
-            yield from found(node.pairs())
-            continue
-        node = known(node, path)
-        sampled = parts[-1] if parts and isinstance(parts[-1], Sampling) else None
+class _Place(NamedTuple):
+    """Where in a tree an event is, how often it runs there, and what it is a part of."""
+
+    path: str
+    times: int = 1
+    around: Sampling | Selecting | None = None
+    settled: bool = False  # as of `Mechanism.laws_under`
+
+    def below(self, name: str = "event") -> _Place:
+        return self._replace(path=f"{self.path}.{name}")
+
+
+class _Walk:
+    def __init__(self, relation: NeighboringRelation) -> None:
+        self.relation = relation
+        self.units: dict[str, str] = {}  # whose data each mechanism protects, and which is the first
+
+    def through(self, event: Any, place: _Place) -> Iterator[Visited | Begin | End]:
+        path, times, around, settled = place
+        if path.count(".") > MOST_LEVELS:
+            raise UnsupportedEventError(f"the event tree has more than {MOST_LEVELS} levels: flatten it", event)
+        node = known(event, path)
         if type(node) is dp_event.SelfComposedDpEvent:
             with _at(path):
                 repeats = validate.positive_integer(count=node.count)
-                counts.append(validate.positive_integer(count=counts[-1] * repeats))
-            if not parts:
-                yield Begin(repeats, path)
-            stack += [(End(), path, settled), (node.event, path + ".event", settled)]
+                times = validate.positive_integer(count=times * repeats)
+            yield Begin(repeats, path)
+            yield from self.through(node.event, place.below()._replace(times=times))
+            yield End()
         elif type(node) is dp_event.ComposedDpEvent:
             with _at(path):
                 events = validate.sequence(events=node.events)
-            stack += reversed([(child, f"{path}.events[{i}]", settled) for i, child in enumerate(events)])
+            for i, child in enumerate(events):
+                yield from self.through(child, place.below(f"events[{i}]"))
         elif type(node) is ZeroOutDpEvent:
-            if relation is not ZERO_OUT:
-                raise not_under(f"{type(node).__name__} at {path}", relation, node, ZERO_OUT)
-            stack.append((node.event, path + ".event", settled))
+            if self.relation is not ZERO_OUT:
+                raise not_under(f"{type(node).__name__} at {path}", self.relation, node, ZERO_OUT)
+            yield from self.through(node.event, place.below())
         elif type(node) in (*SELECTED, *SAMPLED):
             with _at(path):
-                part = _part(node, path, relation, parts)
-            if part is not None:
-                if isinstance(part, Sampling) and not settled:  # records are sampled, whatever the mechanism is about
-                    _one_unit(units, "record", node, path)
-                parts.append(part)
-                counts.append(1)
-                stack.append((part, path, settled))
-            stack.append((node.event, path + ".event", settled))
+                part = part_of(node, path, self.relation, around)
+            if part is None:
+                yield from self.through(node.event, place.below())
+                return
+            if isinstance(part, Sampling) and not settled:  # records are sampled, whatever the mechanism is about
+                self._check_unit("record", node, path)
+            inside = self.through(node.event, place.below()._replace(times=1, around=part))
+            yield Visited(part.pairs(list(_counted(inside))), times)
         else:
-            mechanism = MECHANISMS.get(type(node))
-            if sampled and mechanism is not None and not mechanism.takes_sampling:
-                raise _sampled_already(node, path)
-            if mechanism is not None and mechanism.unit is not None and not settled:
-                _one_unit(units, mechanism.unit, node, path)
-            if mechanism is not None and sampled and relation is REPLACE_ONE:
-                sampled.check_replaced(node)
-            pairs, settles = _translated(node, path, relation, settled)
-            if isinstance(pairs, dp_event.DpEvent):  # an event that stands for this one
-                stack.append((pairs, path, settles))
+            found, settled = self._translated(node, place)
+            if isinstance(found, dp_event.DpEvent):  # an event that stands for this one
+                yield from self.through(found, place._replace(settled=settled))
             else:
-                yield from found(pairs)
+                yield Visited(found, times)
 
-
-def _part(
-    node: Any, path: str, relation: NeighboringRelation, around: list[Sampling | Selecting]
-) -> Sampling | Selecting | None:
-    """The part that a node begins inside of those around it; None if it changes nothing."""
-    if type(node) in SELECTED:
-        if around:  # no theorem here is about it
-            raise UnsupportedEventError(
-                f"unsupported {type(node).__name__} at {path}: a selection may stand beside other mechanisms, but "
-                "neither in a run of another selection nor on a sample of the records; describe one selection, around "
-                "the sampling",
-                node,
+    def _translated(self, node: Any, place: _Place) -> tuple[Pairs | dp_event.DpEvent | None, bool]:
+        """The pairs of a mechanism, an event that stands for it, or None if it is free; and whether that is settled."""
+        path, _, around, settled = place
+        if type(node) is dp_event.NoOpDpEvent:
+            return None, settled
+        if type(node) is dp_event.NonPrivateDpEvent:
+            return NON_PRIVATE_PAIRS, settled
+        if not isinstance(node, dp_event.DpEvent):
+            raise TypeError(
+                f"{validate.shown(node)} at {path} is not a DpEvent (it is a {type(node).__name__}): give one of "
+                "dp_accounting's events, or what evr.dpsgd(...) or evr.events.from_jax_privacy(plan) returns"
             )
-        rule = rule_of(node)
-        return None if rule is None else Selecting(node, path, rule)
-    if type(node) is dp_event.SampledWithoutReplacementDpEvent and around and isinstance(around[-1], Sampling):
-        raise _sampled_already(node, path)
-    return sampling_of(node, path, relation)
+        mechanism = MECHANISMS.get(type(node))
+        if mechanism is None:
+            supported = ", ".join(sorted(cls.__name__ for cls in MECHANISMS))
+            raise unsupported(node, path, f"{node!r}. Mechanisms that evr knows: {supported}, and what you register")
+        if isinstance(around, Sampling) and not mechanism.takes_sampling:
+            raise sampled_already(node, path)
+        if mechanism.unit is not None and not settled:
+            self._check_unit(mechanism.unit, node, path)
+        if isinstance(around, Sampling) and self.relation is REPLACE_ONE:
+            around.check_replaced(node)
+        with _at(path):
+            found = mechanism.laws_under(node, self.relation, settled=settled)
+        if not isinstance(found, Pairs | dp_event.DpEvent):
+            raise TypeError(
+                f"the translator of {type(node).__name__} at {path} returned {validate.shown(found)}: let it return "
+                "Pairs, or an event that stands for this one (NonPrivateDpEvent() if it has no privacy)"
+            )
+        return found, settled or mechanism.relation is not None
 
-
-def _sampled_already(node: Any, path: str) -> UnsupportedEventError:
-    """Its law counts on a data set of a known size: a sample of the records has none."""
-    return UnsupportedEventError(
-        f"unsupported {type(node).__name__} at {path}: it says itself who takes part, so it cannot "
-        "be applied to a sample of the records; describe one sampling",
-        node,
-    )
-
-
-def _one_unit(units: dict[str, str], unit: str, node: Any, path: str) -> None:
-    """Refuse a mechanism whose unit is not that of those before it."""
-    units.setdefault(unit, type(node).__name__)
-    if len(units) > 1:
-        said = " and ".join(f"{name} bounds what one {one} adds" for one, name in units.items())
-        raise UnsupportedEventError(
-            f"unsupported {type(node).__name__} at {path}: {said}, and a guarantee has one unit. "
-            "Describe every mechanism for users, or none",
-            node,
-        )
+    def _check_unit(self, unit: str, node: Any, path: str) -> None:
+        """Refuse a mechanism whose unit is not that of those before it."""
+        self.units.setdefault(unit, type(node).__name__)
+        if len(self.units) > 1:
+            said = " and ".join(f"{name} bounds what one {one} adds" for one, name in self.units.items())
+            why = f"{said}, and a guarantee has one unit. Describe every mechanism for users, or none"
+            raise unsupported(node, path, why)
 
 
 def leaves(event: Any, relation: NeighboringRelation = ADD_OR_REMOVE) -> Iterator[tuple[Pairs, int]]:
     """Every mechanism of the tree with its multiplicity."""
-    for visit in walk(event, relation):
+    return _counted(walk(event, relation))
+
+
+def _counted(visits: Iterator[Visited | Begin | End]) -> Iterator[tuple[Pairs, int]]:
+    for visit in visits:
         if isinstance(visit, Visited) and visit.pairs is not None:
             yield visit.pairs, visit.times
 
@@ -178,36 +160,3 @@ def _at(path: str) -> Iterator[None]:
         raise
     except (ValueError, TypeError) as error:
         raise type(error)(f"{error} (at {path})" if path != "event" else str(error)) from None
-
-
-def _translated(
-    node: Any, path: str, relation: NeighboringRelation, settled: bool
-) -> tuple[Pairs | dp_event.DpEvent | None, bool]:
-    """The pairs of one mechanism, or an event that stands for it, and whether the relation is settled; None if it costs
-    nothing.
-    """
-    if type(node) is dp_event.NoOpDpEvent:
-        return None, settled
-    if type(node) is dp_event.NonPrivateDpEvent:
-        return NON_PRIVATE_PAIRS, settled
-    if not isinstance(node, dp_event.DpEvent):
-        raise TypeError(
-            f"{validate.shown(node)} at {path} is not a DpEvent (it is a {type(node).__name__}): "
-            "give one of dp_accounting's events, or what evr.dpsgd(...) or "
-            "evr.events.from_jax_privacy(plan) returns"
-        )
-    mechanism = MECHANISMS.get(type(node))
-    if mechanism is None:
-        supported = ", ".join([*sorted(cls.__name__ for cls in MECHANISMS), *(cls.__name__ for cls in _COMBINATORS)])
-        raise UnsupportedEventError(
-            f"unsupported {type(node).__name__} at {path}: {node!r}. Supported: {supported}", node
-        )
-    with _at(path):
-        found = mechanism.laws_under(node, relation, settled=settled)
-    if not isinstance(found, Pairs | dp_event.DpEvent):
-        raise TypeError(
-            f"the translator of {type(node).__name__} at {path} returned {validate.shown(found)}: "
-            "let it return Pairs, or an event that stands for this one (NonPrivateDpEvent() if it "
-            "has no privacy)"
-        )
-    return found, settled or mechanism.relation is not None

@@ -1,10 +1,9 @@
-"""Users instead of records: from events that bound how many records a user owns to their pairs
-(docs/guarantees_relations.md, Sections R5.4 and R7).
-"""
+"""Users instead of records: events that bound how many records a user owns (docs/guarantees_relations.md, R5.4, R7)."""
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from fractions import Fraction
 from functools import partial
 
@@ -13,57 +12,46 @@ from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
 from evr.errors import UnsupportedEventError
-from evr.laws import TRIVIAL_PAIR, Pairs
+from evr.laws import Pairs
 from evr.laws.exact import ExactLabelled, exact_without_replacement
 from evr.laws.exact.law import ball, float_log
 from evr.laws.line import poisson
-from evr.laws.line.either import EitherPair
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.patterns.strategy import noise_over
-from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
+from evr.mechanisms.descriptor import Mechanism
 from evr.mechanisms.noise import gaussians
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE
 from evr.mechanisms.schemes import FixedBatchUsersDpEvent, PoissonSampledUsersDpEvent, UsersDpEvent
-from evr.mechanisms.training import SPLIT, checked
+from evr.mechanisms.training import SPLIT, scheme
 
 MOST_RECORDS = 10_000
 _NEGLIGIBLE = Fraction(1, 10**80)  # weights below go to the greatest number of records
 
 
-def pairs(event: PoissonSampledUsersDpEvent, times: int = 1) -> Pairs | dp_event.DpEvent:
+@scheme
+def pairs(event: PoissonSampledUsersDpEvent, times: int = 1) -> Pairs:
     """Dominating pairs of one step of Poisson sampling by records, for users. ``times`` is as of other noise."""
-    event = checked(event)
-    noise, q = event.noise_multiplier, event.sampling_probability
     records = _records(event.records_per_user)
     norm = Fraction(records if event.user_norm is None else validate.positive(user_norm=event.user_norm))
-    if q == 0:
-        return Pairs.both(TRIVIAL_PAIR)
-    if noise == 0:
-        return NON_PRIVATE
-    chances: dict[Fraction, Fraction] = {}
-    for number, chance in binomial(records, Fraction(q)).items():
-        size = min(Fraction(number), norm)
-        chances[size] = chances.get(size, Fraction(0)) + chance
-    return gaussians(chances, noise, times)
+    chances = defaultdict[Fraction, Fraction](Fraction)
+    for number, chance in binomial(records, Fraction(event.sampling_probability)).items():
+        chances[min(Fraction(number), norm)] += chance
+    return gaussians(chances, event.noise_multiplier, times)
 
 
-def fixed_batches(event: FixedBatchUsersDpEvent) -> Pairs | dp_event.DpEvent:
+@scheme
+def fixed_batches(event: FixedBatchUsersDpEvent) -> Pairs:
     """The pair of one step on a batch of a fixed size, for users, under replace-one (Section R7.3)."""
-    event = checked(event)
     noise, size, batch = event.noise_multiplier, event.source_dataset_size, event.sample_size
     records = _records(event.records_per_user, most=1000)
     for name, value in (("sample_size", batch), ("records_per_user", records)):
         if value > size:
             raise ValueError(f"{name}={value!r} is above source_dataset_size={size!r}")
-    if batch == 0:
-        return Pairs.both(TRIVIAL_PAIR)
-    if noise == 0:
-        return NON_PRIVATE
     chances = hypergeometric(size, records, batch)
     share = 1 - chances.pop(0, Fraction(0))
     weights = tuple(chance / share for chance in chances.values())
     exact = ExactLabelled(tuple((2 * j / Fraction(noise)) ** 2 for j in chances), weights)
-    pair = EitherPair(
+    pair = poisson.EitherPair(
         tuple(GaussianPair(2 * j / noise) for j in chances), tuple(float_log(ball(weight)) for weight in weights)
     )
     if share == 1:
@@ -80,7 +68,8 @@ def split(event: UsersDpEvent) -> dp_event.DpEvent:
             f"{', '.join(sorted(cls.__name__ for cls in SPLIT))}; for DP-SGD, dpsgd(..., records_per_user=...)",
             event,
         )
-    each = attr.evolve(inner, noise_multiplier=noise_over(checked(inner).noise_multiplier, records))
+    noise = validate.noise_scale(noise_multiplier=inner.noise_multiplier)
+    each = attr.evolve(inner, noise_multiplier=noise_over(noise, records))
     return each if records == 1 else dp_event.SelfComposedDpEvent(each, records)
 
 
@@ -136,16 +125,10 @@ def binomial(count: int, q: Fraction) -> dict[int, Fraction]:
     return found
 
 
+_of_users = partial(Mechanism, takes_sampling=False, unit="user")
+
 MECHANISMS = (
-    Mechanism(
-        PoissonSampledUsersDpEvent,
-        pairs,
-        takes_sampling=False,
-        under={REPLACE_ONE: partial(pairs, times=2)},
-        unit="user",
-    ),
-    Mechanism(
-        FixedBatchUsersDpEvent, fixed_batches, takes_sampling=False, relation=lambda event: REPLACE_ONE, unit="user"
-    ),
-    Mechanism(UsersDpEvent, split, takes_sampling=False, relation=_held, under={REPLACE_ONE: split}, unit="user"),
+    _of_users(PoissonSampledUsersDpEvent, pairs, under={REPLACE_ONE: partial(pairs, times=2)}),
+    _of_users(FixedBatchUsersDpEvent, fixed_batches, relation=lambda event: REPLACE_ONE),
+    _of_users(UsersDpEvent, split, relation=_held, under={REPLACE_ONE: split}),
 )

@@ -1,63 +1,31 @@
 """Laws by their exact parameters: what a strict proof encloses in balls (docs/guarantees_strict.md, Section S6)."""
 
-from evr.laws.exact.law import Ball, ExactCurve, ExactLaw, ExactOutcomes, OutcomeSet
-from evr.laws.exact.line import (
-    ExactBins,
-    ExactGaussian,
-    ExactLabelled,
-    ExactLaplace,
-    ExactMixture,
-    ExactTwoSided,
-    ExactTwoSidedLaplace,
-)
-from evr.laws.exact.outcomes import (
-    NON_PRIVATE_LAW,
-    ExactDiscreteGaussian,
-    ExactDiscreteLaplace,
-    ExactEpsilonDelta,
-    ExactTwoSidedOutcomes,
-    RationalOutcomes,
-)
-from evr.laws.exact.points import ExactBoundedRange, ExactConcentrated, ExactRun
-from evr.laws.exact.sampled import (
-    ExactTruncated,
-    SampledCurve,
-    SampledOutcomes,
-    WithoutReplacementCurve,
-    WithoutReplacementOutcomes,
-    exact_sampled,
-    exact_without_replacement,
-)
-from evr.laws.exact.shifted import ExactShifted
-
-__all__ = [
-    "NON_PRIVATE_LAW",
-    "Ball",
-    "ExactBins",
-    "ExactBoundedRange",
-    "ExactConcentrated",
-    "ExactCurve",
-    "ExactDiscreteGaussian",
-    "ExactDiscreteLaplace",
-    "ExactEpsilonDelta",
-    "ExactGaussian",
-    "ExactLabelled",
-    "ExactLaplace",
-    "ExactLaw",
-    "ExactMixture",
-    "ExactOutcomes",
-    "ExactRun",
-    "ExactShifted",
-    "ExactTruncated",
-    "ExactTwoSided",
-    "ExactTwoSidedLaplace",
-    "ExactTwoSidedOutcomes",
-    "OutcomeSet",
-    "RationalOutcomes",
-    "SampledCurve",
-    "SampledOutcomes",
-    "WithoutReplacementCurve",
-    "WithoutReplacementOutcomes",
-    "exact_sampled",
-    "exact_without_replacement",
-]
+from evr.laws.exact.law import Ball as Ball
+from evr.laws.exact.law import ExactCurve as ExactCurve
+from evr.laws.exact.law import ExactLaw as ExactLaw
+from evr.laws.exact.law import ExactOutcomes as ExactOutcomes
+from evr.laws.exact.law import OutcomeSet as OutcomeSet
+from evr.laws.exact.line import ExactBins as ExactBins
+from evr.laws.exact.line import ExactGaussian as ExactGaussian
+from evr.laws.exact.line import ExactLabelled as ExactLabelled
+from evr.laws.exact.line import ExactLaplace as ExactLaplace
+from evr.laws.exact.line import ExactMixture as ExactMixture
+from evr.laws.exact.line import ExactTwoSided as ExactTwoSided
+from evr.laws.exact.line import ExactTwoSidedLaplace as ExactTwoSidedLaplace
+from evr.laws.exact.outcomes import NON_PRIVATE_LAW as NON_PRIVATE_LAW
+from evr.laws.exact.outcomes import ExactDiscreteGaussian as ExactDiscreteGaussian
+from evr.laws.exact.outcomes import ExactDiscreteLaplace as ExactDiscreteLaplace
+from evr.laws.exact.outcomes import ExactEpsilonDelta as ExactEpsilonDelta
+from evr.laws.exact.outcomes import ExactTwoSidedOutcomes as ExactTwoSidedOutcomes
+from evr.laws.exact.outcomes import RationalOutcomes as RationalOutcomes
+from evr.laws.exact.points import ExactBoundedRange as ExactBoundedRange
+from evr.laws.exact.points import ExactConcentrated as ExactConcentrated
+from evr.laws.exact.points import ExactRun as ExactRun
+from evr.laws.exact.sampled import ExactTruncated as ExactTruncated
+from evr.laws.exact.sampled import SampledCurve as SampledCurve
+from evr.laws.exact.sampled import SampledOutcomes as SampledOutcomes
+from evr.laws.exact.sampled import WithoutReplacementCurve as WithoutReplacementCurve
+from evr.laws.exact.sampled import WithoutReplacementOutcomes as WithoutReplacementOutcomes
+from evr.laws.exact.sampled import exact_sampled as exact_sampled
+from evr.laws.exact.sampled import exact_without_replacement as exact_without_replacement
+from evr.laws.exact.shifted import ExactShifted as ExactShifted

@@ -1,6 +1,4 @@
-"""Discrete mechanisms by their exact parameters (docs/guarantees_strict.md, Section S6; where noise is moved to both
-sides, docs/guarantees_relations.md, Section R6).
-"""
+"""Discrete mechanisms by their exact parameters (docs/guarantees_strict.md, S6; docs/guarantees_relations.md, R6)."""
 
 from __future__ import annotations
 
@@ -28,10 +26,7 @@ def rational_sets(masses: Iterable[tuple[Fraction, Fraction]]) -> list[OutcomeSe
 class RationalOutcomes(ExactOutcomes):
     """Outcomes with rational probabilities.
 
-    Examples
-    --------
-    >>> law = RationalOutcomes.of([0.25, 0.75], [0.75, 0.25])
-    >>> print(law.greatest().str(8))
+    >>> print(RationalOutcomes.of([0.25, 0.75], [0.75, 0.25]).greatest().str(8))
     [1.0986123 +/- ...]
     """
 
@@ -49,9 +44,8 @@ class RationalOutcomes(ExactOutcomes):
         for name, law in zip("pq", laws, strict=True):
             if min(law) < 0 or sum(law) != 1:
                 raise ValueError(
-                    f"{name} has entries below 0, or a sum of {float(sum(law))!r} that is not "
-                    "exactly 1: give Fractions, or one entry as 1 minus the Fractions of the "
-                    "others"
+                    f"{name} has entries below 0, or a sum of {float(sum(law))!r} that is not exactly 1: give "
+                    "Fractions, or one entry as 1 minus the Fractions of the others"
                 )
         return cls(*laws)
 
@@ -163,9 +157,7 @@ class ExactDiscreteGaussian(ExactOutcomes):
 
 @dataclass(frozen=True)
 class ExactTwoSidedOutcomes(ExactOutcomes):
-    """``(1-q) f(x) + q f(x - D)`` against ``(1-q) f(x) + q f(x + D)``: ``f`` is the noise of ``base``, ``D`` its
-    sensitivity, ``0 < q < 1``.
-    """
+    """``(1-q) f(x) + q f(x - D)`` against ``(1-q) f(x) + q f(x + D)``: the noise ``f`` of ``base``, ``0 < q < 1``."""
 
     base: ExactDiscreteLaplace | ExactDiscreteGaussian
     q: Fraction

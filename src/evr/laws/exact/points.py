@@ -83,10 +83,7 @@ def _hull_of(law: ExactPoints) -> list[tuple[Fraction, Fraction]]:
 class ExactConcentrated(ExactPoints):
     """A mechanism of which only ``(xi, rho)``-zCDP is known, in both directions; both numbers add over a composition.
 
-    Examples
-    --------
-    >>> law = ExactConcentrated(Fraction(1, 2))
-    >>> print(law.bound(Fraction(4)).str(8))
+    >>> print(ExactConcentrated(Fraction(1, 2)).bound(Fraction(4)).str(8))
     [0.00019579542 +/- ...]
     """
 
@@ -106,13 +103,11 @@ class ExactConcentrated(ExactPoints):
         with ctx.workprec(bits + 2 * _BITS):
             for place in _PLACES:
                 epsilon = self.xi + self.rho + Fraction(place * deviation)
-                value = self._mirrored(epsilon) if epsilon < 0 else self.bound(epsilon)
+                value = self.bound(abs(epsilon))
+                if epsilon < 0:  # by the other direction
+                    value = 1 - ball(epsilon).exp() * (1 - value)
                 found[above(epsilon, bits)] = _rounded_up(value)
         return sorted(found.items())
-
-    def _mirrored(self, epsilon: Fraction) -> Ball:
-        """By the other direction: ``1 - e^epsilon + e^epsilon h(-epsilon)``."""
-        return 1 - ball(epsilon).exp() * (1 - self.bound(-epsilon))
 
 
 def _order(rho: float, epsilon: float) -> float:
@@ -145,8 +140,6 @@ MOST_STEPS = _WORK // _FEWEST
 class ExactBoundedRange(ExactCurve):
     """One step whose losses lie in an interval of length ``epsilon``, wherever that is.
 
-    Examples
-    --------
     >>> print(ExactBoundedRange(Fraction(1, 2)).curve()(Ball(1)).str(10))
     [0.1243530018 +/- ...]
     """
@@ -193,9 +186,7 @@ class ExactRun(ExactPoints):
 
 
 class _Run:
-    """The recursion on the places ``j epsilon / cells``: integers in units of ``2^-bits`` that are not below
-    ``V_k`` there.
-    """
+    """The recursion on the places ``j epsilon / cells``: integers not below ``V_k`` there, in units of ``2^-bits``."""
 
     def __init__(self, epsilon: Fraction, cells: int) -> None:
         self.epsilon, self.cells, self.steps = epsilon, cells, 0
@@ -214,17 +205,12 @@ class _Run:
             self.whole = integer_above(whole * unit)
         self.values = [0]  # at the places 0 .. steps * cells, the last one 0
 
-    def _lowered(self, place: int, value: int) -> int:
-        """``unit - e^{-place h} (unit - value)``, rounded up: what the value at a place says about its mirror
-        image.
-        """
-        with ctx.workprec(self.bits + 64):
-            return self.unit + min(0, integer_above(ball(-place * self.wide).exp() * (value - self.unit)))
-
     def _mirror(self, places: int) -> list[int]:
-        """The values at ``-places .. -1``."""
+        """The values at ``-places .. -1``: by its mirror image each is ``unit - e^{-place h} (unit - value)``."""
         held = self.values + [0] * max(0, places + 1 - len(self.values))
-        return [self._lowered(place, held[place]) for place in range(places, 0, -1)]
+        with ctx.workprec(self.bits + 64):
+            lowered = [ball(-j * self.wide).exp() * (held[j] - self.unit) for j in range(places, 0, -1)]
+            return [self.unit + min(0, integer_above(number)) for number in lowered]
 
     def step(self) -> None:
         """From ``V_{k-1}`` to ``V_k``."""
@@ -238,16 +224,11 @@ class _Run:
             (max(0, self.whole * a - (b << bits)) * self.bend >> 2 * bits) + 2
             for a, b in zip(fall, fall[n:], strict=False)
         ]
-        coefficients = list(zip(self.stay, self.move, strict=True))
         fresh = []
         for place in range(last):
             here = place + n + 1  # its index in `held`
-            ends = [
-                (a * x + b * y >> bits) + 1
-                for (a, b), x, y in zip(
-                    coefficients, held[here : here - n - 1 : -1], held[here + n : here - 1 : -1], strict=True
-                )
-            ]
+            stays, moves = held[here : here - n - 1 : -1], held[here + n : here - 1 : -1]
+            ends = [(a * x + b * y >> bits) + 1 for a, b, x, y in zip(self.stay, self.move, stays, moves, strict=True)]
             best = max(ends)
             for low, high, bend in zip(ends, ends[1:], curved[here : here - n : -1], strict=False):
                 if -bend < high - low < bend:

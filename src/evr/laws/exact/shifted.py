@@ -11,6 +11,7 @@ from flint import ctx
 
 from evr.laws.exact.law import Ball, ExactCurve, ball, integer_above
 from evr.laws.exact.line import ExactGaussian
+from evr.laws.line.gaussian import ShiftedPair
 
 _LISTED = 64  # partial sums of clients whose factors are computed one by one
 _BITS = 160
@@ -30,6 +31,9 @@ class ExactShifted(ExactCurve):
     def curve(self) -> Callable[[Ball], Ball]:
         base, factor = ExactGaussian(self.square).curve(), ball(-self.shift).exp()
         return lambda ratio: base(ratio * factor)
+
+    def in_floats(self) -> ShiftedPair:
+        return ShiftedPair(math.sqrt(self.square), float(self.shift))
 
 
 def factors(sigma: Fraction, dimension: int, rounding: Fraction, clients: int = 1) -> tuple[Ball, Ball]:
@@ -81,9 +85,7 @@ def integer_gaussian(sigma: float, sensitivity: float, dimension: int, clients: 
 def rounded(
     sigma: Fraction, sensitivity: Fraction, dimension: int, rounding: Fraction, clients: int = 1
 ) -> ExactShifted | None:
-    """The law by a given rounding: the shift is raised until it covers the factor ``A`` at a ratio of 1, and so at
-    every other one.
-    """
+    """The law by a given rounding: the shift is raised until it covers the factor ``A`` at ratio 1, and so at all."""
     square = sensitivity**2 / (clients * sigma**2 - rounding**2)
     with ctx.workprec(_BITS):
         up, ratio = factors(sigma, dimension, rounding, clients)

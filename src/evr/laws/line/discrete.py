@@ -11,17 +11,14 @@ import numpy as np
 
 from evr.laws.law import Floats
 from evr.laws.line.gaussian import NORMAL_REACH
-from evr.laws.line.pair import DominatingPair, Measure, mix
+from evr.laws.line.pair import DominatingPair, Measure, log_difference, mix
 
 
 @dataclass(frozen=True)
 class DiscretePair(DominatingPair):
     """Outcomes ``0, 1, 2, ...`` in the order of their losses, with the logarithms of their probabilities.
 
-    Examples
-    --------
-    >>> pair = DiscretePair.from_probabilities([0.25, 0.75], [0.75, 0.25])
-    >>> [round(x, 4) for x in pair.privacy_loss([0, 1]).tolist()]
+    >>> [round(x, 4) for x in DiscretePair.from_probabilities([0.25, 0.75], [0.75, 0.25]).loss_values]
     [-1.0986, 1.0986]
     """
 
@@ -57,12 +54,10 @@ class DiscretePair(DominatingPair):
 
     @cached_property
     def logs(self) -> dict[Measure, Floats]:
-        """``log_p`` and ``log_q`` as arrays."""
         return {Measure.P: np.array(self.log_p), Measure.Q: np.array(self.log_q)}
 
     @cached_property
     def losses(self) -> Floats:
-        """The privacy loss of each outcome."""
         return np.array(self.loss_values)
 
     @cached_property
@@ -92,10 +87,9 @@ class DiscretePair(DominatingPair):
         law = self.logs[measure]
         single = law[np.minimum(first, law.size - 1)]
         left = from_left[last] < from_right[first]  # difference from the end where less mass is
-        with np.errstate(divide="ignore", invalid="ignore"):
-            by_left = from_left[last] + np.log(-np.expm1(np.minimum(from_left[first] - from_left[last], 0.0)))
-            by_right = from_right[first] + np.log(-np.expm1(np.minimum(from_right[last] - from_right[first], 0.0)))
-        several = np.where(left, by_left, by_right)
+        several = log_difference(
+            np.where(left, from_left[last], from_right[first]), np.where(left, from_left[first], from_right[last])
+        )
         return np.where(last <= first, -np.inf, np.where(last == first + 1, single, several))
 
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:

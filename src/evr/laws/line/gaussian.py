@@ -67,7 +67,6 @@ class ShiftedPair(DominatingPair):
 
     @property
     def base(self) -> GaussianPair:
-        """Before the shift."""
         return GaussianPair(self.mu)
 
     def privacy_loss(self, t: Any) -> Floats:
@@ -132,7 +131,6 @@ class MixturePair(DominatingPair):
     direction: Direction | None
 
     def is_mixed(self, measure: Measure) -> bool:
-        """Whether that law is a mixture."""
         return self.direction is not (Direction.ADD if measure is Measure.P else Direction.REMOVE)
 
     @property

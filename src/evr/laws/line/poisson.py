@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evr.errors import UnsupportedEventError
 from evr.laws.law import Direction, Floats
@@ -102,19 +101,10 @@ def sampled(base: DominatingPair, q: float, direction: Direction) -> DominatingP
     if q == 1:
         return base
     if isinstance(base, SampledPair) and base.direction is direction and base.q * q > 0.0:
-        return SampledPair(base.base, _rounded_up(base.q, q), direction)
+        product = base.q * q
+        exact = Fraction(base.q) * Fraction(q)
+        return SampledPair(base.base, product if product >= exact else math.nextafter(product, 1.0), direction)
     return SampledPair(base, q, direction)
-
-
-def _rounded_up(one: float, other: float) -> float:
-    """The least float that is not below the product of two probabilities.
-
-    >>> _rounded_up(0.5, 0.25), _rounded_up(0.1, 0.1) > 0.1 * 0.1 - 1e-18
-    (0.125, True)
-    """
-    found = one * other
-    exact = Fraction(one) * Fraction(other)
-    return found if Fraction(found) >= exact else math.nextafter(found, 1.0)
 
 
 def outcomes(pair: DominatingPair) -> DominatingPair:
@@ -224,16 +214,12 @@ class WithoutReplacementPair(DominatingPair):
         masses = np.exp(np.array(self._log_masses(measure, -np.inf, np.inf)))
         side = generator.choice(3, size, p=masses / masses.sum())
         out = self._cut + 1.0 - generator.random(size)  # in the atom
-
-        def beside(pair: DominatingPair, chosen: NDArray[np.bool_], above: bool) -> None:
-            left = np.flatnonzero(chosen)
+        for pair, number, above in ((self.lower, 0, False), (self.upper, 2, True)):
+            left = np.flatnonzero(side == number)
             while left.size:  # draws on the other side are drawn again
                 t = pair.draw(measure, generator, left.size)
                 out[left] = t + above
                 left = left[(t > self._cut) != above]
-
-        beside(self.lower, side == 0, above=False)
-        beside(self.upper, side == 2, above=True)
         return out
 
     @property
@@ -282,3 +268,59 @@ def _of_outcomes(base: DiscretePair, g: float) -> DiscretePair:
         np.append((sides * mix(sides * losses, g))[kept], 0.0),
         is_cut=base.is_cut,
     )
+
+
+@dataclass(frozen=True)
+class EitherPair(DominatingPair):
+    """One of several pairs without atoms, by a label that everybody sees, each with probability ``e^log_weight``:
+    batches of a bounded size, and users in batches of a fixed size (docs/guarantees_relations.md, R3.2 and R7.3).
+
+    The coordinate is that of the first pair; losses of the others lie within the range of its losses.
+    """
+
+    pairs: tuple[DominatingPair, ...]
+    log_weights: tuple[float, ...]
+
+    def privacy_loss(self, t: Any) -> Floats:
+        return self.pairs[0].privacy_loss(t)
+
+    def point(self, loss: Any) -> Floats:
+        return self.pairs[0].point(loss)
+
+    def places(self, t: Any) -> list[Floats]:
+        """The coordinates of each pair that have the same loss."""
+        t = np.asarray(t, float)
+        loss = self.privacy_loss(t)
+        return [t, *(np.where(np.isinf(t), t, pair.point(loss)) for pair in self.pairs[1:])]
+
+    def log_masses(self, measure: Measure, low: Any, high: Any) -> Floats:
+        """``log`` of the probability of ``(low, high]`` by each pair."""
+        ends = zip(self.pairs, self.log_weights, self.places(low), self.places(high), strict=True)
+        return np.array([weight + pair.log_mass(measure, *place) for pair, weight, *place in ends])
+
+    def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
+        return np.logaddexp.reduce(self.log_masses(measure, low, high), axis=0)
+
+    def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
+        weights = np.exp(self.log_weights)
+        label = generator.choice(weights.size, size, p=weights / weights.sum())
+        out = self.pairs[0].draw(measure, generator, size)
+        for number, pair in enumerate(self.pairs[1:], start=1):
+            chosen = np.flatnonzero(label == number)
+            out[chosen] = self.point(pair.privacy_loss(pair.draw(measure, generator, chosen.size)))
+        return out
+
+    def span(self, order: float = 0.0) -> tuple[float, float]:
+        ends = np.array([self.point(pair.privacy_loss(np.array(pair.span(order)))) for pair in self.pairs])
+        low, high = self.pairs[0].span(order)
+        finite = ends[np.isfinite(ends)]
+        return float(np.min(finite, initial=low)), float(np.max(finite, initial=high))
+
+    @property
+    def loss_magnitude(self) -> float:
+        return max(pair.loss_magnitude for pair in self.pairs)
+
+    def describe(self) -> str:
+        shown = zip(np.exp(self.log_weights[:3]), self.pairs, strict=False)
+        parts = [f"with probability {chance:.4g} {pair.describe()}" for chance, pair in shown]
+        return "; ".join(parts) + ("; ..." if len(self.pairs) > 3 else "")

@@ -70,13 +70,8 @@ class PatternLaw(LossLaw):
         """``log`` of the chance that the record never takes part: ``L`` is never less."""
         return -math.inf
 
-    @property
-    def _sums(self) -> int:
-        """How many sums follow each other in the computation of ``L``."""
-        return 0
-
-    def _more_error(self, scale: float) -> float:
-        """What else rounding adds to ``density_error``."""
+    def _sum_error(self, scale: float) -> float:
+        """What sums that follow each other in the computation of ``L`` add to ``density_error``."""
         return 0.0
 
 
@@ -90,16 +85,11 @@ def magnitude(law: PatternLaw, scale: float) -> float:
 
 def density_error(law: PatternLaw, scale: float) -> float:
     """A bound on the rounding error of the logarithm of a ratio or density (docs/guarantees_highdim.md, Section 7)."""
-    found = 32.0 * UNIT * (1.0 + magnitude(law, scale)) + 8.0 * UNIT * law._sums
-    return found + law._more_error(scale)
+    return 32.0 * UNIT * (1.0 + magnitude(law, scale)) + law._sum_error(scale)
 
 
 def in_parts(x: Floats) -> list[slice]:
-    """All rows, cut into parts whose numbers stay in the cache of a processor.
-
-    >>> in_parts(np.zeros((5000, 50)))
-    [slice(0, 2621, None), slice(2621, 5242, None)]
-    """
+    """All rows, cut into parts whose numbers stay in the cache of a processor."""
     rows, columns = x.shape
     at_once = max(64, _CACHED // columns) if isinstance(x, np.ndarray) else max(1, rows)
     return [slice(start, start + at_once) for start in range(0, rows, at_once)]
@@ -119,9 +109,7 @@ def log_mean_exp(x: Floats, halves: Floats, scale: float = 1.0) -> Floats:
 
 
 def log_mean_power(x: Any, halves: Any, scale: float, length: int = 1, power: int = 1) -> Any:
-    """On a GPU, ``log`` of the mean, over all places of a ring, of a power of the mean of ``length`` such terms from
-    there on.
-    """
+    """On a GPU, ``log`` of the mean over a ring of a power of the mean of ``length`` such terms from a place on."""
     xp, (rows, bins) = module_of(x), x.shape
     later, found = xp.empty(x.size if 2 * length > bins else 0), xp.empty(rows)
     sizes = (rows, bins, length, power, float(scale))
@@ -165,12 +153,8 @@ class ReplacedPatterns(PatternLaw):
     def greatest_energy(self) -> float:
         return self.base.greatest_energy
 
-    @property
-    def _sums(self) -> int:
-        return self.base._sums
-
-    def _more_error(self, scale: float) -> float:
-        return self.base._more_error(scale) + density_error(self.base, scale)  # a loss has two ratios
+    def _sum_error(self, scale: float) -> float:
+        return self.base._sum_error(scale) + density_error(self.base, scale)  # a loss has two ratios
 
     def describe(self) -> str:
         return f"{self.base.describe().replace('N(0, I)', 'mirrored')}, replace-one"

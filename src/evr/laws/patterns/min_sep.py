@@ -166,7 +166,6 @@ class MinSep(PatternLaw):
 
     @cached_property
     def chain(self) -> Chain:
-        """Who takes part when."""
         return Chain(self.strategy.size, self.separation, self.probability, self.warm)
 
     @cached_property
@@ -218,8 +217,8 @@ class MinSep(PatternLaw):
     def greatest_energy(self) -> float:
         return float(largest_sum(self.energies[None, :], self.separation)[0])
 
-    def _more_error(self, scale: float) -> float:
-        return self.logs_error(self.chain, 1.0, scale)
+    def _sum_error(self, scale: float) -> float:
+        return 8.0 * UNIT * self.dimension + self.logs_error(self.chain, 1.0, scale)
 
     def logs_error(self, chain: Chain, factor: float, scale: float) -> float:
         """What the recursion of ``chain`` adds where it may have to be in logarithms, coordinates times ``factor``:
@@ -229,10 +228,6 @@ class MinSep(PatternLaw):
         if chain.is_in_range(factor * of_step * (39.0 + scale * of_pattern)):
             return 0.0
         return 2.0 * UNIT * self.dimension * magnitude(self, scale)
-
-    @property
-    def _sums(self) -> int:
-        return self.dimension
 
     @property
     def _log_absent(self) -> float:

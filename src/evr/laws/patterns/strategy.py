@@ -38,10 +38,7 @@ def frozen(strategy: Any) -> Any:
 class Strategy:
     """A matrix ``C`` by its columns from the diagonal down; of one column only, a banded Toeplitz matrix.
 
-    Examples
-    --------
-    >>> strategy = Strategy.of((1.0, 0.5), 3)
-    >>> strategy.applied(np.array([[1.0, 2.0, 4.0]]))
+    >>> Strategy.of((1.0, 0.5), 3).applied(np.array([[1.0, 2.0, 4.0]]))
     array([[1. , 2.5, 5. ]])
     """
 
@@ -52,15 +49,13 @@ class Strategy:
     def of(cls, strategy: Any, size: int, *, signs: bool = False) -> Self:
         """Check a strategy for ``size`` steps. ``signs`` allows negative entries, which Theorem 1 does not."""
         given = frozen(strategy)
-        if not isinstance(given, tuple) or not given:
+        nested = {isinstance(x, tuple) for x in given} if isinstance(given, tuple) else set()
+        if len(nested) != 1:
             raise TypeError(
-                f"strategy={validate.shown(strategy)} is not a list of numbers, the first column "
-                "of a Toeplitz matrix, nor a list of columns, each from the diagonal down"
+                f"strategy={validate.shown(strategy)} is not a list of numbers, the first column of a Toeplitz matrix, "
+                "nor a list of columns, each from the diagonal down"
             )
-        nested = [isinstance(x, tuple) for x in given]
-        if any(nested) and not all(nested):
-            raise TypeError(f"strategy={validate.shown(strategy)} mixes numbers and columns")
-        if not any(nested):
+        if nested == {False}:
             return cls((_column(given, "strategy", size, signs),), size)
         if len(given) != size:
             raise ValueError(f"strategy has {len(given)} columns for {size} iterations: give one for each")
@@ -90,12 +85,11 @@ class Strategy:
             band[: len(column), i] = column
         return band
 
-    def overlaps(self, lag: int, *, absolute: bool = False) -> Floats:
-        """``<C e_i, C e_{i + lag}>`` for ``i = 0 .. n - 1 - lag``, or their absolute values."""
+    def overlaps(self, lag: int) -> Floats:
+        """``<C e_i, C e_{i + lag}>`` for ``i = 0 .. n - 1 - lag``."""
         if lag >= min(self.bands, self.size):
             return np.zeros(max(self.size - lag, 0))
-        found = np.einsum("li,li->i", self.band[lag:, : self.size - lag], self.band[: self.bands - lag, lag:])
-        return np.abs(found) if absolute else found
+        return np.einsum("li,li->i", self.band[lag:, : self.size - lag], self.band[: self.bands - lag, lag:])
 
     @cached_property
     def squares(self) -> Floats:
@@ -157,7 +151,6 @@ class Strategy:
         return out
 
     def describe(self) -> str:
-        """A few words for tables."""
         if self.bands == 1 and self.is_toeplitz and self.columns[0][0] == 1:
             return "C = I"
         kind = "Toeplitz" if self.is_toeplitz else "C"
@@ -229,8 +222,7 @@ def square_sensitivity(strategy: Strategy, separation: int, most: int | None = N
     reach = range(separation, min(strategy.bands, strategy.size))
     near = np.zeros((strategy.size, 2, max(len(reach), 1)))
     for place, lag in enumerate(reach):
-        overlaps = strategy.overlaps(lag, absolute=True)
-        near[: strategy.size - lag, 0, place] = near[lag:, 1, place] = overlaps
+        near[: strategy.size - lag, 0, place] = near[lag:, 1, place] = np.abs(strategy.overlaps(lag))
     others = None if most is None else most - 1
     sides = largest_sum(near.reshape(2 * strategy.size, -1), separation, others).reshape(-1, 2)
     found = largest_sum((strategy.squares + sides.sum(axis=1))[None, :], separation, most)[0]
