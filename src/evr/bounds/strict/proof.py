@@ -72,12 +72,9 @@ class StatedProof:
     def from_json(cls, document: dict[str, object]) -> StatedProof:
         """The words that ``to_json`` wrote, or an error."""
         bound, plan, digest = (document.get(key) for key in ("bound", "plan", "digest"))
-        if not (digest is None or isinstance(digest, str)):
-            raise ValueError("the digest of a proof is text")
-        found = cls(fraction_of(bound), None if plan is None else ProofPlan.from_json(plan), digest)
-        if found.to_json() != document:
+        if set(document) != {"bound", "plan", "digest"} or not isinstance(digest, str | None):
             raise ValueError("this is not a proof as evr writes it")
-        return found
+        return cls(fraction_of(bound), None if plan is None else ProofPlan.from_json(plan), digest)
 
 
 def needs_no_plan(steps: Sequence[Step], epsilon: Fraction) -> Proof | None:
@@ -170,19 +167,14 @@ def prove_within(
     if (known := needs_no_plan(steps, epsilon)) is not None:
         return known
     best = Proof(tuple(steps), epsilon, Fraction(1), seal=_SEAL)  # delta is a probability
-    if enough is not None and enough >= 1:
-        return best
-    one_by_one = iter(plans)
-    plan = next(one_by_one, None)
-    while plan is not None:
-        proof = prove(steps, epsilon, plan)
-        best = proof if proof.delta < best.delta else best
-        if enough is not None and best.delta <= enough:
-            break
+    one_by_one, answer = iter(plans), None
+    while enough is None or best.delta > enough:
         try:
-            plan = one_by_one.send(proof.delta) if isinstance(one_by_one, Generator) else next(one_by_one)
+            plan = one_by_one.send(answer) if isinstance(one_by_one, Generator) else next(one_by_one)
         except StopIteration:
             break
+        proof = prove(steps, epsilon, plan)
+        best, answer = min(best, proof, key=lambda one: one.delta), proof.delta
     return best
 
 
