@@ -1,4 +1,4 @@
-"""One attempt: written down, verified with snapshots, certified. And its continuation after a crash."""
+"""One attempt: written down, verified, certified. And its continuation after a crash."""
 
 from __future__ import annotations
 
@@ -96,7 +96,8 @@ def perform(
     path: Path | None = None,
     ahead: Forecast | None = None,
 ) -> Certificate:
-    """Verify an attempt that is written down, from its latest snapshots if it has any; write its certificate; close it.
+    """Verify an attempt that is written down, from its first block on, which its entropy fixes; write its certificate;
+    close it.
 
     The certificate goes to ``path``, or else where the attempt says. ``ahead`` is the forecast of the request that
     the attempt was started with.
@@ -118,8 +119,7 @@ def perform(
             executor=sampling.executor,
             workers=sampling.workers,
             progress=progress,
-            checkpoint=lambda direction, snapshot: ledger.save(attempt, direction, snapshot),
-            resume=ledger.snapshots(attempt),
+            alive=lambda: ledger.keep(attempt),
         )
         verification = prove(
             composition,

@@ -131,9 +131,8 @@ def prove(
     planner: Planning | None = None,
     seconds: Mapping[str, float] | None = None,
 ) -> Verification:
-    """``verify`` with value objects, for the ledger, which keeps snapshots and continues from them. ``strict`` and
-    ``planner`` hold the proofs and plans in hand; ``seconds`` is about how long each direction takes, for the time left
-    that progress is told.
+    """``verify`` with value objects, for the ledger. ``strict`` and ``planner`` hold the proofs and plans in hand;
+    ``seconds`` is about how long each direction takes, for the time left that progress is told.
     """
     strict = StrictProving(composition) if strict is None else strict
     grids, proofs = strict.planner(claim), strict.proofs
@@ -146,7 +145,7 @@ def prove(
         def planned(trial: Trial) -> DrawPlan | None:
             plan = planning(trial)
             found = affordable(trial, plan)  # what nobody would wait for is refused
-            if progress is not None and found is not None and trial.direction not in how.resume:
+            if progress is not None and found is not None:
                 workers = worker_count(how.workers)
                 if (state := fixed_progress(trial.direction, found, workers)) is not None:
                     progress(state)

@@ -55,7 +55,7 @@ def expected(
     test, block = found.test, found.work.block_size
     each, seen = _piloted(found.work)
     if isinstance(test, FixedTest):
-        samples = test.plan.samples
+        samples = test.samples
     else:
         mean = test.estimate if delta is None else delta / found.unit
         error = math.sqrt(seen.clipped_variance / seen.samples)
@@ -76,9 +76,9 @@ def affordable(trial: Trial, plan: DrawPlan | None) -> Driver | None:
         return found
     test, proposal = found.test, found.drawing.proposal
     if isinstance(test, FixedTest):
-        if test.plan.samples * proposal.work > _too_long(found):
+        if test.samples * proposal.work > _too_long(found):
             raise ValueError(
-                f"the fixed verifier needs {test.plan.samples:.6g} samples of "
+                f"the fixed verifier needs {test.samples:.6g} samples of "
                 f"{sum(step.count for step in proposal.steps)} steps in direction {trial.direction!r}: lower tau (now "
                 f"{trial.claim.tau!r}), use method='sequential', or set max_samples"
             )
@@ -96,9 +96,9 @@ def fixed_progress(direction: str, found: Driver, workers: int) -> Progress | No
     """What is told of the fixed verifier before its first sample."""
     if not isinstance(found.test, FixedTest):
         return None
-    plan = found.test.plan
-    left = plan.samples * _piloted(found.work)[0] / workers
-    return Progress(direction, 0, plan.samples, math.nan, 0.0, 0.0, 0.0, left, plan)
+    test = found.test
+    left = test.samples * _piloted(found.work)[0] / workers
+    return Progress(direction, 0, test.samples, math.nan, 0.0, 0.0, 0.0, left, test)
 
 
 def _too_long(found: Driver) -> float:

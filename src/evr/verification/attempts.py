@@ -7,8 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from evr import validate
 from evr.bounds.strict import Proof
@@ -20,7 +19,7 @@ from evr.sampling.plan import CappedPlan
 from evr.verification.claims import Claim
 from evr.verification.concluding import joined, tested
 from evr.verification.directions import Trial
-from evr.verification.driver import Checkpoint, ProgressHook
+from evr.verification.driver import ProgressHook
 from evr.verification.executors import check_executor
 from evr.verification.results import DirectionReport, Verification
 from evr.verification.settings import Settings
@@ -34,11 +33,7 @@ Planner = Callable[[Trial], DrawPlan | None]
 
 @dataclass(frozen=True)
 class Attempt:
-    """How an attempt is carried out. The answer does not depend on who works.
-
-    A snapshot to resume from holds the wealth of the test and is believed: only ``evr.gate`` gives one, from a ledger
-    that seals its rows.
-    """
+    """How an attempt is carried out. The answer does not depend on who works."""
 
     number: int | None = None  # at its release; None for the paper's single attempt, which the fixed verifier knows
     seed: int | None = None  # the entropy, or None for fresh one
@@ -46,8 +41,7 @@ class Attempt:
     executor: Executor | None = None
     workers: int | None = None
     progress: ProgressHook | None = None
-    checkpoint: Checkpoint | None = None
-    resume: Mapping[str, dict[str, Any]] = field(default_factory=dict)  # snapshots by direction
+    alive: Callable[[], None] | None = None  # called every few seconds while samples are drawn
 
     def __post_init__(self) -> None:
         check_executor(self.executor)
@@ -96,8 +90,7 @@ class Attempt:
                 executor=self.executor,
                 workers=self.workers,
                 progress=self.progress if callable(self.progress) else None,
-                checkpoint=self.checkpoint,
-                resume=self.resume.get(one.value),
+                alive=self.alive,
             )
 
         return tested(

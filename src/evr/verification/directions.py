@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ from evr.sampling import DrawPlan
 from evr.sampling.drawing import Drawing
 from evr.sampling.line import TiltedProposal, on_outcomes
 from evr.verification.claims import Claim
-from evr.verification.deciding import Ending, FixedTest, SequentialTest, State, fixed_test, sequential_test
+from evr.verification.deciding import Ending, Test, plan_fixed, sequential_test
 from evr.verification.driver import Driver
 from evr.verification.executors import working
 from evr.verification.results import DirectionReport
@@ -52,7 +51,7 @@ class Trial:
         if isinstance(found, DirectionReport):
             return found
         with working(executor, workers) as pool:
-            return self.play(found, pool, **hooks)
+            return found.play(pool, **hooks)
 
     def prepared(self, plan: DrawPlan | None) -> DirectionReport | Driver:
         """The report of a claim that no sample is needed for; else all that playing it takes."""
@@ -93,22 +92,20 @@ class Trial:
 
     def of_drawing(self, drawing: Drawing, plan: DrawPlan) -> Driver:
         """The test of what is drawn. A sample more than ``10 weight`` above its bound stops the run."""
-        claim, settings = self.claim, self.settings
-        test: SequentialTest | FixedTest
-        unit, most = claim.threshold, settings.max_samples
-        if settings.method == "fixed":
-            test = fixed_test(drawing, claim, attempt=self.attempt)
-            fixed = test.plan
+        claim, most, weight = self.claim, self.settings.max_samples, drawing.rounding.weight
+        if self.settings.method == "fixed":
+            fixed = plan_fixed(claim, drawing.log_moment(2.0) + 2.0 * weight, attempt=self.attempt, rounding=weight)
             if most is not None and fixed.samples > most:
                 raise ValueError(
                     f"max_samples={most!r} is below the {fixed.samples:.6g} samples that the false-positive bound "
                     f"needs in direction {self.direction!r} (nu = {fixed.second_moment:.4g}, Delta = "
                     f"{fixed.offset:.4g}): raise it, lower tau, or use method='sequential'"
                 )
+            test: Test = fixed
             unit, most = fixed.threshold, fixed.samples
         else:
-            test = sequential_test(drawing, claim, self.log_budget, plan)
-        log_greatest = drawing.log_greatest - math.log(unit) + 10.0 * drawing.rounding.weight
+            test, unit = sequential_test(drawing, claim, self.log_budget, plan), claim.threshold
+        log_greatest = drawing.log_greatest - math.log(unit) + 10.0 * weight
         work = Work(
             proposal=drawing.proposal,
             stream=self.stream,
@@ -120,49 +117,7 @@ class Trial:
             mean=test.mean,
             device=plan.device,
         )
-        return Driver(self.direction, plan, drawing, work, test, unit, most, self._run_id(plan))
-
-    def play(self, driver: Driver, pool: Executor, **hooks: Any) -> DirectionReport:
-        """Draw until the test ends."""
-        plan, drawing, test, unit = driver.plan, driver.drawing, driver.test, driver.unit
-        ending, state = driver.play(pool, **hooks), driver.state
-        mean, error = state.mean_and_error()
-        report = DirectionReport(
-            direction=self.direction,
-            accepted=ending.accepted,
-            reason=ending.reason,
-            samples=state.samples,
-            blocks=state.blocks,
-            block_size=plan.block_size,
-            estimate=unit * mean,
-            standard_error=unit * error,
-            threshold=unit,
-            bound=math.exp(min(drawing.log_greatest, 700.0)),
-            trace=tuple((n, unit * m, unit * e, w) for n, m, e, w in state.trace),
-        )
-        if isinstance(test, FixedTest):
-            return replace(
-                report,
-                second_moment=test.plan.second_moment,
-                correction=test.plan.offset,
-                plan=replace(plan, clip=None, variance=1.0),
-            )
-        is_clipped = test.correction > 0
-        return replace(
-            report,
-            log_wealth=state.log_wealth,
-            log_target=test.log_target,
-            second_moment=math.exp(min(drawing.log_moment(2.0), 700.0)),
-            clip=test.clip * unit if is_clipped else None,
-            correction=test.correction * unit,
-            plan=plan if is_clipped else replace(plan, clip=None),
-        )
-
-    def _run_id(self, plan: DrawPlan) -> str:
-        """What a snapshot belongs to: all that its numbers depend on, as a digest."""
-        parts = (self.direction, plan.digest, self.steps, self.claim, self.settings, self.attempt)
-        numbers = (*parts, self.log_budget, self.stream, State._fields)
-        return hashlib.sha256(repr(numbers).encode()).hexdigest()
+        return Driver(self.direction, plan, drawing, work, test, unit, most)
 
 
 def shortcut(steps: tuple[Step, ...], claim: Claim, rounding: Rounding | None = None) -> Ending | None:

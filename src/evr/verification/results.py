@@ -12,7 +12,7 @@ from evr.bounds.strict import Proof
 from evr.sampling import DrawPlan
 
 if TYPE_CHECKING:
-    from evr.verification.deciding import SampleSize
+    from evr.verification.deciding import FixedTest
 
 
 SEAL = object()
@@ -67,7 +67,7 @@ class Progress:
     seconds, seconds_left
         Time taken, and an estimate of what is left, None before there is one.
     plan
-        Of the fixed verifier: the first one comes before the first sample and has its plan.
+        Of the fixed verifier: the first one comes before the first sample and has its test.
     """
 
     direction: str
@@ -78,7 +78,7 @@ class Progress:
     log_target: float
     seconds: float
     seconds_left: float | None
-    plan: SampleSize | None = None
+    plan: FixedTest | None = None
 
     @property
     def fraction(self) -> float:
