@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,14 +77,6 @@ def _fits(length: int, order: int) -> bool:
     return length > 0 and float(gammaln(order + 1)) + order * math.log(length) <= _MOST_NATS
 
 
-class RingDraw(NamedTuple):
-    """How many replicas are in each bin; ``G`` times that; and whether the draw is accepted (4.2)."""
-
-    occupied: Floats
-    pulled: Floats
-    accepted: NDArray[np.bool_]
-
-
 class RingTable:
     """``order`` replicas in a ring of bins of which only near ones attract each other (5.1a).
 
@@ -143,8 +135,10 @@ class RingTable:
         """``log`` of an upper bound on ``M_k``."""
         return float(gammaln(self.order + 1) + math.log(self.values[0, self.start]))
 
-    def draw(self, generator: np.random.Generator, size: int) -> RingDraw:
-        """Replicas in a chain of bins, which begins anywhere."""
+    def draw(self, generator: np.random.Generator, size: int) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        """Replicas in a chain of bins, which begins anywhere: how many are in each bin; ``G`` times that; and whether
+        the draw is accepted (4.2).
+        """
         if isinstance(self.values, np.ndarray):
             chain = self._chain(generator, size)
             generator = for_purpose(generator, 1)
@@ -161,7 +155,7 @@ class RingTable:
         own = (pulled * occupied).sum(axis=1) - (occupied * self.law.energies).sum(axis=1)
         lost = attraction - own / 2
         accepted = generator.random(size) < np.exp(-np.maximum(lost, 0.0))
-        return RingDraw(occupied, pulled, accepted)
+        return occupied, pulled, accepted
 
     def _draw_on_gpu(self, generator: Any, first: Any) -> tuple[Any, Any]:
         """The same replicas by a kernel, and their attraction."""

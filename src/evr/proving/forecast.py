@@ -44,7 +44,7 @@ _ROUNDS = 1000  # that are foretold one by one
 def expected(
     trial: Trial, plan: DrawPlan | None, workers: int | None = None, delta: float | None = None
 ) -> tuple[int, float]:
-    """About how many samples ``trial.run`` takes, and how many seconds; what nobody would wait for is refused.
+    """About how many samples a direction takes, and how many seconds; what nobody would wait for is refused.
 
     Speed and variance are those of a pilot, whose samples serve nothing else. ``delta`` is what is thought of this
     direction, by default what is claimed. The pilot decides where it contradicts that.

@@ -20,10 +20,10 @@ from evr.verification.claims import Claim
 from evr.verification.concluding import joined, tested
 from evr.verification.directions import Trial
 from evr.verification.driver import ProgressHook
-from evr.verification.executors import check_executor
+from evr.verification.executors import check_executor, working
 from evr.verification.results import DirectionReport, Verification
 from evr.verification.settings import Settings
-from evr.verification.strict import StrictPlanner, verify_strictly
+from evr.verification.strict import StrictPlanner, decided
 
 PURPOSE = "verify"
 
@@ -67,43 +67,37 @@ class Attempt:
         """
         if settings.method not in ("strict", "both"):
             return self._drawn(composition, claim, settings, planner)
-        found = verify_strictly(
-            composition, claim, strictly, attempt=self.number, direction=self.direction, seed=self.seed, proofs=proofs
-        )
+        laws, in_hand = composition.exact_directions(self.direction), proofs or {}
+
+        def decide(one: Direction) -> DirectionReport:
+            return decided(one, laws[one], claim, strictly, in_hand.get(one))
+
+        given = (self.direction, entropy_of(self.seed), self.seed)
+        found = tested(claim, laws, decide, "strict", self.number, 0.0, *given)
         if settings.method == "strict":
             return found
         apart = replace(settings, method="sequential")
         return joined(found, self._drawn(composition, claim, apart, lambda trial: _uncomposed(planner(trial))))
 
     def _drawn(self, composition: Composition, claim: Claim, settings: Settings, planner: Planner) -> Verification:
-        """Test one direction after the other, until one fails."""
+        """By samples of the planner's plans."""
         composition.check_drawn()
         entropy = entropy_of(self.seed)
         number = 1 if self.number is None and settings.method == "sequential" else self.number
         budget = claim.log_budget(number)
+        progress = self.progress if callable(self.progress) else None
 
         def decide(one: Direction) -> DirectionReport:
             stream = Stream(entropy, PURPOSE, number or 1, one.value)
             trial = Trial(one.value, composition.simplified(one), claim, settings, number, budget, stream)
-            return trial.run(
-                planner(trial),
-                executor=self.executor,
-                workers=self.workers,
-                progress=self.progress if callable(self.progress) else None,
-                alive=self.alive,
-            )
+            found = trial.prepared(planner(trial))
+            if isinstance(found, DirectionReport):
+                return found
+            with working(self.executor, self.workers) as pool:
+                return found.play(pool, progress=progress, alive=self.alive)
 
-        return tested(
-            claim,
-            tested_directions(composition, self.direction),
-            decide,
-            method=settings.method,
-            attempt=number,
-            rate=math.exp(budget),
-            direction=self.direction,
-            entropy=entropy,
-            seed=self.seed,
-        )
+        directions, rate = tested_directions(composition, self.direction), math.exp(budget)
+        return tested(claim, directions, decide, settings.method, number, rate, self.direction, entropy, self.seed)
 
 
 def _uncomposed(plan: DrawPlan | None) -> DrawPlan | None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +17,6 @@ from evr.sampling.line import TiltedProposal, on_outcomes
 from evr.verification.claims import Claim
 from evr.verification.deciding import Ending, Test, plan_fixed, sequential_test
 from evr.verification.driver import Driver
-from evr.verification.executors import working
 from evr.verification.results import DirectionReport
 from evr.verification.settings import Settings
 from evr.verification.summary import BACKENDS, Work
@@ -43,18 +40,10 @@ class Trial:
     log_budget: float  # ``log`` of the false-positive probability that it may have
     stream: Stream  # the random numbers
 
-    def run(
-        self, plan: DrawPlan | None, *, executor: Executor | None = None, workers: int | None = None, **hooks: Any
-    ) -> DirectionReport:
-        """Decide the claim; the plan may be None where ``shortcut`` decides it. Hooks are those of ``Driver.play``."""
-        found = self.prepared(plan)
-        if isinstance(found, DirectionReport):
-            return found
-        with working(executor, workers) as pool:
-            return found.play(pool, **hooks)
-
     def prepared(self, plan: DrawPlan | None) -> DirectionReport | Driver:
-        """The report of a claim that no sample is needed for; else all that playing it takes."""
+        """The report of a claim that needs no sample; else what plays it. There may be no plan where ``shortcut``
+        decides.
+        """
         claim = self.claim
         if found := shortcut(self.steps, claim):
             return self._decided(found, None)

@@ -203,19 +203,5 @@ class Verification:
         how = f"method={self.method!r}, samples={self.samples}, seconds={self.seconds:.2g}"
         return f"<Verification {self.verdict.value}: {claim}, {how}>"
 
-    def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        holds = "no guarantee" if self.guarantee is None else str(self.guarantee)
-        rows = "".join(
-            f"<tr><td>{name}</td><td>{'accepted' if one.accepted else 'not accepted'}</td><td>{one.samples:,}</td>"
-            f"<td>{'' if math.isnan(one.estimate) else f'{one.estimate:.6g}'}</td><td>{one.threshold:.6g}</td></tr>"
-            for name, one in self.directions.items()
-        )
-        head = "".join(f"<th>{name}</th>" for name in ("direction", "", "samples", "delta", "tested against"))
-        return (
-            f"<p><b>{self.verdict.value.capitalize()}</b>: {holds}.</p>"
-            f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-        )
-
     def __bool__(self) -> NoReturn:
         raise TypeError("a Verification has no truth value: compare .verdict with Verdict.ACCEPTED, or use .accepted")
