@@ -61,7 +61,6 @@ class Places:
 
     @property
     def losses(self) -> Floats:
-        """All places, rising."""
         knots = np.array(self.knots)
         inner = np.arange(self.parts) / self.parts
         cut = knots[:-1, None] + np.diff(knots)[:, None] * inner

@@ -52,7 +52,6 @@ class OccupancyTable:
 
     @staticmethod
     def is_affordable(law: Bins, order: int) -> bool:
-        """Whether there are not too many occupancies."""
         each = law.bins * math.comb(law.bins + order - 1, order)
         return isinstance(law, IndependentBins) or each <= MOST_VALUES // 8
 
@@ -245,7 +244,6 @@ class ChainTable:
 
     @staticmethod
     def is_affordable(steps: int, separation: int, order: int) -> bool:
-        """Whether there are not too many states."""
         states = math.comb(separation + order - 1, order)
         return states <= MOST_STATES and states * (steps + 1) <= MOST_VALUES
 
@@ -287,7 +285,6 @@ class ChainTable:
         return pulses.T
 
     def _draw_on_gpu(self, generator: Any, state: Any) -> Any:
-        """The same by a kernel."""
         pulses = module_of(state).empty((state.size, self.steps))
         sizes = (self.order, self.near, self.steps, self.chances.shape[0])
         tables = (self.next, self.chances, self.values, self.staying, self.recent, self.overlaps)

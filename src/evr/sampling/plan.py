@@ -7,12 +7,11 @@ never searches.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -56,7 +55,6 @@ class CappedPlan:
 
     @property
     def cells(self) -> int:
-        """Of all kinds and products."""
         edges = sum(len(kind.edges or ()) for kind in self.kinds)
         return edges + sum(place.number for place in self.places)
 
@@ -121,7 +119,6 @@ class MixturePlan:
 
     @property
     def cells(self) -> int:
-        """Of all kinds."""
         return sum(len(kind.edges or ()) for kind in self.kinds)
 
 
@@ -150,7 +147,6 @@ class DrawPlan:
             raise ValueError(f"device={self.device!r} is not a name")
 
     def to_json(self) -> dict[str, Any]:
-        """In JSON's types."""
         document: dict[str, Any] = _reader().dump_python(self, mode="json")
         return document
 
@@ -161,11 +157,6 @@ class DrawPlan:
         if found.to_json() != document:
             raise ValueError("not a plan in evr's format")
         return found
-
-    @cached_property
-    def digest(self) -> str:
-        """Of the plan's JSON: what a worker knows it by."""
-        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()
 
 
 @cache

@@ -52,7 +52,6 @@ class State(NamedTuple):
     end: int = 1  # the first block after the current round
 
     def added(self, summary: Summary) -> State:
-        """The state with the sums of one more block."""
         found = self._replace(
             samples=self.samples + summary.samples,
             blocks=self.blocks + 1,
@@ -79,12 +78,10 @@ class State(NamedTuple):
 
     @property
     def clipped_mean(self) -> float:
-        """The mean of the clipped samples."""
         return self.clipped_total / self.samples
 
     @property
     def clipped_variance(self) -> float:
-        """The variance of the clipped samples."""
         return variance_of(self.clipped_total, self.clipped_squares, self.samples)
 
 
@@ -133,7 +130,6 @@ class SequentialTest:
         return min(lead / (variance + lead**2), self.limit) if lead > 0 else 0.0
 
     def accepts(self, state: State) -> bool:
-        """Whether the wealth reached its target."""
         return state.log_wealth >= self.log_target + _CUSHION
 
     def beyond_doubt(self, state: State) -> bool:
@@ -235,7 +231,6 @@ class FixedTest:
         )
 
     def stake(self, state: State) -> float:
-        """Nothing."""
         return 0.0
 
     def ending(self, state: State) -> Ending | None:
@@ -246,11 +241,9 @@ class FixedTest:
         return Ending(accepted, f"the mean is {'below' if accepted else 'not below'} the threshold less the offset")
 
     def samples_left(self, state: State) -> float:
-        """How many more."""
         return self.samples - state.samples
 
     def most_samples(self, state: State) -> float:
-        """How many in all."""
         return self.samples
 
 

@@ -68,7 +68,6 @@ class Trial:
         return self.of_drawing(drawing, plan)
 
     def _decided(self, found: Ending, plan: DrawPlan | None, bound: float | None = None) -> DirectionReport:
-        """A report without samples."""
         trivial = self.claim.delta if found.accepted else 1.0
         return DirectionReport(
             direction=self.direction,

@@ -48,7 +48,6 @@ class Work:
     device: str = "cpu"  # who draws
 
     def __call__(self, block: int, samples: int, stake: float) -> Summary:
-        """The summary of one block."""
         return BACKENDS[self.device](self, block, samples, stake)
 
 
@@ -74,7 +73,6 @@ BACKENDS: dict[str, Callable[[Work, int, int, float], Summary]] = {"cpu": on_pro
 
 @np.errstate(over="ignore")  # a sum of squares beyond all floats is infinite: see ``variance_of``
 def summed(values: Floats, block: int, clip: float, mean: float, stake: float) -> Summary:
-    """The summary of given samples."""
     clipped = np.minimum(values, clip)
     return Summary(
         block=block,

@@ -62,7 +62,6 @@ def power_below(exponent: Fraction, bits: int) -> int:
 
 
 def _check(exponent: Fraction) -> None:
-    """Refuse a power that has no room in memory."""
     if exponent > _MOST_EXPONENT:
         raise ValueError(
             f"e to the power of {ball(exponent).str(6, radius=False)} is too large for exact arithmetic, which takes "

@@ -67,7 +67,6 @@ class Losses:
         return len(self.numerators)
 
     def ball(self, j: int) -> arb:
-        """The loss at place ``j``."""
         return arb(fmpq(self.numerators[j], self.denominator))
 
     def width(self, j: int) -> int:

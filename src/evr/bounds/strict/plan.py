@@ -220,11 +220,9 @@ class SelectionPlan:
 
     @property
     def curves(self) -> tuple[CurvePlan, ...]:
-        """Those of both directions."""
         return self.ahead + self.back
 
     def to_json(self) -> dict[str, object]:
-        """The plan as JSON has it."""
         ahead, back = (
             [{"epsilons": [str(e) for e in epsilons], "plan": plan.to_json()} for epsilons, plan in side]
             for side in (self.ahead, self.back)

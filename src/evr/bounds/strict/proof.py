@@ -41,7 +41,6 @@ class Proof:
             raise TypeError("a Proof comes out of evr.bounds.strict.prove: give it a plan")
 
     def is_about(self, steps: Sequence[Step], epsilon: Fraction) -> bool:
-        """Whether these are the steps and the epsilon of the proof."""
         return self.steps == tuple(steps) and self.epsilon == epsilon
 
     @property
@@ -64,13 +63,11 @@ class StatedProof:
     digest: str | None = None
 
     def to_json(self) -> dict[str, object]:
-        """The words as JSON has them."""
         plan = None if self.plan is None else self.plan.to_json()
         return {"bound": str(self.delta), "plan": plan, "digest": self.digest}
 
     @classmethod
     def from_json(cls, document: dict[str, object]) -> StatedProof:
-        """The words that ``to_json`` wrote, or an error."""
         bound, plan, digest = (document.get(key) for key in ("bound", "plan", "digest"))
         if set(document) != {"bound", "plan", "digest"} or not isinstance(digest, str | None):
             raise ValueError("this is not a proof as evr writes it")

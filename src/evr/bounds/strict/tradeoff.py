@@ -52,7 +52,6 @@ class Tradeoff:
 
     @classmethod
     def of_point(cls, epsilon: Fraction, delta: Fraction) -> Tradeoff:
-        """From one pair that holds in both directions."""
         return cls.of_points([(epsilon, delta)], [(epsilon, delta)])
 
     def at(self, false_positive_rate: Fraction) -> Fraction:
@@ -113,7 +112,6 @@ def _reaches(false_positive: Fraction, wanted: Fraction, mu: float) -> bool:
 
 
 def _normal(z: arb) -> arb:
-    """The distribution function of a normal variable."""
     return (-z / arb(2).sqrt()).erfc() / 2
 
 
