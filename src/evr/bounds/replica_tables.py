@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
+from scipy.special import comb, gammaln
 
 from evr.laws.arrays import module_of
 from evr.laws.law import Floats
@@ -220,16 +220,12 @@ class ChainTable:
         self.chances = np.zeros((states.shape[0], order + 1))
         for j in range(order + 1):
             able = self._eligible >= j
-            after = np.empty_like(states)
-            after[:, -1] = self._eligible - j
-            if separation > 1:
-                after[:, 0], after[:, 1:-1] = j, states[:, :-2]
-                after[:, -1] += states[:, -2]
-            else:
-                after[:, -1] += j
+            after = np.column_stack((np.full(len(states), j), states[:, :-1]))
+            after[:, -1] += self._eligible - j
             self.next[able, j] = places(after[able])
             rest = self._eligible[able] - j
-            self.chances[able, j] = _binomial(self._eligible[able], j) * (probability**j * (1.0 - probability) ** rest)
+            ways = np.round(comb(self._eligible[able], j))
+            self.chances[able, j] = ways * (probability**j * (1.0 - probability) ** rest)
         self._unmoved = self.next[:, 0].copy()
         self._first = _starts(states, separation, probability, warm)
         self.values = np.empty((self.steps + 1, states.shape[0]))
@@ -304,10 +300,6 @@ def _chosen(drawn: Floats, weights: Floats) -> Counts:
     cumulated = np.cumsum(weights, axis=1)
     beyond = drawn[:, None] >= cumulated[:, 1:-1] / cumulated[:, -1:]  # x / x is 1: never chosen
     return 1 + beyond.sum(axis=1)
-
-
-def _binomial(of: Counts, take: int) -> Floats:
-    return np.asarray(np.round(np.exp(gammaln(of + 1) - gammaln(take + 1) - gammaln(of - take + 1))))
 
 
 def _starts(states: Counts, separation: int, probability: float, warm: bool) -> Floats:

@@ -103,10 +103,7 @@ class Attempt:
 def _uncomposed(plan: DrawPlan | None) -> DrawPlan | None:
     """Refuse a plan that composes steps: under method ``"both"`` the two proofs share no composed law."""
     if plan is not None and isinstance(plan.proposal, CappedPlan) and plan.proposal.places:
-        raise ValueError(
-            "a plan composes steps before they are drawn: under method 'both' the sampled proof may not, for it shares "
-            "no composed law with the strict one"
-        )
+        raise ValueError("a plan composes steps: under method 'both' the two proofs share no composed law")
     return plan
 
 

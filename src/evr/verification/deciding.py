@@ -260,10 +260,8 @@ def plan_fixed(claim: Claim, log_second_moment: float, *, attempt: int | None, r
     offset = default_offset(claim)
     log_ratio = log_second_moment - 2 * math.log(offset)
     if not -math.inf < log_ratio <= 600:
-        raise ValueError(
-            "the fixed verifier has no useful bound on the second moment here: use "
-            "proposal='capped' or method='sequential'"
-        )
+        remedy = "use proposal='capped' or method='sequential'"
+        raise ValueError(f"the fixed verifier has no useful bound on the second moment here: {remedy}")
     log_budget = claim.log_budget(attempt)
     return FixedTest(
         samples=max(1, math.ceil(2.0 * math.exp(log_ratio) * max(-log_budget, math.log(2.0)))),

@@ -57,10 +57,7 @@ class Trial:
             return self._decided(found, plan)
         log_bound = drawing.log_greatest + rounding.weight
         if not log_bound > -math.inf:
-            raise ValueError(
-                f"direction {self.direction!r}: a sample of this plan is at most 0 though losses "
-                "exceed epsilon, which cannot be: the plan is out of the range of floats"
-            )
+            raise ValueError(f"direction {self.direction!r}: no sample of this plan is a float above 0")
         if log_bound <= math.log(claim.threshold):
             found = Ending(True, "a proved bound on delta is below the claim")
             return self._decided(found, plan, bound=math.exp(log_bound))

@@ -95,8 +95,6 @@ def checked(values: Floats, greatest: float) -> Floats:
     """The samples, or an error if one is not a number or above its bound: then nothing else may be believed."""
     most = float(values.max()) if values.size else 0.0
     if not most <= greatest or not math.isfinite(most):
-        raise ArithmeticError(
-            f"a sample is {most!r} times the threshold, its proved bound {greatest!r}: "
-            "a defect of evr, please report it"
-        )
+        bound = f"its proved bound {greatest!r} times"
+        raise ArithmeticError(f"a sample is {most!r} times the threshold, {bound}: a defect of evr, please report it")
     return values

@@ -5,7 +5,7 @@ extracted from that proof (docs/trust.md).
 """
 
 from evr.bounds.strict.bins import outcomes_of, places_for
-from evr.bounds.strict.bound import Halves, halves, infinite_delta, one_step_delta, stays_within
+from evr.bounds.strict.bound import halves, infinite_delta, one_step_delta, stays_within
 from evr.bounds.strict.one_step import ratios_of
 from evr.bounds.strict.plan import CurvePlan, Grid, ProofPlan, SelectionPlan, Window, schedule
 from evr.bounds.strict.proof import (
@@ -23,7 +23,6 @@ from evr.bounds.strict.proof import (
 __all__ = [
     "CurvePlan",
     "Grid",
-    "Halves",
     "Plans",
     "Proof",
     "ProofPlan",

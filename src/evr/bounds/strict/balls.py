@@ -36,10 +36,7 @@ def integer_above(number: Callable[[], arb], bits: int) -> int:
             above = ceiling(scaled.upper())
         precision *= 2
     if above is None:
-        raise ValueError(
-            "a number has no finite enclosure at any precision that was tried: it is too large for "
-            "exact arithmetic; use samples instead"
-        )
+        raise ValueError("a number has no finite enclosure: it is too large for exact arithmetic; use samples instead")
     return above
 
 

@@ -118,7 +118,7 @@ class ProofPlan:
     def __post_init__(self) -> None:
         if not 1 <= self.bits <= MOST_BITS or self.spacing <= 0:
             raise ValueError(
-                f"bits={self.bits!r} and spacing={self.spacing!r}: both must be positive, and bits at most {MOST_BITS}"
+                f"bits={self.bits!r}, spacing={self.spacing!r}: not positive, or more than {MOST_BITS} bits"
             )
         for halvings, *ends in (*self.windows, *(grid[1:] for grid in self.grids)):
             if not 0 <= halvings <= MOST_HALVINGS or max(map(abs, ends)) > MOST_PLACES:
