@@ -6,7 +6,6 @@ import ast
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,6 @@ from evr.sampling.plan import CappedPlan
 from evr.verification import Claim
 from evr.verification.attempts import Attempt
 from evr.verification.settings import Settings
-from evr.verification.strict import proved
 
 SOURCE = Path(evr.__file__).parent
 KERNEL = ("laws", "mechanisms", "bounds", "sampling", "verification")
@@ -98,7 +96,7 @@ def test_a_proof_of_something_else_is_not_believed():
         return StrictCurve(steps).plans(1.0, enough=enough)
 
     proofs = {
-        one: proved(steps, 1.0, enough, partial(planner, one, steps))
+        one: prove_within(steps, Fraction(1), planner(one, steps), enough)
         for one, steps in private.exact_directions().items()
     }
     assert all(one.delta <= enough for one in proofs.values())

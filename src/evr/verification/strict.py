@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from functools import partial
 
 from evr.bounds.strict import Plans, Proof, ProofPlan, prove_within
 from evr.laws import Direction, Step
@@ -27,26 +26,15 @@ def threshold_of(claim: Claim) -> Fraction:
     return value if claim.terms is None else value * (1 - Fraction(claim.kappa))
 
 
-def proved(
-    steps: tuple[Step, ...],
-    epsilon: float,
-    enough: Fraction,
-    plans: Callable[[], Plans | Iterable[ProofPlan]],
-    in_hand: Proof | None = None,
-) -> Proof:
-    """The proof in hand, if it is about these steps and this epsilon and shows enough; else one made from the plans."""
-    at = Fraction(epsilon)
-    if in_hand is not None and in_hand.delta <= enough and in_hand.is_about(steps, at):
-        return in_hand
-    return prove_within(steps, at, plans(), enough)
-
-
 def decided(
     direction: Direction, steps: tuple[Step, ...], claim: Claim, planner: StrictPlanner, in_hand: Proof | None = None
 ) -> DirectionReport:
-    """Accepted iff a proof shows the claim."""
-    enough = threshold_of(claim)
-    proof = proved(steps, claim.epsilon, enough, partial(planner, direction, steps), in_hand)
+    """Accepted iff a proof shows the claim: the one in hand, if it is about these steps and this epsilon and shows
+    enough; else one made from the plans.
+    """
+    enough, at, proof = threshold_of(claim), Fraction(claim.epsilon), in_hand
+    if proof is None or proof.delta > enough or not proof.is_about(steps, at):
+        proof = prove_within(steps, at, planner(direction, steps), enough)
     accepted, bound = proof.delta <= enough, proof.shown
     rest = "" if accepted else ", which is above the claim: claim more"
     return DirectionReport(

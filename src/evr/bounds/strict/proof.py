@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache, partial
+from typing import NamedTuple
 
 from evr.bounds.strict.bins import outcomes_of
 from evr.bounds.strict.bound import halves, infinite_delta, one_step_delta, stays_within
@@ -48,26 +49,22 @@ class Proof:
         """The bound as a float, rounded up."""
         return rounded_up(self.delta)
 
-    @property
-    def stated(self) -> StatedProof:
-        """The proof as data, for a certificate."""
-        return StatedProof(self.delta, self.plan, self.digest)
+    def to_json(self) -> dict[str, object]:
+        """The words of the proof, for a certificate."""
+        plan = None if self.plan is None else self.plan.to_json()
+        return {"bound": str(self.delta), "plan": plan, "digest": self.digest}
 
 
-@dataclass(frozen=True)
-class StatedProof:
+class StatedProof(NamedTuple):
     """The words of a proof: a bound, the plan, a digest. They prove nothing until ``prove`` follows the plan again."""
 
     delta: Fraction
     plan: ProofPlan | None = None
     digest: str | None = None
 
-    def to_json(self) -> dict[str, object]:
-        plan = None if self.plan is None else self.plan.to_json()
-        return {"bound": str(self.delta), "plan": plan, "digest": self.digest}
-
     @classmethod
     def from_json(cls, document: dict[str, object]) -> StatedProof:
+        """The words that a proof wrote, or a ``ValueError``."""
         bound, plan, digest = (document.get(key) for key in ("bound", "plan", "digest"))
         if set(document) != {"bound", "plan", "digest"} or not isinstance(digest, str | None):
             raise ValueError("this is not a proof as evr writes it")
