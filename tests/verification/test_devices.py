@@ -1,5 +1,6 @@
 """Who draws: the choice, what is said where there is no GPU, and plans for one."""
 
+import contextlib
 import math
 import re
 import sys
@@ -156,7 +157,7 @@ def test_with_a_gpu_nothing_is_in_the_way(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["memory.OutOfMemoryError", "runtime.CUDARuntimeError"])
-def test_what_fails_on_the_gpu_is_said_with_the_remedy(kind):
+def test_what_fails_on_the_gpu_is_said_with_the_remedy(kind, monkeypatch):
     class Failure(Exception):
         pass
 
@@ -172,8 +173,10 @@ def test_what_fails_on_the_gpu_is_said_with_the_remedy(kind):
             ("driver", "CUDADriverError"),
         )
     }
-    cupy = types.SimpleNamespace(cuda=types.SimpleNamespace(**parts))
-    with pytest.raises(DeviceError, match=messages.USE_THE_PROCESSOR), device._in_words(cupy):
+    stream = {"Stream": lambda **_: contextlib.nullcontext()}
+    monkeypatch.setitem(sys.modules, "cupy", types.SimpleNamespace(cuda=types.SimpleNamespace(**parts, **stream)))
+    monkeypatch.setattr(device, "_here", types.SimpleNamespace())
+    with pytest.raises(DeviceError, match=messages.USE_THE_PROCESSOR), device.at_work():
         raise Failure("out of it")
 
 
