@@ -114,7 +114,7 @@ def fixed_acceptances(proposal: Proposal, claim: Claim, runs: int) -> int:
     log_moment, weight = proposal.log_moment(claim.epsilon, 2.0), drawing.rounding.weight
     test = plan_fixed(claim, log_moment, attempt=1, rounding=weight)
     samples = math.ceil(2 * test.second_moment / test.offset**2 * math.log(1 / BUDGET))
-    test = replace(test, samples=samples, log_budget=math.log(BUDGET))
+    test = replace(test, samples=samples)
     accepted = 0
     for seed in range(runs):
         trial = Trial("remove", (), claim, Settings("fixed"), 1, math.log(BUDGET), Stream(seed, "test"))

@@ -11,12 +11,11 @@ from dp_accounting import dp_event
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 from evr.planning.sampled import Planning
-from evr.proving.forecast import affordable, fixed_progress
+from evr.proving.forecast import affordable
 from evr.proving.sampling import DEFAULT, Sampling, likely_tau, sampled_if_auto
 from evr.proving.showing import check_progress, watching, with_directions_to_come
 from evr.proving.strict import StrictProving
 from evr.sampling import DrawPlan
-from evr.validate import worker_count
 from evr.verification.attempts import Attempt
 from evr.verification.claims import Claim, Terms
 from evr.verification.directions import Trial
@@ -144,11 +143,7 @@ def prove(
 
         def planned(trial: Trial) -> DrawPlan | None:
             plan = planning(trial)
-            found = affordable(trial, plan)  # what nobody would wait for is refused
-            if progress is not None and found is not None:
-                workers = worker_count(how.workers)
-                if (state := fixed_progress(trial.direction, found, workers)) is not None:
-                    progress(state)
+            affordable(trial, plan)  # what nobody would wait for is refused
             return plan
 
         shown = replace(how, progress=progress)

@@ -24,7 +24,7 @@ from evr.verification.claims import Claim
 from evr.verification.deciding import LEAST, FixedTest, SequentialTest, State, growth_of, init, sequential_test, turned
 from evr.verification.directions import Trial
 from evr.verification.driver import Driver
-from evr.verification.results import DirectionReport, Progress
+from evr.verification.results import DirectionReport
 from evr.verification.settings import Settings
 from evr.verification.summary import Work
 
@@ -90,15 +90,6 @@ def affordable(trial: Trial, plan: DrawPlan | None) -> Driver | None:
             f"{proposal.work} numbers or so: {_remedy(trial, found, wanted * proposal.work)}, or set max_samples"
         )
     return found
-
-
-def fixed_progress(direction: str, found: Driver, workers: int) -> Progress | None:
-    """What is told of the fixed verifier before its first sample."""
-    if not isinstance(found.test, FixedTest):
-        return None
-    test = found.test
-    left = test.samples * _piloted(found.work)[0] / workers
-    return Progress(direction, 0, test.samples, math.nan, 0.0, 0.0, 0.0, left, test)
 
 
 def _too_long(found: Driver) -> float:

@@ -218,17 +218,9 @@ class FixedTest:
     second_moment: float  # ``nu``, proved
     offset: float  # ``Delta``
     threshold: float
-    log_budget: float  # ``log`` of the false-positive bound
     rounding: float = 0.0  # by how much the threshold is lowered for the rounding of weights, relatively
     clip = math.inf
     mean = log_target = 0.0
-
-    def __str__(self) -> str:
-        return (
-            f"m = {self.samples:,} samples, from nu = {self.second_moment:.4g} and Delta = {self.offset:.4g}; "
-            f"accepted if their mean is below {self.threshold - self.offset:.6g}, wrongly with probability at most "
-            f"{math.exp(self.log_budget):.3g}"
-        )
 
     def stake(self, state: State) -> float:
         return 0.0
@@ -262,13 +254,12 @@ def plan_fixed(claim: Claim, log_second_moment: float, *, attempt: int | None, r
     if not -math.inf < log_ratio <= 600:
         remedy = "use proposal='capped' or method='sequential'"
         raise ValueError(f"the fixed verifier has no useful bound on the second moment here: {remedy}")
-    log_budget = claim.log_budget(attempt)
+    needed = 2.0 * math.exp(log_ratio) * max(-claim.log_budget(attempt), math.log(2.0))
     return FixedTest(
-        samples=max(1, math.ceil(2.0 * math.exp(log_ratio) * max(-log_budget, math.log(2.0)))),
+        samples=max(1, math.ceil(needed)),
         second_moment=math.exp(min(log_second_moment, 700.0)),
         offset=offset,
         threshold=claim.delta if attempt is None else claim.threshold,
-        log_budget=log_budget,
         rounding=rounding,
     )
 
