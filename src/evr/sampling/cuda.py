@@ -26,13 +26,7 @@ _NO_DEVICE, _OLD_DRIVER = 100, 35  # cudaErrorNoDevice, cudaErrorInsufficientDri
 
 @cache
 def why_not() -> str | None:
-    """Why no GPU can be used here, with the remedy, in words; None if one can.
-
-    Examples
-    --------
-    >>> isinstance(why_not(), str | None)
-    True
-    """
+    """Why no GPU can be used here, with the remedy, in words; None if one can."""
     try:
         import cupy
     except ImportError as error:

@@ -13,13 +13,10 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from evr.bounds.composing import Places
 from evr.bounds.moments import Tilt
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
 
 DRAWING = 4
 """Version of what a seed draws, in certificates: raised when proposals are chosen or drawn from in another way."""
@@ -153,14 +150,14 @@ class DrawPlan:
     @staticmethod
     def from_json(document: Any) -> DrawPlan:
         """Undo ``to_json``; a key too many or too few, or a value of another type, raises ``ValueError``."""
-        found = _reader().validate_json(json.dumps(document))
+        found: DrawPlan = _reader().validate_json(json.dumps(document))
         if found.to_json() != document:
             raise ValueError("not a plan in evr's format")
         return found
 
 
 @cache
-def _reader() -> TypeAdapter[DrawPlan]:
+def _reader() -> Any:
     """What checks the types of a plan; made when the first plan is read or written."""
     from pydantic import TypeAdapter
 
