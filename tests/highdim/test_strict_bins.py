@@ -12,9 +12,9 @@ from dp_accounting import dp_event
 
 import evr
 import messages
-from evr.bounds.strict import ProofPlan, one_step_delta, outcomes_of, prove
+from evr.bounds.strict import ProofPlan, one_step_delta, prove
 from evr.bounds.strict import bins as strict_bins
-from evr.bounds.strict.bins import BinsOutcomes
+from evr.bounds.strict.bins import BinsOutcomes, outcomes_of
 from evr.errors import UnsupportedEventError
 from evr.laws import Direction
 from evr.laws.exact import ExactBins

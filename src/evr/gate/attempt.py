@@ -215,7 +215,8 @@ def resume(
     workers: int | None = None,
     executor: Executor | None = None,
 ) -> Certificate:
-    """Continue a verification that was interrupted: the verdict is the one that it would have had.
+    """Continue a verification that was interrupted: its samples are drawn again, and the verdict is the one that it
+    would have had.
 
     Parameters
     ----------
