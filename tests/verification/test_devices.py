@@ -13,7 +13,7 @@ from dp_accounting import dp_event
 
 import evr
 import messages
-from evr.errors import DeviceError
+from evr.errors import DeviceError, LedgerError
 from evr.planning import sampled
 from evr.sampling import cuda as device
 from evr.verification.settings import Settings
@@ -54,6 +54,22 @@ def test_auto_falls_back_and_says_so(no_gpu):
     assert found.directions["remove"].plan.device == "cpu"
     same = evr.verify(TRAINING, **CLAIM)
     assert found.directions["remove"].log_wealth == same.directions["remove"].log_wealth
+
+
+def test_an_attempt_is_not_continued_on_another_device(no_gpu, tmp_path, monkeypatch):
+    """Other samples would be a second test within the budget of one."""
+
+    def stop(_):
+        raise KeyboardInterrupt
+
+    with evr.Ledger(tmp_path / "ledger.sqlite") as ledger:
+        with pytest.raises(KeyboardInterrupt):
+            evr.certify(TRAINING, **CLAIM, device="auto", ledger=ledger, progress=stop)
+        with monkeypatch.context() as patch:
+            patch.setattr(sampled, "why_not", lambda: None)
+            with pytest.raises(LedgerError, match=messages.ANOTHER_DEVICE):
+                evr.resume(ledger)
+        assert evr.resume(ledger).accepted
 
 
 def test_a_device_that_nobody_knows_is_refused():
