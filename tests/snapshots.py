@@ -1,4 +1,4 @@
-"""Verifications with snapshots, as the ledger makes them: ``evr.verify`` takes none."""
+"""Verifications as the ledger makes them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from evr.verification.settings import Settings
 def proved(
     event: Any, *, epsilon: float, delta: float, tau: float, terms: Terms | None = None, **options: Any
 ) -> Verification:
-    """``evr.verify`` that also takes ``checkpoint`` and ``resume``."""
+    """``evr.verify`` that also takes ``alive`` and ``seconds``."""
     names = [field.name for field in dataclasses.fields(Settings)]
     settings = Settings(**{name: options.pop(name) for name in names if name in options})
     if "attempt" in options:

@@ -40,7 +40,7 @@ def test_a_hundred_kills(tmp_path: Path) -> None:
     found = storm("kills", tmp_path, 100, 2)
     print(found)
     assert found["begun"] >= 60
-    assert found["continued_from_snapshots"] >= 20
+    assert found["continued"] >= 20
 
 
 def test_eight_processes_never_share_a_number(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import evr
 import messages
 from attempts import certify_claim, start
 from evr.errors import LedgerError
-from evr.verification import Claim
+from evr.verification import Claim, driver
 from evr.verification.settings import Settings
 
 
@@ -82,14 +82,15 @@ def test_a_certificate_that_cannot_be_written_is_not_lost(
     assert evr.replay(certificate).agrees
 
 
-def test_snapshots_that_cannot_be_written_stop_the_attempt(
+def test_a_ledger_that_cannot_be_written_stops_the_attempt(
     ledger: evr.Ledger, gaussian: Any, delta: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any) -> None:
         raise LedgerError("the ledger cannot be used (database or disk is full)")
 
     with monkeypatch.context() as patch:
-        patch.setattr(evr.Ledger, "save", fail)
+        patch.setattr(driver, "_ALIVE_SECONDS", 0.0)
+        patch.setattr(evr.Ledger, "keep", fail)
         with pytest.raises(LedgerError, match=messages.DISK_IS_FULL):
             certify_claim(gaussian, Claim(1.0, delta / 0.9, 0.9), Settings(), ledger=ledger)
     assert [a.state for a in ledger.attempts()] == ["interrupted"]

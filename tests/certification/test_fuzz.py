@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
-import math
 import random
 from pathlib import Path
 from typing import Any
@@ -24,9 +23,8 @@ from evr.certification.certificate import digest_of
 from evr.certification.event_json import event_from_json
 from evr.errors import CertificateError, LedgerError, SpecError
 from evr.mechanisms import Composition
-from evr.verification import Claim, Terms
+from evr.verification import Claim
 from evr.verification.settings import Settings
-from snapshots import proved
 
 GAUSSIAN = dp_event.GaussianDpEvent(2.0)
 scalars = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(width=64) | st.text(max_size=20)
@@ -158,8 +156,7 @@ def test_damaged_ledgers(tmp_path: Path, delta: float) -> None:
         certify_claim(GAUSSIAN, claim, Settings(), ledger=ledger)
         with pytest.raises(KeyboardInterrupt):
             certify_claim(GAUSSIAN, claim, Settings(), ledger=ledger, seed=5, progress=stop)
-        (attempt,) = ledger.interrupted()
-        ledger.save(attempt, "remove", _snapshot(delta))
+        assert len(ledger.interrupted()) == 1
     whole = path.read_bytes()
     right = evr.verify(GAUSSIAN, epsilon=1.0, delta=delta / 0.95, tau=0.95, attempt=2, seed=5)
     chance = random.Random(1)
@@ -185,25 +182,3 @@ def test_damaged_ledgers(tmp_path: Path, delta: float) -> None:
             assert certificate.verification.directions["remove"].log_wealth == right.directions["remove"].log_wealth
             outcomes["right"] += 1
     assert min(outcomes.values()) > 10, outcomes
-
-
-def _snapshot(delta: float) -> dict[str, Any]:
-    """The real first snapshot of the attempt above."""
-    taken: list[dict[str, Any]] = []
-
-    def keep(direction: str, snapshot: dict[str, Any]) -> None:
-        taken.append(snapshot)
-        assert math.isfinite(len(direction))
-
-    proved(
-        GAUSSIAN,
-        epsilon=1.0,
-        delta=delta / 0.95,
-        tau=0.95,
-        attempt=2,
-        seed=5,
-        workers=1,
-        checkpoint=keep,
-        terms=Terms(Claim(1.0, delta / 0.95, 0.95).kappa, delta / 0.95),
-    )
-    return taken[0]

@@ -210,7 +210,9 @@ def test_samples(name: str) -> None:
 def test_densities_are_those_of_the_draws(name: str) -> None:
     """``E_D[1/d] = 1``, and ``E_D[f/d] = E_Q[f]`` for the indicator that no coordinate is large."""
     proposal = PROPOSALS[name]
-    coordinates = proposal._drawn(Stream(6, "test").block(0), 40_000)
+    generator = Stream(6, "test").block(0)
+    first = generator.random(40_000) < proposal.weights[0]
+    coordinates = proposal._coordinates(first, lambda index, rows: generator)
     losses, log_weights = proposal._weighted(coordinates)
     ((law, count),) = proposal.laws
     inverse = np.exp(log_weights - losses if law.direction is REMOVE else log_weights)

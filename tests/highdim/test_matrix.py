@@ -29,7 +29,7 @@ from evr.laws.patterns.strategy import Strategy
 from evr.randomness import Stream
 from evr.sampling import DrawPlan, built, parts
 from evr.sampling.mixtures import MixtureProposal
-from evr.sampling.parts import chain_table, log_hoelder, part_of, ring_sums, with_odds
+from evr.sampling.parts import log_hoelder, part_of, ring_sums, table_of, with_odds
 from evr.sampling.plan import ByOrder, ByScale, ByShift, ByWindow, MixturePlan
 from helpers import assert_mean_within, near
 from highdim.exact_small import bins_linear, delta_by_quadrature, dense, gram_of
@@ -367,7 +367,8 @@ def test_products_in_blocks() -> None:
 def test_a_chain_of_replicas_is_drawn_step_by_step() -> None:
     """As with all weights of each step, from the same numbers."""
     law = MinSep(REMOVE, 2.0, 3, 0.2, True, Strategy.of((0.8, 0.6), 50))
-    table = chain_table(law, 4)
+    table = table_of(law, 4)
+    assert isinstance(table, ChainTable)
     found = table.draw(np.random.default_rng(2), 300)
     generator = np.random.default_rng(2)
     cumulated = np.cumsum(table._first * table.values[0])
@@ -418,12 +419,12 @@ def exact_of(law: PatternLaw) -> float:
 @pytest.fixture
 def proposal(request: pytest.FixtureRequest) -> Iterator[MixtureProposal]:
     law, plan = PARTS[request.param]
-    parts.bins_table.cache_clear()
+    parts.table_of.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
         if "ring" in request.param:
             patch.setattr(OccupancyTable, "is_affordable", staticmethod(lambda law, order: False))
         yield mixture(law, plan)
-    parts.bins_table.cache_clear()
+    parts.table_of.cache_clear()
 
 
 @pytest.mark.parametrize("proposal", PARTS, indirect=True)

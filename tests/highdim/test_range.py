@@ -20,10 +20,12 @@ from evr.mechanisms import Composition
 from evr.randomness import Stream
 from evr.sampling import DrawPlan, built
 from evr.sampling.mixtures import MixtureProposal
-from evr.sampling.parts import chain_table
+from evr.sampling.parts import table_of
 from evr.sampling.plan import ByOrder, ByShift, MixturePlan
 from evr.verification.claims import Claim
 from evr.verification.directions import Trial
+from evr.verification.driver import Driver
+from evr.verification.executors import Lazily
 from evr.verification.settings import Settings
 from evr.verification.summary import checked
 from helpers import near
@@ -68,7 +70,9 @@ def test_a_false_claim_of_ratios_below_all_floats_is_not_accepted(by_place: bool
     stream = Stream(1, "test", 1, "add")
     plan = MixturePlan(ByShift(-0.04), by_place=by_place)
     trial = Trial("add", steps, claim, settings, 1, math.log(1e-6), stream)
-    found = trial.run(DrawPlan(plan, block_size=4096))
+    driver = trial.prepared(DrawPlan(plan, block_size=4096))
+    assert isinstance(driver, Driver)
+    found = driver.play(Lazily())
     assert not found.accepted
     assert abs(found.estimate - delta) < 6 * found.standard_error
 
@@ -79,7 +83,7 @@ def test_weights_of_more_replicas_than_are_eligible_do_not_overflow() -> None:
     (step,) = Composition.of(event).simplified(Direction.REMOVE)
     assert isinstance(step.law, MinSep)
     energy, share = float(step.law.energies.max()), 5 * math.log(0.3 / 1.9)
-    found = chain_table(step.law, 5).log_moment  # most of it: all in one step
+    found = table_of(step.law, 5).log_moment  # most of it: all in one step
     assert 10 * energy + share <= found <= 10 * energy + share + math.log(4**5)
 
 

@@ -12,9 +12,9 @@ from dp_accounting import dp_event
 
 import evr
 import messages
-from evr.bounds.strict import ProofPlan, one_step_delta, outcomes_of, prove
+from evr.bounds.strict import ProofPlan, one_step_delta, prove
 from evr.bounds.strict import bins as strict_bins
-from evr.bounds.strict.bins import BinsOutcomes
+from evr.bounds.strict.bins import BinsOutcomes, outcomes_of
 from evr.errors import UnsupportedEventError
 from evr.laws import Direction
 from evr.laws.exact import ExactBins
@@ -31,9 +31,9 @@ def grid_law(law: ExactBins, top: float, spacing: Fraction) -> tuple[np.ndarray,
     cut = Fraction(top) if law.direction is REMOVE else -Fraction(top)
     found = outcomes_of(law, cut, cut, spacing, 80)
     assert isinstance(found, BinsOutcomes)
-    masses = np.array([float(x) for x in found.masses.poly.coeffs()]) * 2.0**-found.bits
+    masses = np.array([float(x) for x in found.sum.fine.poly.coeffs()]) * 2.0**-found.grid.bits
     values = np.arange(masses.size) * float(spacing) / law.bins
-    return values, masses, float(found.excess) * 2.0**-found.bits / law.bins
+    return values, masses, float(found.sum.excess) * 2.0**-found.grid.bits / law.bins
 
 
 def test_one_ratio_keeps_its_mass_and_its_mean() -> None:
@@ -172,7 +172,7 @@ def test_two_grids_of_ratios(monkeypatch: pytest.MonkeyPatch, direction: Directi
     parted = outcomes_of(law, top, top, spacing, 80)
     assert isinstance(whole, BinsOutcomes)
     assert isinstance(parted, BinsOutcomes)
-    assert whole.size == 1 < parted.size
+    assert whole.grid.size == 1 < parted.grid.size
     for at in (0.3, 0.7, 1.0):
         one, two = (float(one_step_delta(made, Fraction(at * epsilon), 80)) for made in (whole, parted))
         assert one <= two <= 1.01 * one

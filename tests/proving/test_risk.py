@@ -42,8 +42,8 @@ ORACLES = {
 
 def gaussian(epsilons: list[float]) -> Risk:
     steps = Composition.of(dp_event.GaussianDpEvent(1.0)).exact(Direction.REMOVE)
-    points = StrictCurve(steps).points(epsilons)
-    bound = Tradeoff.of(points, points)
+    points = [(proof.epsilon, proof.delta) for proof in StrictCurve(steps).points(epsilons)]
+    bound = Tradeoff.of_points(points, points)
     return Risk("strict", 2 * len(points), bound, bound)
 
 

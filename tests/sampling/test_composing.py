@@ -283,7 +283,7 @@ def test_plans_that_compose_what_cannot_be_are_refused(composed: tuple[DrawPlan,
         (r"not two or more", changed(document, [*how, "knots"], [1.0, 0.0])),
         (r"valid number", changed(document, [*how, "knots"], ["-inf", 0.0])),
         (r"finite number", changed(document, [*how, "knots"], [math.nan, 0.0])),
-        (r"numbers that rise, from", changed(document, [*how, "knots"], HUGE)),
+        (r"numbers that rise, of at most", changed(document, [*how, "knots"], HUGE)),
         (r"parts=0", changed(document, [*how, "parts"], 0)),
         (r"places", changed(document, [*how, "parts"], 10**6)),
     ]

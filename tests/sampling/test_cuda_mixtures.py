@@ -21,7 +21,7 @@ from evr.randomness import Stream
 from evr.sampling import DrawPlan, built, cuda, philox
 from evr.sampling.cuda import moved, why_not
 from evr.sampling.mixtures import MOST_COPIES, MixtureProposal
-from evr.sampling.parts import LocalBins, OrderBins, OrderMinSep, ScaledBins, ScaledChain, Shifted
+from evr.sampling.parts import ByReplicas, LocalBins, ScaledBins, ScaledChain, Shifted
 from evr.sampling.philox import Place
 from evr.sampling.plan import ByOrder, ByScale, ByShift, ByWindow, Kind, MixturePlan
 from evr.verification.summary import Work, on_gpu, on_processor, summed
@@ -209,7 +209,7 @@ def test_no_number_serves_twice(name, monkeypatch):
 
 def test_every_part_and_table_is_among_the_cases():
     parts = [part for name in CASES for row in proposal_of(name).parts for part in row]
-    kinds = {LocalBins, OrderBins, OrderMinSep, ScaledBins, ScaledChain, Shifted}
+    kinds = {ByReplicas, LocalBins, ScaledBins, ScaledChain, Shifted}
     assert {type(part) for part in parts} == kinds
     tables = {type(part.table) for part in parts if hasattr(part, "table")}
     assert {OccupancyTable, RingTable} <= tables

@@ -50,7 +50,6 @@ def test_a_plan_survives_json_and_builds_the_same(name: str) -> None:
     plan, steps = plan_of(name)
     again = DrawPlan.from_json(json.loads(json.dumps(plan.to_json())))
     assert again == plan
-    assert again.digest == plan.digest
     first, second = built(plan.proposal, steps), built(again.proposal, steps)
     for a, b in zip(
         first.draw(Stream(1, "test").block(0), 50), second.draw(Stream(1, "test").block(0), 50), strict=True

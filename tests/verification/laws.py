@@ -87,7 +87,7 @@ def play(proposal: Proposal, claim: Claim, budget: float, seed: int, **options: 
     settings = Settings(**options)
     trial = Trial("remove", (), claim, settings, 1, math.log(budget), Stream(seed, "test"))
     found = trial.of_drawing(drawing_of(proposal, claim.epsilon), plan_for(proposal, claim))
-    return trial.play(found, Lazily())
+    return found.play(Lazily())
 
 
 def plan_for(proposal: Proposal, claim: Claim) -> DrawPlan:

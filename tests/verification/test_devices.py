@@ -1,5 +1,6 @@
 """Who draws: the choice, what is said where there is no GPU, and plans for one."""
 
+import contextlib
 import math
 import re
 import sys
@@ -12,7 +13,7 @@ from dp_accounting import dp_event
 
 import evr
 import messages
-from evr.errors import DeviceError
+from evr.errors import DeviceError, LedgerError
 from evr.planning import sampled
 from evr.sampling import cuda as device
 from evr.verification.settings import Settings
@@ -53,6 +54,22 @@ def test_auto_falls_back_and_says_so(no_gpu):
     assert found.directions["remove"].plan.device == "cpu"
     same = evr.verify(TRAINING, **CLAIM)
     assert found.directions["remove"].log_wealth == same.directions["remove"].log_wealth
+
+
+def test_an_attempt_is_not_continued_on_another_device(no_gpu, tmp_path, monkeypatch):
+    """Other samples would be a second test within the budget of one."""
+
+    def stop(_):
+        raise KeyboardInterrupt
+
+    with evr.Ledger(tmp_path / "ledger.sqlite") as ledger:
+        with pytest.raises(KeyboardInterrupt):
+            evr.certify(TRAINING, **CLAIM, device="auto", ledger=ledger, progress=stop)
+        with monkeypatch.context() as patch:
+            patch.setattr(sampled, "why_not", lambda: None)
+            with pytest.raises(LedgerError, match=messages.ANOTHER_DEVICE):
+                evr.resume(ledger)
+        assert evr.resume(ledger).accepted
 
 
 def test_a_device_that_nobody_knows_is_refused():
@@ -123,7 +140,7 @@ class FakeRuntimeError(RuntimeError):
         self.status = status
 
 
-def fake_cupy(count, driver=12040):
+def fake_cupy(count):
     """As much of CuPy as ``why_not`` asks."""
 
     def devices_here():
@@ -131,9 +148,7 @@ def fake_cupy(count, driver=12040):
             raise count
         return count
 
-    runtime = types.SimpleNamespace(
-        getDeviceCount=devices_here, driverGetVersion=lambda: driver, CUDARuntimeError=FakeRuntimeError
-    )
+    runtime = types.SimpleNamespace(getDeviceCount=devices_here, CUDARuntimeError=FakeRuntimeError)
     return types.SimpleNamespace(cuda=types.SimpleNamespace(runtime=runtime))
 
 
@@ -143,8 +158,7 @@ def fake_cupy(count, driver=12040):
         (None, "pip install 'evr-dp[gpu]'"),
         (fake_cupy(0), "no NVIDIA GPU is visible"),
         (fake_cupy(FakeRuntimeError(100)), "no NVIDIA GPU is visible"),
-        (fake_cupy(FakeRuntimeError(35)), "the driver of the GPU is too old"),
-        (fake_cupy(FakeRuntimeError(35), driver=0), "there is no NVIDIA driver"),
+        (fake_cupy(FakeRuntimeError(35)), "the NVIDIA driver is missing, or too old"),
         (fake_cupy(FakeRuntimeError(999)), "status 999"),
     ],
 )
@@ -159,7 +173,7 @@ def test_with_a_gpu_nothing_is_in_the_way(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["memory.OutOfMemoryError", "runtime.CUDARuntimeError"])
-def test_what_fails_on_the_gpu_is_said_with_the_remedy(kind):
+def test_what_fails_on_the_gpu_is_said_with_the_remedy(kind, monkeypatch):
     class Failure(Exception):
         pass
 
@@ -175,8 +189,10 @@ def test_what_fails_on_the_gpu_is_said_with_the_remedy(kind):
             ("driver", "CUDADriverError"),
         )
     }
-    cupy = types.SimpleNamespace(cuda=types.SimpleNamespace(**parts))
-    with pytest.raises(DeviceError, match=messages.USE_THE_PROCESSOR), device._in_words(cupy):
+    stream = {"Stream": lambda **_: contextlib.nullcontext()}
+    monkeypatch.setitem(sys.modules, "cupy", types.SimpleNamespace(cuda=types.SimpleNamespace(**parts, **stream)))
+    monkeypatch.setattr(device, "_here", types.SimpleNamespace())
+    with pytest.raises(DeviceError, match=messages.USE_THE_PROCESSOR), device.at_work():
         raise Failure("out of it")
 
 

@@ -20,7 +20,6 @@ from evr.gate import resume
 from evr.verification import driver
 from evr.verification.deciding import MOST_BLOCKS, SequentialTest, State, round_end
 from evr.verification.executors import Lazily
-from snapshots import proved
 
 EVENT = dp_event.PoissonSampledDpEvent(0.3, dp_event.GaussianDpEvent(1.5))
 
@@ -157,15 +156,6 @@ def test_stakes_of_a_round_do_not_see_the_round_before(delta: float) -> None:
     for first, end in islice(rounds(), 12):
         assert len({stakes[block] for block in range(first, end) if block in stakes}) <= 1
     assert stakes[0] == stakes[1]  # the first two rounds know nothing
-
-
-def test_snapshots_continue_within_and_between_rounds(delta: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "_CHECKPOINT_SECONDS", 0.0)
-    taken: list[dict[str, Any]] = []
-    arguments: dict[str, Any] = {"epsilon": 0.5, "delta": delta / 0.97, "tau": 0.97, "seed": 3, "workers": 1}
-    whole = outcome(proved(EVENT, checkpoint=lambda d, s: taken.append({d: s}), direction="remove", **arguments))
-    for snapshot in taken[:: max(1, len(taken) // 12)]:
-        assert outcome(proved(EVENT, resume=snapshot, direction="remove", **arguments)) == whole
 
 
 def test_no_samples_beyond_the_most(delta: float) -> None:

@@ -25,7 +25,7 @@ from evr.randomness import Stream
 from evr.sampling import DrawPlan, Proposal, SimpleProposal
 from evr.sampling.drawing import drawing_of
 from evr.verification import Claim
-from evr.verification.deciding import FixedTest, plan_fixed
+from evr.verification.deciding import plan_fixed
 from evr.verification.directions import Trial
 from evr.verification.executors import Lazily
 from evr.verification.settings import Settings
@@ -111,16 +111,15 @@ def test_fixed_on_known_laws(ratio: float, greatest: float) -> None:
 def fixed_acceptances(proposal: Proposal, claim: Claim, runs: int) -> int:
     """Algorithm 2 with as many samples as the large budget needs."""
     drawing, drawn = drawing_of(proposal, claim.epsilon), plan_for(proposal, claim)
-    plan = plan_fixed(claim, proposal.log_moment(claim.epsilon, 2.0), attempt=1)
-    samples = math.ceil(2 * plan.second_moment / plan.offset**2 * math.log(1 / BUDGET))
-    plan = replace(plan, samples=samples, log_budget=math.log(BUDGET))
+    log_moment, weight = proposal.log_moment(claim.epsilon, 2.0), drawing.rounding.weight
+    test = plan_fixed(claim, log_moment, attempt=1, rounding=weight)
+    samples = math.ceil(2 * test.second_moment / test.offset**2 * math.log(1 / BUDGET))
+    test = replace(test, samples=samples)
     accepted = 0
     for seed in range(runs):
         trial = Trial("remove", (), claim, Settings("fixed"), 1, math.log(BUDGET), Stream(seed, "test"))
-        test = FixedTest(plan, drawing.rounding.weight)
-        found = trial.of_drawing(drawing, drawn)
-        found.test, found.most = test, samples
-        accepted += trial.play(found, Lazily()).accepted
+        found = replace(trial.of_drawing(drawing, drawn), test=test, most=samples)
+        accepted += found.play(Lazily()).accepted
     return accepted
 
 

@@ -4,17 +4,14 @@ continued.
 
 from __future__ import annotations
 
-import json
 import math
-from dataclasses import replace
-from typing import Any
 
 import pytest
 from dp_accounting import dp_event
 
 import evr
 import messages
-from evr.verification import Claim, Progress, Terms, Verification, driver
+from evr.verification import Claim, Progress, Terms
 from helpers import near
 from snapshots import proved
 
@@ -51,33 +48,13 @@ def test_verify_spends_the_budget_of_its_terms(delta: float) -> None:
     assert found.directions["remove"].threshold == (1 - 1e-4) * delta / 0.8
 
 
-def untimed(verification: Verification) -> Any:
-    """All of a verification but how long it took, comparable although some numbers are NaN."""
-    reports = {k: repr(replace(r, seconds=0.0)) for k, r in verification.directions.items()}
-    return repr({**vars(verification), "seconds": 0.0, "directions": reports})
-
-
-@pytest.mark.parametrize("options", [{"tau": 0.99}, {"tau": 0.9, "method": "fixed", "attempt": 1}])
-def test_a_verification_continues_from_any_snapshot_to_the_same_result(
-    options: dict[str, Any], delta: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(driver, "_CHECKPOINT_SECONDS", 0.0)
-    taken: list[tuple[str, str]] = []
-    arguments = {"epsilon": EPSILON, "delta": delta, "seed": 5, "workers": 1, **options}
-    whole = proved(EVENT, checkpoint=lambda d, s: taken.append((d, json.dumps(s))), **arguments)
-    assert len(taken) == sum(report.blocks for report in whole.directions.values())
-    for place in {0, len(taken) // 2, len(taken) - 1}:
-        snapshots = {direction: json.loads(text) for direction, text in taken[: place + 1]}
-        assert untimed(proved(EVENT, resume=snapshots, **arguments)) == untimed(whole)
-
-
-def test_snapshots_are_taken_every_few_seconds_however_often_progress_is_shown(
+def test_an_attempt_says_that_it_lives_every_few_seconds_however_often_progress_is_shown(
     delta: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter(range(10**6))
     monkeypatch.setattr("evr.verification.driver.time.perf_counter", lambda: 0.5 * next(clock))
     shown: list[Progress] = []
-    saved: list[str] = []
+    told: list[None] = []
     found = proved(
         EVENT,
         epsilon=EPSILON,
@@ -86,8 +63,8 @@ def test_snapshots_are_taken_every_few_seconds_however_often_progress_is_shown(
         seed=5,
         workers=1,
         progress=shown.append,
-        checkpoint=lambda d, s: saved.append(d),
+        alive=lambda: told.append(None),
     )
     blocks = found.directions["remove"].blocks
     assert len(shown) >= blocks
-    assert blocks / 6 < saved.count("remove") < blocks / 3
+    assert blocks / 6 < len(told) < blocks / 3

@@ -4,7 +4,6 @@ nothing depends on threads.
 
 from __future__ import annotations
 
-import inspect
 import math
 import threading
 from dataclasses import replace
@@ -23,9 +22,9 @@ from evr.laws import Step
 from evr.mechanisms import Composition
 from evr.planning.sampled import planned
 from evr.sampling import DrawPlan
-from evr.verification import Claim, Progress, Verification, driver
+from evr.verification import Claim, Progress, Verification
+from evr.verification.attempts import Attempt
 from helpers import near
-from snapshots import proved
 
 GAUSSIAN = dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(20.0), 100)
 SMALL = evr.dpsgd(noise_multiplier=0.8, sampling_probability=0.01, steps=20)
@@ -48,11 +47,6 @@ def claimed(event: Any, epsilon: float, estimate: float | None, options: dict[st
 
 def check(event: Any, epsilon: float, estimate: float | None = None, **options: Any) -> Verification:
     return evr.verify(event, **claimed(event, epsilon, estimate, options))
-
-
-def check_with(event: Any, epsilon: float, estimate: float | None = None, **options: Any) -> Verification:
-    """As ``check``, with snapshots."""
-    return proved(event, **claimed(event, epsilon, estimate, options))
 
 
 # --- false negatives ------------------------------------------------------------------------------
@@ -122,22 +116,6 @@ def test_the_fixed_verifier_accepts_exact_estimates(attempt: int | None) -> None
     assert found.false_positive_rate == near(budget)
     offset = 0.4 * (1 / 0.7 - 1 / 0.85) * 0.7 * found.delta
     assert report.samples == math.ceil(2 * report.second_moment / offset**2 * math.log(1 / budget))
-
-
-def test_the_fixed_verifier_states_its_plan_before_it_starts() -> None:
-    seen: list[Progress] = []
-    found = check(GAUSSIAN, 1.0, tau=0.7, method="fixed", progress=seen.append)
-    first, report = seen[0], found.directions["remove"]
-    assert first.plan is not None
-    assert (first.samples, first.plan.samples) == (0, report.samples)
-    assert (first.plan.second_moment, first.plan.offset) == (report.second_moment, report.correction)
-    assert math.exp(first.plan.log_budget) == found.false_positive_rate
-    assert first.seconds_left is not None
-    assert 0 < first.seconds_left < 100 * report.seconds
-    assert f"m = {report.samples:,} samples" in str(first.plan)
-    silent = check(GAUSSIAN, 1.0, tau=0.7, method="fixed")
-    # samples of the trial serve nothing else
-    assert silent.directions["remove"].estimate == report.estimate
 
 
 # --- strange compositions and claims --------------------------------------------------------------
@@ -344,52 +322,13 @@ def test_attempts_and_directions_have_streams_of_their_own() -> None:
     assert first.estimate == numbers["add"]
 
 
-def test_snapshots_of_another_verification_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A true claim's wealth must not buy a false one."""
-    monkeypatch.setattr(driver, "_CHECKPOINT_SECONDS", 0.0)
-    taken: dict[str, Any] = {}
-    true = exact(GAUSSIAN, 1.0)
-    check_with(GAUSSIAN, 1.0, true, checkpoint=taken.__setitem__)
-    assert check_with(GAUSSIAN, 1.0, true, resume=taken).accepted
-    others: list[dict[str, Any]] = [
-        {"delta": 0.5 * true},
-        {"epsilon": 0.9},
-        {"tau": 0.8},
-        {"seed": 2},
-        {"seed": None},
-        {"attempt": 2},
-        {"method": "fixed"},
-        {"proposal": "simple"},
-        {"event": dp_event.GaussianDpEvent(1.0)},
-    ]
-    for other in others:
-        arguments = {"event": GAUSSIAN, "epsilon": 1.0, "delta": true, "resume": taken, **other}
-        with pytest.raises(ValueError, match=messages.OTHER_RUN):
-            check_with(arguments.pop("event"), arguments.pop("epsilon"), arguments.pop("delta"), **arguments)
-    for state in taken.values():
-        del state["run"]
-    with pytest.raises(ValueError, match=messages.OTHER_RUN):
-        check_with(GAUSSIAN, 1.0, true, resume=taken)
-
-
-def test_a_crafted_snapshot_finds_no_way_in() -> None:
-    """An edited wealth accepted a false claim: the public function takes snapshots from nowhere."""
+def test_nothing_is_believed_from_elsewhere() -> None:
+    """An edited wealth of a snapshot once accepted a false claim: neither a claim nor an attempt takes any."""
     false = 0.5 * exact(GAUSSIAN, 1.0)
-    for name in ("resume", "checkpoint"):
-        with pytest.raises(TypeError, match=messages.unexpected_argument(name)):
-            check(GAUSSIAN, 1.0, false, **{name: {}})
-    assert not {"resume", "checkpoint"} & set(inspect.signature(evr.verify).parameters)
-
-
-def test_resuming_from_every_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both directions, several threads."""
-    monkeypatch.setattr(driver, "_CHECKPOINT_SECONDS", 0.0)
-    monkeypatch.setattr("evr.planning.sampled.planned", _once)
-    taken: list[tuple[str, dict[str, Any]]] = []
-    whole = check_with(BOTH, 0.5, workers=2, checkpoint=lambda d, s: taken.append((d, s)))
-    assert {d for d, _ in taken} == {"remove", "add"}
-    for place in range(0, len(taken), max(1, len(taken) // 8)):
-        assert same(check_with(BOTH, 0.5, workers=2, resume=dict(taken[: place + 1])), whole)
+    with pytest.raises(TypeError, match=messages.unexpected_argument("resume")):
+        check(GAUSSIAN, 1.0, false, resume={})
+    with pytest.raises(TypeError, match=messages.unexpected_argument("resume")):
+        Attempt(resume={})  # type: ignore[call-arg]
 
 
 def test_progress(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,6 @@ import ast
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,8 @@ from evr.sampling import drawing as registry
 from evr.sampling.drawing import drawing_of
 from evr.sampling.plan import CappedPlan
 from evr.verification import Claim
-from evr.verification.strict import proved, verify_strictly
+from evr.verification.attempts import Attempt
+from evr.verification.settings import Settings
 
 SOURCE = Path(evr.__file__).parent
 KERNEL = ("laws", "mechanisms", "bounds", "sampling", "verification")
@@ -96,15 +96,15 @@ def test_a_proof_of_something_else_is_not_believed():
         return StrictCurve(steps).plans(1.0, enough=enough)
 
     proofs = {
-        one: proved(steps, 1.0, enough, partial(planner, one, steps))
+        one: prove_within(steps, Fraction(1), planner(one, steps), enough)
         for one, steps in private.exact_directions().items()
     }
     assert all(one.delta <= enough for one in proofs.values())
     claim = Claim(1.0, 1e-9, 0.9)
-    assert not verify_strictly(other, claim, planner, proofs=proofs).accepted
+    assert not Attempt().run(other, claim, Settings("strict"), strictly=planner, proofs=proofs).accepted
     smaller = Claim(0.01, 1e-9, 0.9)
-    assert not verify_strictly(private, smaller, planner, proofs=proofs).accepted
-    assert verify_strictly(private, claim, planner, proofs=proofs).accepted
+    assert not Attempt().run(private, smaller, Settings("strict"), strictly=planner, proofs=proofs).accepted
+    assert Attempt().run(private, claim, Settings("strict"), strictly=planner, proofs=proofs).accepted
 
 
 def test_a_coarse_plan_of_a_stranger_rejects():
@@ -117,7 +117,7 @@ def test_a_coarse_plan_of_a_stranger_rejects():
     event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1.0, steps=1)
     delta = evr.estimate_delta(event, 3.0).value
     claim = Claim(3.0, delta, 0.999)
-    assert not verify_strictly(Composition.of(event), claim, planner).accepted
+    assert not Attempt().run(Composition.of(event), claim, Settings("strict"), strictly=planner).accepted
 
 
 def test_each_fact_is_built_once(tmp_path, monkeypatch):

@@ -46,13 +46,9 @@ class Places:
     def __post_init__(self) -> None:
         small = all(abs(knot) <= MOST_LOSS for knot in self.knots)
         if not small or len(self.knots) < 2 or not np.all(np.diff(self.knots) > 0):
-            raise ValueError(
-                f"knots={self.knots!r} are not two or more numbers that rise, from {-MOST_LOSS:g} to {MOST_LOSS:g}"
-            )
+            raise ValueError(f"knots={self.knots!r} are not two or more numbers that rise, of at most {MOST_LOSS:g}")
         if self.parts < 1 or self.number > MOST_PLACES:
-            raise ValueError(
-                f"parts={self.parts!r} of {len(self.knots) - 1} intervals are not from 1 to {MOST_PLACES:,} places"
-            )
+            raise ValueError(f"parts={self.parts!r} make {self.number:,} places, not from 1 to {MOST_PLACES:,}")
 
     @property
     def number(self) -> int:
@@ -61,7 +57,6 @@ class Places:
 
     @property
     def losses(self) -> Floats:
-        """All places, rising."""
         knots = np.array(self.knots)
         inner = np.arange(self.parts) / self.parts
         cut = knots[:-1, None] + np.diff(knots)[:, None] * inner
@@ -76,8 +71,7 @@ def composed(steps: Sequence[Step], places: Sequence[Places]) -> DiscretePair:
     needed = sum(len(products(step.count)) for step in steps) + len(steps) - 1
     if len(places) != needed or needed > MOST_PRODUCTS:
         raise ValueError(
-            f"places of {len(places)} products do not compose steps that need {needed}, of which there may be "
-            f"{MOST_PRODUCTS}"
+            f"{len(places)} products do not compose steps that need {needed}, or more than {MOST_PRODUCTS}"
         )
     rest, whole = iter(places), None
     for step in steps:

@@ -54,11 +54,8 @@ def squares(relation: NeighboringRelation, event: dp_event.DpEvent) -> Amounts:
     square = Fraction(0)
     for step in Composition.of(event, relation).exact(Direction.REMOVE):
         if not isinstance(step.exact_law, ExactGaussian):
-            raise UnsupportedEventError(
-                f"method='gaussian' takes Gaussian mechanisms, without sampling; found {step.exact_law!r}. Use "
-                "method='renyi'",
-                event,
-            )
+            found = f"method='gaussian' takes Gaussian mechanisms, not {step.exact_law!r}: use method='renyi'"
+            raise UnsupportedEventError(found, event)
         square += step.count * step.exact_law.square
     return [square]
 

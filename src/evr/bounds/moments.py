@@ -37,7 +37,6 @@ class Tilt:
             raise ValueError(f"{self!r}: a tilt that is not of order 0 needs a finite cap and floor")
 
     def height(self, loss: Any) -> Floats:
-        """``h`` at a loss."""
         loss = np.asarray(loss, float)
         if self.order == 0:
             return np.zeros_like(loss)
@@ -45,7 +44,6 @@ class Tilt:
 
     @property
     def height_beyond(self) -> float:
-        """``h`` beyond the cap."""
         return self.order * self.cap if self.order else 0.0
 
 

@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
+from scipy.special import comb, gammaln
 
 from evr.laws.arrays import module_of
 from evr.laws.law import Floats
@@ -52,7 +52,6 @@ class OccupancyTable:
 
     @staticmethod
     def is_affordable(law: Bins, order: int) -> bool:
-        """Whether there are not too many occupancies."""
         each = law.bins * math.comb(law.bins + order - 1, order)
         return isinstance(law, IndependentBins) or each <= MOST_VALUES // 8
 
@@ -75,14 +74,6 @@ class OccupancyTable:
 def _fits(length: int, order: int) -> bool:
     """Whether all terms of a table, ``1 / (k! T^k)`` and more, are far above the least float."""
     return length > 0 and float(gammaln(order + 1)) + order * math.log(length) <= _MOST_NATS
-
-
-class RingDraw(NamedTuple):
-    """How many replicas are in each bin; ``G`` times that; and whether the draw is accepted (4.2)."""
-
-    occupied: Floats
-    pulled: Floats
-    accepted: NDArray[np.bool_]
 
 
 class RingTable:
@@ -143,8 +134,10 @@ class RingTable:
         """``log`` of an upper bound on ``M_k``."""
         return float(gammaln(self.order + 1) + math.log(self.values[0, self.start]))
 
-    def draw(self, generator: np.random.Generator, size: int) -> RingDraw:
-        """Replicas in a chain of bins, which begins anywhere."""
+    def draw(self, generator: np.random.Generator, size: int) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        """Replicas in a chain of bins, which begins anywhere: how many are in each bin; ``G`` times that; and whether
+        the draw is accepted (4.2).
+        """
         if isinstance(self.values, np.ndarray):
             chain = self._chain(generator, size)
             generator = for_purpose(generator, 1)
@@ -161,7 +154,7 @@ class RingTable:
         own = (pulled * occupied).sum(axis=1) - (occupied * self.law.energies).sum(axis=1)
         lost = attraction - own / 2
         accepted = generator.random(size) < np.exp(-np.maximum(lost, 0.0))
-        return RingDraw(occupied, pulled, accepted)
+        return occupied, pulled, accepted
 
     def _draw_on_gpu(self, generator: Any, first: Any) -> tuple[Any, Any]:
         """The same replicas by a kernel, and their attraction."""
@@ -227,16 +220,12 @@ class ChainTable:
         self.chances = np.zeros((states.shape[0], order + 1))
         for j in range(order + 1):
             able = self._eligible >= j
-            after = np.empty_like(states)
-            after[:, -1] = self._eligible - j
-            if separation > 1:
-                after[:, 0], after[:, 1:-1] = j, states[:, :-2]
-                after[:, -1] += states[:, -2]
-            else:
-                after[:, -1] += j
+            after = np.column_stack((np.full(len(states), j), states[:, :-1]))
+            after[:, -1] += self._eligible - j
             self.next[able, j] = places(after[able])
             rest = self._eligible[able] - j
-            self.chances[able, j] = _binomial(self._eligible[able], j) * (probability**j * (1.0 - probability) ** rest)
+            ways = np.round(comb(self._eligible[able], j))
+            self.chances[able, j] = ways * (probability**j * (1.0 - probability) ** rest)
         self._unmoved = self.next[:, 0].copy()
         self._first = _starts(states, separation, probability, warm)
         self.values = np.empty((self.steps + 1, states.shape[0]))
@@ -251,7 +240,6 @@ class ChainTable:
 
     @staticmethod
     def is_affordable(steps: int, separation: int, order: int) -> bool:
-        """Whether there are not too many states."""
         states = math.comb(separation + order - 1, order)
         return states <= MOST_STATES and states * (steps + 1) <= MOST_VALUES
 
@@ -293,7 +281,6 @@ class ChainTable:
         return pulses.T
 
     def _draw_on_gpu(self, generator: Any, state: Any) -> Any:
-        """The same by a kernel."""
         pulses = module_of(state).empty((state.size, self.steps))
         sizes = (self.order, self.near, self.steps, self.chances.shape[0])
         tables = (self.next, self.chances, self.values, self.staying, self.recent, self.overlaps)
@@ -313,10 +300,6 @@ def _chosen(drawn: Floats, weights: Floats) -> Counts:
     cumulated = np.cumsum(weights, axis=1)
     beyond = drawn[:, None] >= cumulated[:, 1:-1] / cumulated[:, -1:]  # x / x is 1: never chosen
     return 1 + beyond.sum(axis=1)
-
-
-def _binomial(of: Counts, take: int) -> Floats:
-    return np.asarray(np.round(np.exp(gammaln(of + 1) - gammaln(take + 1) - gammaln(of - take + 1))))
 
 
 def _starts(states: Counts, separation: int, probability: float, warm: bool) -> Floats:

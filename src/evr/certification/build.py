@@ -121,7 +121,7 @@ def _section(report: DirectionReport) -> dict[str, Any]:
     return {
         **fields,
         "plan": None if report.plan is None else report.plan.to_json(),
-        "strict": None if report.strict is None else report.strict.stated.to_json(),
+        "strict": None if report.strict is None else report.strict.to_json(),
     }
 
 

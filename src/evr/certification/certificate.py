@@ -119,7 +119,7 @@ class ReleaseSection(Section):
 
 
 PlanSection = Annotated[dict[str, Any], AfterValidator(lambda one: DrawPlan.from_json(one) and one)]
-ProofSection = Annotated[dict[str, Any], AfterValidator(lambda one: StatedProof.from_json(one).to_json())]
+ProofSection = Annotated[dict[str, Any], AfterValidator(lambda one: StatedProof.from_json(one) and one)]
 
 
 class DirectionSection(Section):

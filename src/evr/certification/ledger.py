@@ -13,7 +13,6 @@ and stays counted (Section 5.6).
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import warnings
 from collections.abc import Iterator
@@ -28,7 +27,7 @@ from evr import validate
 from evr.certification import tables
 from evr.certification.databases import database_at
 from evr.certification.event_json import NAME_IN_WORDS, is_name
-from evr.certification.tables import Attempt, Contents, DamagedRow, ReleaseRow, parsed, seal, this_process
+from evr.certification.tables import Attempt, Contents, ReleaseRow, this_process
 from evr.errors import AlreadyReleasedError, LedgerError, NearbyReleaseWarning
 from evr.verification import Claim, Terms
 from evr.verification.settings import Settings
@@ -129,17 +128,6 @@ class Ledger:
         _, terms, _, number = _terms(self.contents(), claim, name, relation, for_output)
         return terms, number
 
-    def snapshots(self, attempt: Attempt) -> dict[str, Any]:
-        """The latest snapshots, by direction."""
-        with self.transaction(writes=False) as connection:
-            rows = connection.execute(
-                "SELECT direction, snapshot, seal FROM checkpoints WHERE attempt_id = ?", (attempt.id,)
-            ).fetchall()
-            for row in rows:
-                if row["seal"] != seal(attempt.id, row["direction"], row["snapshot"]):
-                    raise DamagedRow(f"a snapshot of attempt {attempt.id} is not what was saved")
-            return {row["direction"]: parsed(row["snapshot"]) for row in rows}
-
     # --- counting ---------------------------------------------------------------------------------
 
     def begin(
@@ -188,21 +176,13 @@ class Ledger:
             return tables.row_of(Attempt, tables.append(connection, "attempts", row))
 
     def finish(self, attempt: Attempt, state: str, *, samples: int | None = None, message: str | None = None) -> None:
-        """Write down how an attempt ended. Snapshots stay only if it can be continued."""
+        """Write down how an attempt ended."""
         with self.transaction() as connection:
             _change(connection, attempt, state=state, samples=samples, message=message, finished=now(), seen=now())
-            if state != "interrupted":
-                connection.execute("DELETE FROM checkpoints WHERE attempt_id = ?", (attempt.id,))
 
-    def save(self, attempt: Attempt, direction: str, snapshot: dict[str, Any]) -> None:
-        """Keep the latest snapshot of one direction."""
-        text = json.dumps(snapshot)
+    def keep(self, attempt: Attempt) -> None:
+        """Say that an attempt is still being made: one that is silent for long is taken for interrupted."""
         with self.transaction() as connection:
-            connection.execute(
-                "INSERT INTO checkpoints VALUES (?, ?, ?, ?) ON CONFLICT (attempt_id, direction) "
-                "DO UPDATE SET snapshot = excluded.snapshot, seal = excluded.seal",
-                (attempt.id, direction, text, seal(attempt.id, direction, text)),
-            )
             _change(connection, attempt, seen=now())
 
     def take_over(self, attempt: Attempt) -> Attempt:

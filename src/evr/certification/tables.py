@@ -51,8 +51,6 @@ TABLES = {
     "outputs": """release_id INTEGER PRIMARY KEY REFERENCES releases (id), link INTEGER NOT NULL UNIQUE,
         attempt_id INTEGER NOT NULL REFERENCES attempts (id), owner TEXT NOT NULL, opened TEXT NOT NULL,
         seal TEXT NOT NULL, ending TEXT CHECK (ending IN ('released', 'raised')), ended TEXT""",
-    "checkpoints": """attempt_id INTEGER NOT NULL REFERENCES attempts (id), direction TEXT NOT NULL,
-        snapshot TEXT NOT NULL, seal TEXT NOT NULL, PRIMARY KEY (attempt_id, direction)""",
     "budgets": f"""{_ID}, name TEXT NOT NULL UNIQUE, kind TEXT NOT NULL CHECK (kind IN ('planned', 'adaptive')),
         epsilon TEXT NOT NULL, delta TEXT NOT NULL, relation TEXT NOT NULL, owner TEXT NOT NULL,
         created TEXT NOT NULL, seal TEXT NOT NULL""",

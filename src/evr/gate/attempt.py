@@ -1,4 +1,4 @@
-"""One attempt: written down, verified with snapshots, certified. And its continuation after a crash."""
+"""One attempt: written down, verified, certified. And its continuation after a crash."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from evr.verification import Claim, Verification
 from evr.verification.attempts import Attempt as Trying
 from evr.verification.driver import ProgressHook
 from evr.verification.executors import check_at_work
+from evr.verification.settings import Settings
 
 _PLAIN = Sampling()
 _STOPPED = (KeyboardInterrupt, SystemExit, GeneratorExit)
@@ -39,9 +40,7 @@ _RESUMABLE = (*_STOPPED, OSError, MemoryError, LedgerError, BrokenExecutor, Canc
 
 def start(ledger: Ledger, request: Request, *, for_output: bool = False) -> Attempt:
     """Write an attempt down; from here on it counts. What can be refused is refused before."""
-    if request.settings.method != "strict":
-        chosen_device(request.settings.device)
-    seed = request.sampling.seed
+    device, seed = _device(request.settings), request.sampling.seed
     return ledger.begin(
         request.claim,
         request.settings,
@@ -53,6 +52,7 @@ def start(ledger: Ledger, request: Request, *, for_output: bool = False) -> Atte
         event=request.document,
         event_digest=digest_of(request.document),
         options={
+            "device": device,
             "path": None if request.path is None else str(request.path),
             "proof": None if request.proof is None else str(request.proof),
             "record": request.record,
@@ -62,6 +62,11 @@ def start(ledger: Ledger, request: Request, *, for_output: bool = False) -> Atte
         },
         software=software(),
     )
+
+
+def _device(settings: Settings) -> str | None:
+    """Who draws; None where nothing is drawn. A device that is not here is refused."""
+    return None if settings.method == "strict" else chosen_device(settings.device)[0]
 
 
 def attempted(
@@ -96,7 +101,8 @@ def perform(
     path: Path | None = None,
     ahead: Forecast | None = None,
 ) -> Certificate:
-    """Verify an attempt that is written down, from its latest snapshots if it has any; write its certificate; close it.
+    """Verify an attempt that is written down, from its first block on, which its entropy fixes; write its certificate;
+    close it.
 
     The certificate goes to ``path``, or else where the attempt says. ``ahead`` is the forecast of the request that
     the attempt was started with.
@@ -118,8 +124,7 @@ def perform(
             executor=sampling.executor,
             workers=sampling.workers,
             progress=progress,
-            checkpoint=lambda direction, snapshot: ledger.save(attempt, direction, snapshot),
-            resume=ledger.snapshots(attempt),
+            alive=lambda: ledger.keep(attempt),
         )
         verification = prove(
             composition,
@@ -215,7 +220,8 @@ def resume(
     workers: int | None = None,
     executor: Executor | None = None,
 ) -> Certificate:
-    """Continue a verification that was interrupted: the verdict is the one that it would have had.
+    """Continue a verification that was interrupted: its samples are drawn again, and the verdict is the one that it
+    would have had.
 
     Parameters
     ----------
@@ -236,8 +242,8 @@ def resume(
     Raises
     ------
     LedgerError
-        If there is none, or if it was begun with another version of evr, NumPy or SciPy: its samples could not be drawn
-        again.
+        If there is none, or if it was begun with another version of evr, NumPy or SciPy, or on another device: its
+        samples could not be drawn again.
     """
     with opened(ledger) as one:
         waiting = one.interrupted()
@@ -250,6 +256,12 @@ def resume(
             raise LedgerError(
                 f"attempt {chosen.number} was begun with {changed[0]}: its samples "
                 "may not come out the same, so start another attempt"
+            )
+        begun = chosen.options.get("device")
+        if chosen.settings.device == "auto" and _device(chosen.settings) != begun:
+            raise LedgerError(
+                f"attempt {chosen.number} was begun with device={begun!r}, which device='auto' is not here: its samples "
+                "would be others, so start another attempt"
             )
         elsewhere = writable(path=path)
         writable(path=elsewhere or chosen.options["path"])

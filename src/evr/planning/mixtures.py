@@ -29,7 +29,7 @@ from evr.sampling import Proposal
 from evr.sampling.drawing import drawing_of
 from evr.sampling.line import on_outcomes, spread_steps
 from evr.sampling.mixtures import MixtureProposal, log_height, loss_order
-from evr.sampling.parts import affords, bins_table, part_of
+from evr.sampling.parts import affords, part_of, table_of
 from evr.sampling.plan import ByOrder, ByScale, ByShift, ByWindow, Kind, MixturePlan
 
 Laws = list[tuple[PatternLaw, int]]
@@ -158,7 +158,7 @@ def _local(law: Bins, epsilon: float, window: int, shift: float) -> int:
     for order in range(2, _MOST_ORDER + 1):
         if not affords(law, order, window):
             break
-        moments.append(bins_table(law, order, window).log_moment)
+        moments.append(table_of(law, order, window).log_moment)
         if len(moments) > 1 and moments[-1] - moments[-2] >= needed:
             return order - 1
     return 0

@@ -16,17 +16,15 @@ from evr.bounds.strict import (
     Proof,
     ProofPlan,
     SelectionPlan,
-    bounds_by,
-    infinite_delta,
-    needs_no_plan,
-    places_for,
     prove,
     prove_curve,
     prove_within,
-    ratios_of,
     rounded_up,
-    stays_within,
 )
+from evr.bounds.strict.bins import places_for
+from evr.bounds.strict.bound import infinite_delta, stays_within
+from evr.bounds.strict.one_step import ratios_of
+from evr.bounds.strict.proof import bounds_by, needs_no_plan
 from evr.errors import AccuracyError
 from evr.estimation.fft import FftCurve, delta_of, epsilon_of
 from evr.estimation.selected import fineness_of, on_lines, outcomes_at, points_of

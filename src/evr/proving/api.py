@@ -11,12 +11,11 @@ from dp_accounting import dp_event
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 from evr.planning.sampled import Planning
-from evr.proving.forecast import affordable, fixed_progress
+from evr.proving.forecast import affordable
 from evr.proving.sampling import DEFAULT, Sampling, likely_tau, sampled_if_auto
 from evr.proving.showing import check_progress, watching, with_directions_to_come
 from evr.proving.strict import StrictProving
 from evr.sampling import DrawPlan
-from evr.validate import worker_count
 from evr.verification.attempts import Attempt
 from evr.verification.claims import Claim, Terms
 from evr.verification.directions import Trial
@@ -131,9 +130,8 @@ def prove(
     planner: Planning | None = None,
     seconds: Mapping[str, float] | None = None,
 ) -> Verification:
-    """``verify`` with value objects, for the ledger, which keeps snapshots and continues from them. ``strict`` and
-    ``planner`` hold the proofs and plans in hand; ``seconds`` is about how long each direction takes, for the time left
-    that progress is told.
+    """``verify`` with value objects, for the ledger. ``strict`` and ``planner`` hold the proofs and plans in hand;
+    ``seconds`` is about how long each direction takes, for the time left that progress is told.
     """
     strict = StrictProving(composition) if strict is None else strict
     grids, proofs = strict.planner(claim), strict.proofs
@@ -145,11 +143,7 @@ def prove(
 
         def planned(trial: Trial) -> DrawPlan | None:
             plan = planning(trial)
-            found = affordable(trial, plan)  # what nobody would wait for is refused
-            if progress is not None and found is not None and trial.direction not in how.resume:
-                workers = worker_count(how.workers)
-                if (state := fixed_progress(trial.direction, found, workers)) is not None:
-                    progress(state)
+            affordable(trial, plan)  # what nobody would wait for is refused
             return plan
 
         shown = replace(how, progress=progress)

@@ -24,7 +24,7 @@ from evr.verification.claims import Claim
 from evr.verification.deciding import LEAST, FixedTest, SequentialTest, State, growth_of, init, sequential_test, turned
 from evr.verification.directions import Trial
 from evr.verification.driver import Driver
-from evr.verification.results import DirectionReport, Progress
+from evr.verification.results import DirectionReport
 from evr.verification.settings import Settings
 from evr.verification.summary import Work
 
@@ -44,7 +44,7 @@ _ROUNDS = 1000  # that are foretold one by one
 def expected(
     trial: Trial, plan: DrawPlan | None, workers: int | None = None, delta: float | None = None
 ) -> tuple[int, float]:
-    """About how many samples ``trial.run`` takes, and how many seconds; what nobody would wait for is refused.
+    """About how many samples a direction takes, and how many seconds; what nobody would wait for is refused.
 
     Speed and variance are those of a pilot, whose samples serve nothing else. ``delta`` is what is thought of this
     direction, by default what is claimed. The pilot decides where it contradicts that.
@@ -55,7 +55,7 @@ def expected(
     test, block = found.test, found.work.block_size
     each, seen = _piloted(found.work)
     if isinstance(test, FixedTest):
-        samples = test.plan.samples
+        samples = test.samples
     else:
         mean = test.estimate if delta is None else delta / found.unit
         error = math.sqrt(seen.clipped_variance / seen.samples)
@@ -76,9 +76,9 @@ def affordable(trial: Trial, plan: DrawPlan | None) -> Driver | None:
         return found
     test, proposal = found.test, found.drawing.proposal
     if isinstance(test, FixedTest):
-        if test.plan.samples * proposal.work > _too_long(found):
+        if test.samples * proposal.work > _too_long(found):
             raise ValueError(
-                f"the fixed verifier needs {test.plan.samples:.6g} samples of "
+                f"the fixed verifier needs {test.samples:.6g} samples of "
                 f"{sum(step.count for step in proposal.steps)} steps in direction {trial.direction!r}: lower tau (now "
                 f"{trial.claim.tau!r}), use method='sequential', or set max_samples"
             )
@@ -90,15 +90,6 @@ def affordable(trial: Trial, plan: DrawPlan | None) -> Driver | None:
             f"{proposal.work} numbers or so: {_remedy(trial, found, wanted * proposal.work)}, or set max_samples"
         )
     return found
-
-
-def fixed_progress(direction: str, found: Driver, workers: int) -> Progress | None:
-    """What is told of the fixed verifier before its first sample."""
-    if not isinstance(found.test, FixedTest):
-        return None
-    plan = found.test.plan
-    left = plan.samples * _piloted(found.work)[0] / workers
-    return Progress(direction, 0, plan.samples, math.nan, 0.0, 0.0, 0.0, left, plan)
 
 
 def _too_long(found: Driver) -> float:

@@ -207,11 +207,11 @@ def risk(event: Any, *, neighboring_relation: Relation | None = None) -> Risk:
 def _proved(composition: Composition) -> Risk:
     """From strict points in both directions."""
     steps = composition.exact_directions()
-    found = {way: _points(StrictCurve(laws)) for way, laws in steps.items()}
+    found = {way: [(proof.epsilon, proof.delta) for proof in _points(StrictCurve(laws))] for way, laws in steps.items()}
     remove = found[Direction.REMOVE]
     add = found.get(Direction.ADD, remove)
     number = sum(len(points) for points in found.values())
-    return Risk("strict", number, Tradeoff.of(remove, add), Tradeoff.of(add, remove))
+    return Risk("strict", number, Tradeoff.of_points(remove, add), Tradeoff.of_points(add, remove))
 
 
 def _points(curve: StrictCurve) -> list[Proof]:

@@ -62,8 +62,6 @@ def in_words(state: Progress) -> str:
     >>> in_words(Progress("remove", 40_000, None, 9.5e-10, 10.0, 20.0, 2.0, 3.2))
     'evr, remove: 40,000 samples, delta about 9.5e-10, evidence 50%, about 3 s left'
     """
-    if state.plan is not None:
-        return f"evr, {state.direction}: Algorithm 2 with {state.plan}; about {state.seconds_left:,.0f} s"
     left = "" if state.seconds_left is None else f", about {state.seconds_left:,.0f} s left"
     what = "evidence" if state.log_target > 0 else "done"
     return (
@@ -84,8 +82,8 @@ class _Shown:
             if is_late:
                 self._cell(text)
         elif _on_a_terminal():
-            if state.plan is not None or is_late:
-                self._line(text, "" if state.plan is None else "\n")
+            if is_late:
+                self._line(text, "")
         elif not self._last < state.seconds < self._last + _OFTEN:  # less: the next direction
             self._last = state.seconds
             print(text, file=sys.stderr)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import partial
 
-from evr.bounds.strict import Plans, Proof
+from evr.bounds.strict import Plans, Proof, prove_within
 from evr.laws import Direction, Step
 from evr.mechanisms import Composition
 from evr.planning.strict import StrictCurve
 from evr.verification.claims import Claim
-from evr.verification.strict import StrictPlanner, proved, threshold_of
+from evr.verification.strict import StrictPlanner, threshold_of
 
 QUICK = 10.0  # seconds that a strict proof may take where nobody asked for one
 
@@ -45,7 +44,7 @@ class StrictProving:
                 return False
             self.proofs = {}
             for one, steps in self.composition.exact_directions().items():
-                found = proved(steps, claim.epsilon, enough, partial(plans, one, steps))
+                found = prove_within(steps, Fraction(claim.epsilon), plans(one, steps), enough)
                 self.proofs[one] = found
                 if found.delta > enough:
                     return False

@@ -26,33 +26,22 @@ _NO_DEVICE, _OLD_DRIVER = 100, 35  # cudaErrorNoDevice, cudaErrorInsufficientDri
 
 @cache
 def why_not() -> str | None:
-    """Why no GPU can be used here, with the remedy, in words; None if one can.
-
-    Examples
-    --------
-    >>> isinstance(why_not(), str | None)
-    True
-    """
+    """Why no GPU can be used here, with the remedy, in words; None if one can."""
     try:
         import cupy
     except ImportError as error:
         install = "pip install 'evr-dp[gpu]', or for a driver of CUDA 12 pip install cupy-cuda12x"
         return f"CuPy cannot be imported ({error}): {install}"
     try:
-        found = cupy.cuda.runtime.getDeviceCount()
+        if cupy.cuda.runtime.getDeviceCount():
+            return None
     except cupy.cuda.runtime.CUDARuntimeError as error:
-        if error.status == _OLD_DRIVER and not cupy.cuda.runtime.driverGetVersion():
-            install = "if the machine has an NVIDIA GPU, install its driver, and see what nvidia-smi lists"
-            return f"there is no NVIDIA driver: {install}"
         if error.status == _OLD_DRIVER:
-            install = "update the driver, or install the CuPy made for it (cupy-cuda12x)"
-            return f"the driver of the GPU is too old for this CuPy: {install}"
+            install = "install or update the driver, or install the CuPy made for it (cupy-cuda12x)"
+            return f"the NVIDIA driver is missing, or too old for this CuPy: {install}"
         if error.status != _NO_DEVICE:
             return f"the GPU cannot be used ({error}): see what nvidia-smi says"
-        found = 0
-    if not found:
-        return "no NVIDIA GPU is visible: see what nvidia-smi lists, and whether CUDA_VISIBLE_DEVICES hides it"
-    return None
+    return "no NVIDIA GPU is visible: see what nvidia-smi lists, and whether CUDA_VISIBLE_DEVICES hides it"
 
 
 def draws(proposal: Proposal) -> bool:
@@ -93,25 +82,15 @@ def at_work() -> Iterator[None]:
     """Each thread has a stream of its own, so that blocks of several threads overlap."""
     import cupy
 
-    with _in_words(cupy):
+    cuda = cupy.cuda
+    try:
         if not hasattr(_here, "stream"):
-            _here.stream = cupy.cuda.Stream(non_blocking=True)
+            _here.stream = cuda.Stream(non_blocking=True)
         with _here.stream:
             yield
-
-
-@contextlib.contextmanager
-def _in_words(cupy: Any) -> Iterator[None]:
-    """What CUDA reports, with the remedy."""
-    try:
-        yield
-    except cupy.cuda.memory.OutOfMemoryError as error:
-        raise DeviceError(
-            f"the memory of the GPU is used up ({error}): end other programs that use it, or take device='cpu'"
-        ) from error
-    except cupy.cuda.compiler.CompileException as error:
-        raise DeviceError(
-            f"the kernels do not compile for this GPU ({error}): install a newer CuPy, or take device='cpu'"
-        ) from error
-    except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
-        raise DeviceError(f"the GPU failed ({error}): see what nvidia-smi says, or take device='cpu'") from error
+    except cuda.memory.OutOfMemoryError as error:
+        remedy = "end other programs that use it, or take device='cpu'"
+        raise DeviceError(f"the memory of the GPU is used up ({error}): {remedy}") from error
+    except (cuda.compiler.CompileException, cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError) as error:
+        remedy = "see what nvidia-smi says, install a newer CuPy, or take device='cpu'"
+        raise DeviceError(f"the GPU failed ({error}): {remedy}") from error

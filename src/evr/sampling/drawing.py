@@ -71,7 +71,6 @@ class Drawing:
 
     @classmethod
     def of(cls, plan: ProposalPlan, steps: tuple[Step, ...], epsilon: float) -> Drawing:
-        """What the plan says, for the steps of one direction."""
         return drawing_of(built(plan, steps), epsilon)
 
 

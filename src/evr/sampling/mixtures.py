@@ -59,6 +59,7 @@ class MixtureProposal(Proposal):
         if plan.beside is not None:
             self.weights.append(1.0 - plan.share)
             self.parts.append([part_of(law, plan.beside) for law, _ in self.laws])
+        self.order = max(parts[0].order for parts in self.parts)
 
     # --- drawing ----------------------------------------------------------------------------------
 
@@ -66,17 +67,13 @@ class MixtureProposal(Proposal):
         if self.plan.by_place:
             losses, log_weights = self._placed(generator, size)
         else:
-            losses, log_weights = self._weighted(self._drawn(generator, size))
+            first = generator.random(size) < self.weights[0] if len(self.parts) > 1 else np.ones(size, dtype=bool)
+            losses, log_weights = self._weighted(self._coordinates(first, lambda index, rows: generator))
         if self.line is not None:
             block = self.line.draw(generator, size)
             losses = losses + self.xp.asarray(block.losses)
             log_weights = log_weights + self.xp.asarray(block.log_weights)
         return Block(losses, log_weights, self.infinite)
-
-    def _drawn(self, generator: np.random.Generator, size: int) -> list[Floats]:
-        """Coordinates of each law."""
-        first = generator.random(size) < self.weights[0] if len(self.parts) > 1 else np.ones(size, dtype=bool)
-        return self._coordinates(first, lambda index, rows: generator)
 
     def _placed(self, generator: np.random.Generator, size: int) -> tuple[Floats, Floats]:
         """Losses and logarithms of weights, by place: as many samples at once as memory is for. A sample's component
@@ -172,10 +169,6 @@ class MixtureProposal(Proposal):
 
     # --- rounding and cost ------------------------------------------------------------------------
 
-    @property
-    def order(self) -> float:
-        return max(parts[0].order for parts in self.parts)
-
     def rounding(self, epsilon: float) -> Rounding:
         scale = max(part.magnitude for parts in self.parts for part in parts)
         errors = [
@@ -183,8 +176,7 @@ class MixtureProposal(Proposal):
             for index, (law, count) in enumerate(self.laws)
         ]
         base = self.line.rounding(epsilon) if self.line else Rounding.of((), epsilon)
-        heights = 16.0 * UNIT * self.order * abs(epsilon)
-        weight = base.weight + heights + 4.0 * math.fsum(errors)
+        weight = base.weight + 16.0 * UNIT * self.order * abs(epsilon) + 4.0 * math.fsum(errors)
         return Rounding(base.loss + math.fsum(errors), weight, self.order)
 
     def _sum_error(self, index: int, scale: float) -> float:

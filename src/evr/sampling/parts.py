@@ -10,6 +10,7 @@ from __future__ import annotations
 import abc
 import math
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -52,20 +53,21 @@ class Part(abc.ABC):
 
 
 class Shifted(Part):
-    """``N(shift mbar, I)`` of any law: a tilt of the add direction (6.1)."""
+    """``N(shift mbar, I)`` of any law. Where the shift is not positive, that is a tilt of the add direction (6.1)."""
 
     def __init__(self, law: PatternLaw, shift: float) -> None:
-        if not -math.inf < shift <= 0:
-            raise ValueError(f"shift={shift!r} of a part is not finite and at most 0")
-        self.law, self.shift, self.order = law, shift, -shift
+        self.law, self.shift, self.order, self.magnitude = law, shift, -shift, abs(shift)
         mean = law.mean
         self.move, self.weights = shift * mean.coordinates, mean.weights
-        self.magnitude = self.order
         self.half_square = shift**2 * mean.square / 2
         self.log_normaliser = self.order * mean.energy / 2 + self.half_square
 
     def sum_error(self, law: PatternLaw, scale: float) -> float:
-        return shift_error(law, scale)
+        """Of the sum of products in the density."""
+        # noise of n coordinates is up to 39 + sqrt(n) long, not 39
+        more = (39.0 + math.sqrt(law.dimension)) / 156.0
+        products = math.ceil(law.dimension * max(1.0, more))
+        return 2.0 * UNIT * products * magnitude(law, scale)
 
     def draw(self, generator: np.random.Generator, size: int) -> Floats:
         coordinates = self.law.draw_null(generator, size)
@@ -96,41 +98,66 @@ class ScaledBins(Part):
         return log_mean_exp(coordinates, self.half_squares, self.scale)
 
 
-class OrderBins(Part):
-    """``Q L^k / M_k`` of independent or few bins; else the mean over rotations of ``Q L'^k / Mbar``, ``L'`` without a
-    few bins or of a ``window`` of them, which is at least ``L^k / Mbar`` (5.1a and b).
+class ScaledChain(Part):
+    """b-min-sep patterns of other odds to take part, their means scaled (5.2)."""
+
+    def __init__(self, law: MinSep, scale: float, odds: float) -> None:
+        self.law, self.scale, self.magnitude = law, scale, scale
+        probability = with_odds(law.probability, odds)
+        self.chain = Chain(law.dimension, law.separation, probability, law.warm)
+        self.order = scale - 1.0
+        self.log_normaliser = self.order * log_hoelder(law, probability, scale) if scale > 1 else 0.0
+
+    def sum_error(self, law: PatternLaw, scale: float) -> float:
+        return self.law.logs_error(self.chain, self.scale, scale)
+
+    def draw(self, generator: np.random.Generator, size: int) -> Floats:
+        return self.law.shifted(generator, self.scale * self.chain.draw(generator, size))
+
+    def log_density(self, coordinates: Floats, log_ratio: Floats) -> Floats:
+        u = self.scale
+        return self.chain.log_sum(coordinates.T, u, u * u * self.law.energies / 2)
+
+
+class ByReplicas(Part):
+    """``Q L^k / M_k`` of b-min-sep sampling and of independent or few bins; of other bins the mean over rotations of
+    ``Q L'^k / Mbar``, ``L'`` without a few bins or of a ``window`` of them, which is at least ``L^k / Mbar`` (5.1).
     """
 
-    def __init__(self, law: Bins, order: int, window: int | None = None) -> None:
+    def __init__(self, law: Bins | MinSep, order: int, window: int | None = None) -> None:
         self.law, self.power, self.magnitude = law, order, float(order)
-        self.table = bins_table(law, order, window)
+        self.table: Any = table_of(law, order, window)
         self.refuses = isinstance(self.table, RingTable)
         self.order, self.log_normaliser = order - 1.0, self.table.log_moment
 
     def sum_error(self, law: PatternLaw, scale: float) -> float:
-        """Of sliding sums, and of the sums of a table from bin to bin."""
+        """Of sliding sums, and of the sums of a table from bin to bin, or from step to step."""
         return 4.0 * UNIT * law.dimension * self.power
 
     def draw(self, generator: np.random.Generator, size: int) -> Floats:
-        coordinates = self.law.draw_null(generator, size)
-        if isinstance(self.table, OccupancyTable):
-            moved = self.law.pulled(self.table.draw(generator, size).astype(float))
+        law, table = self.law, self.table
+        if isinstance(law, MinSep):
+            return law.shifted(generator, table.draw(generator, size))
+        coordinates = law.draw_null(generator, size)
+        if isinstance(table, RingTable):
+            _, pulled, accepted = table.draw(generator, size)
+            coordinates += pulled
+            coordinates[~accepted] = np.nan
+        else:
+            moved = law.pulled(table.draw(generator, size).astype(float))
             coordinates[:, : moved.shape[1]] += moved  # of independent bins, any will do
-            return coordinates
-        drawn = self.table.draw(generator, size)
-        coordinates += drawn.pulled
-        coordinates[~drawn.accepted] = np.nan
         return coordinates
 
     def log_density(self, coordinates: Floats, log_ratio: Floats) -> Floats:
-        if isinstance(self.table, OccupancyTable):
+        if not isinstance(self.table, RingTable):
             return self.power * log_ratio - self.log_normaliser
+        half_squares = self.law.energies / 2
         if not isinstance(coordinates, np.ndarray):
-            found = log_mean_power(coordinates, self.law.energies / 2, 1.0, self.table.length, self.power)
+            found = log_mean_power(coordinates, half_squares, 1.0, self.table.length, self.power)
             return found - self.log_normaliser
         found = np.empty_like(log_ratio)
         for rows in in_parts(coordinates):
-            logs = coordinates[rows] - self.law.energies / 2
+            logs = coordinates[rows] - half_squares
             top = logs.max(axis=1, keepdims=True)
             logs -= top
             means = ring_sums(np.exp(logs, out=logs), self.table.length)
@@ -148,97 +175,45 @@ class LocalBins(Part):
     order, log_normaliser, refuses = 0.0, math.inf, True
 
     def __init__(self, law: Bins, order: int, window: int, shift: float) -> None:
-        if not 0 <= shift < math.inf:
-            raise ValueError(f"shift={shift!r} of a window is not finite and at least 0")
-        self.law, self.window, self.shift = law, OrderBins(law, order, window), shift
-        mean = law.mean
-        self.move, self.weights = shift * mean.coordinates, mean.weights
-        self.half_square = shift**2 * mean.square / 2
+        self.window, self.shifted = ByReplicas(law, order, window), Shifted(law, shift)
         self.magnitude = order + shift
 
     def sum_error(self, law: PatternLaw, scale: float) -> float:
-        return self.window.sum_error(law, scale) + shift_error(law, scale)
+        return self.window.sum_error(law, scale) + self.shifted.sum_error(law, scale)
 
     def draw(self, generator: np.random.Generator, size: int) -> Floats:
         coordinates = self.window.draw(generator, size)
-        coordinates += self.move
+        coordinates += self.shifted.move
         return coordinates
 
     def log_density(self, coordinates: Floats, log_ratio: Floats) -> Floats:
-        found = self.window.log_density(coordinates - self.move, log_ratio)
-        return found + self.shift * (coordinates @ self.weights) - self.half_square
-
-
-class ScaledChain(Part):
-    """b-min-sep patterns of other odds to take part, their means scaled (5.2)."""
-
-    def __init__(self, law: MinSep, scale: float, odds: float) -> None:
-        self.law, self.scale, self.magnitude = law, scale, scale
-        probability = with_odds(law.probability, odds)
-        self.chain = Chain(law.dimension, law.separation, probability, law.warm)
-        self.order, self.log_normaliser = scale - 1.0, 0.0
-        if scale > 1:
-            self.log_normaliser = self.order * log_hoelder(law, probability, scale)
-
-    def sum_error(self, law: PatternLaw, scale: float) -> float:
-        return self.law.logs_error(self.chain, self.scale, scale)
-
-    def draw(self, generator: np.random.Generator, size: int) -> Floats:
-        return self.law.shifted(generator, self.scale * self.chain.draw(generator, size))
-
-    def log_density(self, coordinates: Floats, log_ratio: Floats) -> Floats:
-        u = self.scale
-        return self.chain.log_sum(coordinates.T, u, u * u * self.law.energies / 2)
-
-
-class OrderMinSep(Part):
-    """``Q L^k / M_k`` of b-min-sep sampling (5.1c)."""
-
-    def __init__(self, law: MinSep, order: int) -> None:
-        self.law, self.power, self.magnitude = law, order, float(order)
-        self.table = chain_table(law, order)
-        self.order, self.log_normaliser = order - 1.0, self.table.log_moment
-
-    def sum_error(self, law: PatternLaw, scale: float) -> float:
-        """Of the sums of a table from step to step."""
-        return 4.0 * UNIT * law.dimension * self.power
-
-    def draw(self, generator: np.random.Generator, size: int) -> Floats:
-        return self.law.shifted(generator, self.table.draw(generator, size))
-
-    def log_density(self, coordinates: Floats, log_ratio: Floats) -> Floats:
-        return self.power * log_ratio - self.log_normaliser
+        found = self.window.log_density(coordinates - self.shifted.move, log_ratio)
+        return found + self.shifted.log_density(coordinates, log_ratio)
 
 
 def part_of(law: PatternLaw, by: ByOrder | ByScale | ByShift | ByWindow) -> Part:
     """The part of a law that a plan names; the same for all laws of a composition."""
     law = law.base if isinstance(law, ReplacedPatterns) else law
-    remove = law.direction is Direction.REMOVE
+    if (law.direction is Direction.ADD) is not isinstance(by, ByShift):
+        raise ValueError(f"direction {law.direction.value!r} of {law.describe()} has no part {by!r}")
+    if isinstance(by, ByShift):
+        if not -math.inf < by.shift <= 0:
+            raise ValueError(f"shift={by.shift!r} of a part is not finite and at most 0")
+        return Shifted(law, by.shift)
+    assert isinstance(law, Bins | MinSep)
     match by:
-        case ByShift(shift) if not remove:
-            return Shifted(law, shift)
-        case ByOrder(order) if remove and isinstance(law, MinSep):
-            return OrderMinSep(law, order)
-        case ByOrder(order) if remove and isinstance(law, Bins):
-            return OrderBins(law, order)
-        case ByWindow(order, window, shift) if remove and isinstance(law, Bins):
-            return LocalBins(law, order, window, shift)
-        case ByScale(scale, odds) if remove:
+        case ByOrder(order):
+            return ByReplicas(law, order)
+        case ByScale(scale, odds):
             if not (1 < scale < math.inf or scale == odds == 1):
                 raise ValueError(f"scale={scale!r} of a part is not finite and above 1, nor 1 with odds of 1")
+            return ScaledChain(law, scale, odds) if isinstance(law, MinSep) else ScaledBins(law, scale)
+        case ByWindow(order, window, shift):
             if isinstance(law, MinSep):
-                return ScaledChain(law, scale, odds)
-            assert isinstance(law, Bins)
-            return ScaledBins(law, scale)
-    raise ValueError(f"direction {law.direction.value!r} of {law.describe()} has no part {by!r}")
-
-
-def shift_error(law: PatternLaw, scale: float) -> float:
-    """What the sum of products in the density of a shift adds to the error of its logarithm."""
-    # noise of n coordinates is up to 39 + sqrt(n) long, not 39
-    more = (39.0 + math.sqrt(law.dimension)) / 156.0
-    products = math.ceil(law.dimension * max(1.0, more))
-    return 2.0 * UNIT * products * magnitude(law, scale)
+                raise ValueError(f"{law.describe()} has no part {by!r}")
+            if not 0 <= shift < math.inf:
+                raise ValueError(f"shift={shift!r} of a window is not finite and at least 0")
+            return LocalBins(law, order, window, shift)
 
 
 def with_odds(probability: float, odds: float) -> float:
@@ -303,22 +278,12 @@ def affords(law: PatternLaw, order: int, window: int | None = None) -> bool:
 
 
 @lru_cache(maxsize=6)
-def bins_table(law: Bins, order: int, window: int | None) -> OccupancyTable | RingTable:
+def table_of(law: Bins | MinSep, order: int, window: int | None = None) -> OccupancyTable | RingTable | ChainTable:
     """The table of an order: which one depends on the law, the order and the window alone."""
-    _check(law, order, window)
-    if window is None and OccupancyTable.is_affordable(law, order):
-        return OccupancyTable(law, order)
-    return RingTable(law, order, window)
-
-
-@lru_cache(maxsize=6)
-def chain_table(law: MinSep, order: int) -> ChainTable:
-    """The table of an order."""
-    _check(law, order)
-    return ChainTable(law.overlaps, law.separation, law.probability, law.warm, order)
-
-
-def _check(law: PatternLaw, order: int, window: int | None = None) -> None:
     if not affords(law, order, window):
         beside = "" if window is None else f" with window={window!r}"
         raise ValueError(f"order={order!r}{beside} has no affordable table for {law.describe()}")
+    if isinstance(law, MinSep):
+        return ChainTable(law.overlaps, law.separation, law.probability, law.warm, order)
+    listed = window is None and OccupancyTable.is_affordable(law, order)
+    return OccupancyTable(law, order) if listed else RingTable(law, order, window)

@@ -119,11 +119,9 @@ class RowNumbers:
         self._row = 0  # whose coordinates are next
 
     def of_rows(self, rows: NDArray[np.intp]) -> RowNumbers:
-        """For some of the rows."""
         return RowNumbers(self._place, self._rows[rows], self._part, self._calls)
 
     def for_purpose(self, purpose: int) -> RowNumbers:
-        """Other numbers, of the same rows."""
         return RowNumbers(self._place, self._rows, CHOICES + purpose)
 
     def launch(self, kernel: str, calls: int, *arguments: Any) -> None:

@@ -7,20 +7,16 @@ never searches.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from evr.bounds.composing import Places
 from evr.bounds.moments import Tilt
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
 
 DRAWING = 4
 """Version of what a seed draws, in certificates: raised when proposals are chosen or drawn from in another way."""
@@ -56,7 +52,6 @@ class CappedPlan:
 
     @property
     def cells(self) -> int:
-        """Of all kinds and products."""
         edges = sum(len(kind.edges or ()) for kind in self.kinds)
         return edges + sum(place.number for place in self.places)
 
@@ -121,7 +116,6 @@ class MixturePlan:
 
     @property
     def cells(self) -> int:
-        """Of all kinds."""
         return sum(len(kind.edges or ()) for kind in self.kinds)
 
 
@@ -150,26 +144,20 @@ class DrawPlan:
             raise ValueError(f"device={self.device!r} is not a name")
 
     def to_json(self) -> dict[str, Any]:
-        """In JSON's types."""
         document: dict[str, Any] = _reader().dump_python(self, mode="json")
         return document
 
     @staticmethod
     def from_json(document: Any) -> DrawPlan:
         """Undo ``to_json``; a key too many or too few, or a value of another type, raises ``ValueError``."""
-        found = _reader().validate_json(json.dumps(document))
+        found: DrawPlan = _reader().validate_json(json.dumps(document))
         if found.to_json() != document:
             raise ValueError("not a plan in evr's format")
         return found
 
-    @cached_property
-    def digest(self) -> str:
-        """Of the plan's JSON: what a worker knows it by."""
-        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()
-
 
 @cache
-def _reader() -> TypeAdapter[DrawPlan]:
+def _reader() -> Any:
     """What checks the types of a plan; made when the first plan is read or written."""
     from pydantic import TypeAdapter
 

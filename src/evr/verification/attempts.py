@@ -7,8 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from evr import validate
 from evr.bounds.strict import Proof
@@ -20,11 +19,11 @@ from evr.sampling.plan import CappedPlan
 from evr.verification.claims import Claim
 from evr.verification.concluding import joined, tested
 from evr.verification.directions import Trial
-from evr.verification.driver import Checkpoint, ProgressHook
-from evr.verification.executors import check_executor
+from evr.verification.driver import ProgressHook
+from evr.verification.executors import check_executor, working
 from evr.verification.results import DirectionReport, Verification
 from evr.verification.settings import Settings
-from evr.verification.strict import StrictPlanner, verify_strictly
+from evr.verification.strict import StrictPlanner, decided
 
 PURPOSE = "verify"
 
@@ -34,11 +33,7 @@ Planner = Callable[[Trial], DrawPlan | None]
 
 @dataclass(frozen=True)
 class Attempt:
-    """How an attempt is carried out. The answer does not depend on who works.
-
-    A snapshot to resume from holds the wealth of the test and is believed: only ``evr.gate`` gives one, from a ledger
-    that seals its rows.
-    """
+    """How an attempt is carried out. The answer does not depend on who works."""
 
     number: int | None = None  # at its release; None for the paper's single attempt, which the fixed verifier knows
     seed: int | None = None  # the entropy, or None for fresh one
@@ -46,8 +41,7 @@ class Attempt:
     executor: Executor | None = None
     workers: int | None = None
     progress: ProgressHook | None = None
-    checkpoint: Checkpoint | None = None
-    resume: Mapping[str, dict[str, Any]] = field(default_factory=dict)  # snapshots by direction
+    alive: Callable[[], None] | None = None  # called every few seconds while samples are drawn
 
     def __post_init__(self) -> None:
         check_executor(self.executor)
@@ -73,53 +67,43 @@ class Attempt:
         """
         if settings.method not in ("strict", "both"):
             return self._drawn(composition, claim, settings, planner)
-        found = verify_strictly(
-            composition, claim, strictly, attempt=self.number, direction=self.direction, seed=self.seed, proofs=proofs
-        )
+        laws, in_hand = composition.exact_directions(self.direction), proofs or {}
+
+        def decide(one: Direction) -> DirectionReport:
+            return decided(one, laws[one], claim, strictly, in_hand.get(one))
+
+        given = (self.direction, entropy_of(self.seed), self.seed)
+        found = tested(claim, laws, decide, "strict", self.number, 0.0, *given)
         if settings.method == "strict":
             return found
         apart = replace(settings, method="sequential")
         return joined(found, self._drawn(composition, claim, apart, lambda trial: _uncomposed(planner(trial))))
 
     def _drawn(self, composition: Composition, claim: Claim, settings: Settings, planner: Planner) -> Verification:
-        """Test one direction after the other, until one fails."""
+        """By samples of the planner's plans."""
         composition.check_drawn()
         entropy = entropy_of(self.seed)
         number = 1 if self.number is None and settings.method == "sequential" else self.number
         budget = claim.log_budget(number)
+        progress = self.progress if callable(self.progress) else None
 
         def decide(one: Direction) -> DirectionReport:
             stream = Stream(entropy, PURPOSE, number or 1, one.value)
             trial = Trial(one.value, composition.simplified(one), claim, settings, number, budget, stream)
-            return trial.run(
-                planner(trial),
-                executor=self.executor,
-                workers=self.workers,
-                progress=self.progress if callable(self.progress) else None,
-                checkpoint=self.checkpoint,
-                resume=self.resume.get(one.value),
-            )
+            found = trial.prepared(planner(trial))
+            if isinstance(found, DirectionReport):
+                return found
+            with working(self.executor, self.workers) as pool:
+                return found.play(pool, progress=progress, alive=self.alive)
 
-        return tested(
-            claim,
-            tested_directions(composition, self.direction),
-            decide,
-            method=settings.method,
-            attempt=number,
-            rate=math.exp(budget),
-            direction=self.direction,
-            entropy=entropy,
-            seed=self.seed,
-        )
+        directions, rate = tested_directions(composition, self.direction), math.exp(budget)
+        return tested(claim, directions, decide, settings.method, number, rate, self.direction, entropy, self.seed)
 
 
 def _uncomposed(plan: DrawPlan | None) -> DrawPlan | None:
     """Refuse a plan that composes steps: under method ``"both"`` the two proofs share no composed law."""
     if plan is not None and isinstance(plan.proposal, CappedPlan) and plan.proposal.places:
-        raise ValueError(
-            "a plan composes steps before they are drawn: under method 'both' the sampled proof may not, for it shares "
-            "no composed law with the strict one"
-        )
+        raise ValueError("a plan composes steps: under method 'both' the two proofs share no composed law")
     return plan
 
 

@@ -45,14 +45,10 @@ class Claim:
         object.__setattr__(self, "delta", validate.probability(delta=self.delta))
         object.__setattr__(self, "tau", validate.open_probability(tau=self.tau))
         if 0 < self.delta < 1e-290:
-            raise ValueError(
-                f"delta={self.delta!r} is below 1e-290: floats cannot tell such a claim from 0; claim a greater delta"
-            )
+            raise ValueError(f"delta={self.delta!r} is below 1e-290, which floats cannot tell from 0: claim more")
         if self.terms is not None and self.terms.base > self.delta:
-            raise ValueError(
-                f"the claim {self.delta!r} is below {self.terms.base!r}, the least that this "
-                "release may claim: claim a greater delta"
-            )
+            least = f"{self.terms.base!r}, the least that this release may claim"
+            raise ValueError(f"the claim {self.delta!r} is below {least}: claim a greater delta")
 
     @property
     def estimate(self) -> float:

@@ -22,7 +22,6 @@ def tested(
     claim: Claim,
     directions: Iterable[Direction],
     decide: Decider,
-    *,
     method: str,
     attempt: int | None,
     rate: float,
@@ -30,8 +29,8 @@ def tested(
     entropy: int,
     seed: int | None,
 ) -> Verification:
-    """Decide one direction after the other, until one fails; accept if all pass. Keywords are as of ``Verification``,
-    ``rate`` is that of false positives.
+    """Decide one direction after the other, until one fails; accept if all pass. Other arguments are as of
+    ``Verification``, ``rate`` is that of false positives.
 
     Where both directions were asked for and there is one only, it stands for both, which are the same. A guarantee
     needs both: where one alone was asked for, there is none.

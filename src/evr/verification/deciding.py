@@ -1,6 +1,5 @@
-"""A test as pure functions: ``init`` makes a state, ``step`` adds one block to it, ``ending`` says whether it is over.
+"""A test as pure functions: ``init`` makes a state, a block is added to it, ``ending`` says whether the test is over.
 
-The state is a tuple of numbers. Its JSON, with floats in exact hexadecimal, is the snapshot that a run continues from.
 The report is made from the same sums that the test decides by. There are two tests: by betting, and the paper's
 Algorithm 2. docs/guarantees.md, Section 4.
 """
@@ -9,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from scipy.special import ndtri
 
@@ -53,7 +52,6 @@ class State(NamedTuple):
     end: int = 1  # the first block after the current round
 
     def added(self, summary: Summary) -> State:
-        """The state with the sums of one more block."""
         found = self._replace(
             samples=self.samples + summary.samples,
             blocks=self.blocks + 1,
@@ -80,34 +78,11 @@ class State(NamedTuple):
 
     @property
     def clipped_mean(self) -> float:
-        """The mean of the clipped samples."""
         return self.clipped_total / self.samples
 
     @property
     def clipped_variance(self) -> float:
-        """The variance of the clipped samples."""
         return variance_of(self.clipped_total, self.clipped_squares, self.samples)
-
-    def to_json(self) -> dict[str, Any]:
-        """The state in JSON's types, exactly."""
-        return {name: _written(value) for name, value in self._asdict().items()}
-
-    @classmethod
-    def from_json(cls, document: dict[str, Any]) -> State:
-        """The state that ``to_json`` wrote."""
-        return cls(**{name: _read(value) for name, value in document.items()})
-
-
-def _written(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_written(one) for one in value]
-    return value.hex() if isinstance(value, float) else value
-
-
-def _read(value: Any) -> Any:
-    if isinstance(value, list):
-        return tuple(_read(one) for one in value)
-    return float.fromhex(value) if isinstance(value, str) else value
 
 
 @dataclass(frozen=True)
@@ -155,7 +130,6 @@ class SequentialTest:
         return min(lead / (variance + lead**2), self.limit) if lead > 0 else 0.0
 
     def accepts(self, state: State) -> bool:
-        """Whether the wealth reached its target."""
         return state.log_wealth >= self.log_target + _CUSHION
 
     def beyond_doubt(self, state: State) -> bool:
@@ -231,9 +205,9 @@ def sequential_test(drawing: Drawing, claim: Claim, log_budget: float, plan: Dra
 
 
 @dataclass(frozen=True)
-class SampleSize:
-    """What Algorithm 2 of the paper will do, known before it starts: accept iff the mean is below ``threshold -
-    offset``.
+class FixedTest:
+    """Algorithm 2 of the paper, all of it known before it starts: accept iff the mean of so many samples is below
+    ``threshold - offset``. Nothing is bet.
 
     For non-negative samples with ``E[X^2] <= nu``, ``P(mean <= E[X] - Delta) <= exp(-m Delta^2 / (2 nu))``. So ``m =
     ceil(2 nu / Delta^2 log(1/beta))`` samples whose mean is below ``threshold - Delta`` refute ``delta >= threshold``
@@ -244,14 +218,25 @@ class SampleSize:
     second_moment: float  # ``nu``, proved
     offset: float  # ``Delta``
     threshold: float
-    log_budget: float  # ``log`` of the false-positive bound
+    rounding: float = 0.0  # by how much the threshold is lowered for the rounding of weights, relatively
+    clip = math.inf
+    mean = log_target = 0.0
 
-    def __str__(self) -> str:
-        return (
-            f"m = {self.samples:,} samples, from nu = {self.second_moment:.4g} and Delta = {self.offset:.4g}; "
-            f"accepted if their mean is below {self.threshold - self.offset:.6g}, wrongly with probability at most "
-            f"{math.exp(self.log_budget):.3g}"
-        )
+    def stake(self, state: State) -> float:
+        return 0.0
+
+    def ending(self, state: State) -> Ending | None:
+        """The comparison, once all samples are there."""
+        if state.samples < self.samples:
+            return None
+        accepted = state.total / state.samples < 1.0 - self.offset / self.threshold - self.rounding
+        return Ending(accepted, f"the mean is {'below' if accepted else 'not below'} the threshold less the offset")
+
+    def samples_left(self, state: State) -> float:
+        return self.samples - state.samples
+
+    def most_samples(self, state: State) -> float:
+        return self.samples
 
 
 def default_offset(claim: Claim) -> float:
@@ -260,58 +245,23 @@ def default_offset(claim: Claim) -> float:
     return 0.4 * (1.0 / claim.tau - 1.0 / rho) * claim.estimate
 
 
-def plan_fixed(claim: Claim, log_second_moment: float, *, attempt: int | None) -> SampleSize:
-    """The number of samples: by the paper's theorem for a single attempt, or by the budget of an attempt's number."""
+def plan_fixed(claim: Claim, log_second_moment: float, *, attempt: int | None, rounding: float = 0.0) -> FixedTest:
+    """The test of so many samples as the paper's theorem asks for a single attempt, or the budget of an attempt's
+    number.
+    """
     offset = default_offset(claim)
-    threshold = claim.delta if attempt is None else claim.threshold
-    log_budget = claim.log_budget(attempt)
     log_ratio = log_second_moment - 2 * math.log(offset)
-    if log_ratio > 600:
-        raise ValueError(
-            "the fixed verifier has no useful bound on the second moment here: use "
-            "proposal='capped' or method='sequential'"
-        )
-    samples = math.ceil(2.0 * math.exp(log_ratio) * max(-log_budget, math.log(2.0)))
-    return SampleSize(max(1, samples), math.exp(min(log_second_moment, 700.0)), offset, threshold, log_budget)
-
-
-@dataclass(frozen=True)
-class FixedTest:
-    """Compares the mean of ``plan.samples`` samples with the threshold less the offset. Nothing is bet."""
-
-    plan: SampleSize
-    rounding: float
-    clip = math.inf
-    mean = log_target = 0.0
-
-    def stake(self, state: State) -> float:
-        """Nothing."""
-        return 0.0
-
-    def ending(self, state: State) -> Ending | None:
-        """The comparison, once all samples are there."""
-        if state.samples < self.plan.samples:
-            return None
-        limit = 1.0 - self.plan.offset / self.plan.threshold - self.rounding
-        accepted = state.total / state.samples < limit
-        return Ending(accepted, f"the mean is {'below' if accepted else 'not below'} the threshold less the offset")
-
-    def samples_left(self, state: State) -> float:
-        """How many more."""
-        return self.plan.samples - state.samples
-
-    def most_samples(self, state: State) -> float:
-        """How many in all."""
-        return self.plan.samples
-
-
-def fixed_test(drawing: Drawing, claim: Claim, *, attempt: int | None) -> FixedTest:
-    """The test of one direction, from the proved second moment of what is drawn."""
-    weight = drawing.rounding.weight
-    log_moment = drawing.log_moment(2.0) + 2.0 * weight
-    if not log_moment > -math.inf:
-        raise ValueError("a second moment of 0 cannot be: the plan is out of floats' range")
-    return FixedTest(plan_fixed(claim, log_moment, attempt=attempt), weight)
+    if not -math.inf < log_ratio <= 600:
+        remedy = "use proposal='capped' or method='sequential'"
+        raise ValueError(f"the fixed verifier has no useful bound on the second moment here: {remedy}")
+    needed = 2.0 * math.exp(log_ratio) * max(-claim.log_budget(attempt), math.log(2.0))
+    return FixedTest(
+        samples=max(1, math.ceil(needed)),
+        second_moment=math.exp(min(log_second_moment, 700.0)),
+        offset=offset,
+        threshold=claim.delta if attempt is None else claim.threshold,
+        rounding=rounding,
+    )
 
 
 Test: TypeAlias = "SequentialTest | FixedTest"
@@ -324,11 +274,6 @@ def init(test: Test) -> State:
     """The state before the first block: the first two rounds have the same stake."""
     stake = test.stake(State())
     return State(stakes=(stake, stake))
-
-
-def step(test: Test, state: State, summary: Summary) -> State:
-    """The state after one more block."""
-    return turned(test, state.added(summary))
 
 
 def turned(test: Test, state: State) -> State:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -18,9 +15,8 @@ from evr.sampling import DrawPlan
 from evr.sampling.drawing import Drawing
 from evr.sampling.line import TiltedProposal, on_outcomes
 from evr.verification.claims import Claim
-from evr.verification.deciding import Ending, FixedTest, SequentialTest, State, fixed_test, sequential_test
+from evr.verification.deciding import Ending, Test, plan_fixed, sequential_test
 from evr.verification.driver import Driver
-from evr.verification.executors import working
 from evr.verification.results import DirectionReport
 from evr.verification.settings import Settings
 from evr.verification.summary import BACKENDS, Work
@@ -44,18 +40,10 @@ class Trial:
     log_budget: float  # ``log`` of the false-positive probability that it may have
     stream: Stream  # the random numbers
 
-    def run(
-        self, plan: DrawPlan | None, *, executor: Executor | None = None, workers: int | None = None, **hooks: Any
-    ) -> DirectionReport:
-        """Decide the claim; the plan may be None where ``shortcut`` decides it. Hooks are those of ``Driver.play``."""
-        found = self.prepared(plan)
-        if isinstance(found, DirectionReport):
-            return found
-        with working(executor, workers) as pool:
-            return self.play(found, pool, **hooks)
-
     def prepared(self, plan: DrawPlan | None) -> DirectionReport | Driver:
-        """The report of a claim that no sample is needed for; else all that playing it takes."""
+        """The report of a claim that needs no sample; else what plays it. There may be no plan where ``shortcut``
+        decides.
+        """
         claim = self.claim
         if found := shortcut(self.steps, claim):
             return self._decided(found, None)
@@ -69,10 +57,7 @@ class Trial:
             return self._decided(found, plan)
         log_bound = drawing.log_greatest + rounding.weight
         if not log_bound > -math.inf:
-            raise ValueError(
-                f"direction {self.direction!r}: a sample of this plan is at most 0 though losses "
-                "exceed epsilon, which cannot be: the plan is out of the range of floats"
-            )
+            raise ValueError(f"direction {self.direction!r}: no sample of this plan is a float above 0")
         if log_bound <= math.log(claim.threshold):
             found = Ending(True, "a proved bound on delta is below the claim")
             return self._decided(found, plan, bound=math.exp(log_bound))
@@ -80,7 +65,6 @@ class Trial:
         return self.of_drawing(drawing, plan)
 
     def _decided(self, found: Ending, plan: DrawPlan | None, bound: float | None = None) -> DirectionReport:
-        """A report without samples."""
         trivial = self.claim.delta if found.accepted else 1.0
         return DirectionReport(
             direction=self.direction,
@@ -93,22 +77,20 @@ class Trial:
 
     def of_drawing(self, drawing: Drawing, plan: DrawPlan) -> Driver:
         """The test of what is drawn. A sample more than ``10 weight`` above its bound stops the run."""
-        claim, settings = self.claim, self.settings
-        test: SequentialTest | FixedTest
-        unit, most = claim.threshold, settings.max_samples
-        if settings.method == "fixed":
-            test = fixed_test(drawing, claim, attempt=self.attempt)
-            fixed = test.plan
+        claim, most, weight = self.claim, self.settings.max_samples, drawing.rounding.weight
+        if self.settings.method == "fixed":
+            fixed = plan_fixed(claim, drawing.log_moment(2.0) + 2.0 * weight, attempt=self.attempt, rounding=weight)
             if most is not None and fixed.samples > most:
                 raise ValueError(
                     f"max_samples={most!r} is below the {fixed.samples:.6g} samples that the false-positive bound "
                     f"needs in direction {self.direction!r} (nu = {fixed.second_moment:.4g}, Delta = "
                     f"{fixed.offset:.4g}): raise it, lower tau, or use method='sequential'"
                 )
+            test: Test = fixed
             unit, most = fixed.threshold, fixed.samples
         else:
-            test = sequential_test(drawing, claim, self.log_budget, plan)
-        log_greatest = drawing.log_greatest - math.log(unit) + 10.0 * drawing.rounding.weight
+            test, unit = sequential_test(drawing, claim, self.log_budget, plan), claim.threshold
+        log_greatest = drawing.log_greatest - math.log(unit) + 10.0 * weight
         work = Work(
             proposal=drawing.proposal,
             stream=self.stream,
@@ -120,49 +102,7 @@ class Trial:
             mean=test.mean,
             device=plan.device,
         )
-        return Driver(self.direction, plan, drawing, work, test, unit, most, self._run_id(plan))
-
-    def play(self, driver: Driver, pool: Executor, **hooks: Any) -> DirectionReport:
-        """Draw until the test ends."""
-        plan, drawing, test, unit = driver.plan, driver.drawing, driver.test, driver.unit
-        ending, state = driver.play(pool, **hooks), driver.state
-        mean, error = state.mean_and_error()
-        report = DirectionReport(
-            direction=self.direction,
-            accepted=ending.accepted,
-            reason=ending.reason,
-            samples=state.samples,
-            blocks=state.blocks,
-            block_size=plan.block_size,
-            estimate=unit * mean,
-            standard_error=unit * error,
-            threshold=unit,
-            bound=math.exp(min(drawing.log_greatest, 700.0)),
-            trace=tuple((n, unit * m, unit * e, w) for n, m, e, w in state.trace),
-        )
-        if isinstance(test, FixedTest):
-            return replace(
-                report,
-                second_moment=test.plan.second_moment,
-                correction=test.plan.offset,
-                plan=replace(plan, clip=None, variance=1.0),
-            )
-        is_clipped = test.correction > 0
-        return replace(
-            report,
-            log_wealth=state.log_wealth,
-            log_target=test.log_target,
-            second_moment=math.exp(min(drawing.log_moment(2.0), 700.0)),
-            clip=test.clip * unit if is_clipped else None,
-            correction=test.correction * unit,
-            plan=plan if is_clipped else replace(plan, clip=None),
-        )
-
-    def _run_id(self, plan: DrawPlan) -> str:
-        """What a snapshot belongs to: all that its numbers depend on, as a digest."""
-        parts = (self.direction, plan.digest, self.steps, self.claim, self.settings, self.attempt)
-        numbers = (*parts, self.log_budget, self.stream, State._fields)
-        return hashlib.sha256(repr(numbers).encode()).hexdigest()
+        return Driver(self.direction, plan, drawing, work, test, unit, most)
 
 
 def shortcut(steps: tuple[Step, ...], claim: Claim, rounding: Rounding | None = None) -> Ending | None:

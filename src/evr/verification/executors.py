@@ -28,7 +28,6 @@ class _Lazy(Future[Any]):
 
 
 def check_executor(executor: Executor | None) -> None:
-    """Refuse what is no executor."""
     if executor is not None and not isinstance(executor, Executor):
         raise TypeError(
             f"executor={executor!r} is not a concurrent.futures.Executor; of a Dask client, "

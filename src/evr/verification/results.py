@@ -5,15 +5,11 @@ from __future__ import annotations
 import enum
 import math
 from dataclasses import InitVar, dataclass, field, replace
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from evr import numbers
 from evr.bounds.strict import Proof
 from evr.sampling import DrawPlan
-
-if TYPE_CHECKING:
-    from evr.verification.deciding import SampleSize
-
 
 SEAL = object()
 """What only ``evr.verification.concluding`` has: the key to an accepted verdict."""
@@ -66,8 +62,6 @@ class Progress:
         Evidence so far, and how much of it accepts; the target is 0 in the fixed verifier.
     seconds, seconds_left
         Time taken, and an estimate of what is left, None before there is one.
-    plan
-        Of the fixed verifier: the first one comes before the first sample and has its plan.
     """
 
     direction: str
@@ -78,7 +72,6 @@ class Progress:
     log_target: float
     seconds: float
     seconds_left: float | None
-    plan: SampleSize | None = None
 
     @property
     def fraction(self) -> float:
@@ -202,20 +195,6 @@ class Verification:
         claim = f"epsilon={self.epsilon!r}, delta={self.delta!r}, tau={self.tau!r}"
         how = f"method={self.method!r}, samples={self.samples}, seconds={self.seconds:.2g}"
         return f"<Verification {self.verdict.value}: {claim}, {how}>"
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        holds = "no guarantee" if self.guarantee is None else str(self.guarantee)
-        rows = "".join(
-            f"<tr><td>{name}</td><td>{'accepted' if one.accepted else 'not accepted'}</td><td>{one.samples:,}</td>"
-            f"<td>{'' if math.isnan(one.estimate) else f'{one.estimate:.6g}'}</td><td>{one.threshold:.6g}</td></tr>"
-            for name, one in self.directions.items()
-        )
-        head = "".join(f"<th>{name}</th>" for name in ("direction", "", "samples", "delta", "tested against"))
-        return (
-            f"<p><b>{self.verdict.value.capitalize()}</b>: {holds}.</p>"
-            f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-        )
 
     def __bool__(self) -> NoReturn:
         raise TypeError("a Verification has no truth value: compare .verdict with Verdict.ACCEPTED, or use .accepted")

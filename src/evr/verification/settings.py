@@ -27,6 +27,4 @@ class Settings:
         if self.max_samples is not None:
             object.__setattr__(self, "max_samples", validate.positive_integer(max_samples=self.max_samples))
         if self.method == "strict" and self.max_samples is not None:
-            raise ValueError(
-                f"max_samples={self.max_samples!r} belongs to methods that sample: leave it out for method='strict'"
-            )
+            raise ValueError(f"max_samples={self.max_samples!r} belongs to methods that sample, not to method='strict'")

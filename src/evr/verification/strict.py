@@ -6,17 +6,13 @@ certificate; every proof is made here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from fractions import Fraction
-from functools import partial
 
 from evr.bounds.strict import Plans, Proof, ProofPlan, prove_within
 from evr.laws import Direction, Step
-from evr.mechanisms import Composition
-from evr.randomness import entropy_of
 from evr.verification.claims import Claim
-from evr.verification.concluding import tested
-from evr.verification.results import DirectionReport, Verification
+from evr.verification.results import DirectionReport
 
 StrictPlanner = Callable[[Direction, tuple[Step, ...]], Plans | Iterable[ProofPlan]]
 """From the exact laws of one direction to plans, finer and finer."""
@@ -30,50 +26,24 @@ def threshold_of(claim: Claim) -> Fraction:
     return value if claim.terms is None else value * (1 - Fraction(claim.kappa))
 
 
-def proved(
-    steps: tuple[Step, ...],
-    epsilon: float,
-    enough: Fraction,
-    plans: Callable[[], Plans | Iterable[ProofPlan]],
-    in_hand: Proof | None = None,
-) -> Proof:
-    """The proof in hand, if it is about these steps and this epsilon and shows enough; else one made from the plans."""
-    at = Fraction(epsilon)
-    if in_hand is not None and in_hand.delta <= enough and in_hand.is_about(steps, at):
-        return in_hand
-    return prove_within(steps, at, plans(), enough)
-
-
-def verify_strictly(
-    composition: Composition,
-    claim: Claim,
-    planner: StrictPlanner,
-    *,
-    attempt: int | None = None,
-    direction: str | None = None,
-    seed: int | None = None,
-    proofs: Mapping[Direction, Proof] | None = None,
-) -> Verification:
-    """Accept iff the proofs show the claim. ``proofs`` are those in hand."""
-    laws, enough, in_hand = composition.exact_directions(direction), threshold_of(claim), proofs or {}
-
-    def decide(one: Direction) -> DirectionReport:
-        steps = laws[one]
-        proof = proved(steps, claim.epsilon, enough, partial(planner, one, steps), in_hand.get(one))
-        accepted, bound = proof.delta <= enough, proof.shown
-        rest = "" if accepted else ", which is above the claim: claim more"
-        return DirectionReport(
-            direction=one.value,
-            accepted=accepted,
-            reason=f"{'proved: ' if accepted else ''}delta is at most {bound!r}{rest}",
-            estimate=bound,
-            standard_error=0.0,
-            threshold=enough.numerator / enough.denominator,
-            bound=bound,
-            strict=proof,
-        )
-
-    entropy = entropy_of(seed)
-    return tested(
-        claim, laws, decide, method="strict", attempt=attempt, rate=0.0, direction=direction, entropy=entropy, seed=seed
+def decided(
+    direction: Direction, steps: tuple[Step, ...], claim: Claim, planner: StrictPlanner, in_hand: Proof | None = None
+) -> DirectionReport:
+    """Accepted iff a proof shows the claim: the one in hand, if it is about these steps and this epsilon and shows
+    enough; else one made from the plans.
+    """
+    enough, at, proof = threshold_of(claim), Fraction(claim.epsilon), in_hand
+    if proof is None or proof.delta > enough or not proof.is_about(steps, at):
+        proof = prove_within(steps, at, planner(direction, steps), enough)
+    accepted, bound = proof.delta <= enough, proof.shown
+    rest = "" if accepted else ", which is above the claim: claim more"
+    return DirectionReport(
+        direction=direction.value,
+        accepted=accepted,
+        reason=f"{'proved: ' if accepted else ''}delta is at most {bound!r}{rest}",
+        estimate=bound,
+        standard_error=0.0,
+        threshold=enough.numerator / enough.denominator,
+        bound=bound,
+        strict=proof,
     )

@@ -48,7 +48,6 @@ class Work:
     device: str = "cpu"  # who draws
 
     def __call__(self, block: int, samples: int, stake: float) -> Summary:
-        """The summary of one block."""
         return BACKENDS[self.device](self, block, samples, stake)
 
 
@@ -74,7 +73,6 @@ BACKENDS: dict[str, Callable[[Work, int, int, float], Summary]] = {"cpu": on_pro
 
 @np.errstate(over="ignore")  # a sum of squares beyond all floats is infinite: see ``variance_of``
 def summed(values: Floats, block: int, clip: float, mean: float, stake: float) -> Summary:
-    """The summary of given samples."""
     clipped = np.minimum(values, clip)
     return Summary(
         block=block,
@@ -97,8 +95,6 @@ def checked(values: Floats, greatest: float) -> Floats:
     """The samples, or an error if one is not a number or above its bound: then nothing else may be believed."""
     most = float(values.max()) if values.size else 0.0
     if not most <= greatest or not math.isfinite(most):
-        raise ArithmeticError(
-            f"a sample is {most!r} times the threshold, its proved bound {greatest!r}: "
-            "a defect of evr, please report it"
-        )
+        bound = f"its proved bound {greatest!r} times"
+        raise ArithmeticError(f"a sample is {most!r} times the threshold, {bound}: a defect of evr, please report it")
     return values

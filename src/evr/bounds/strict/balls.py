@@ -36,10 +36,7 @@ def integer_above(number: Callable[[], arb], bits: int) -> int:
             above = ceiling(scaled.upper())
         precision *= 2
     if above is None:
-        raise ValueError(
-            "a number has no finite enclosure at any precision that was tried: it is too large for "
-            "exact arithmetic; use samples instead"
-        )
+        raise ValueError("a number has no finite enclosure: it is too large for exact arithmetic; use samples instead")
     return above
 
 
@@ -62,7 +59,6 @@ def power_below(exponent: Fraction, bits: int) -> int:
 
 
 def _check(exponent: Fraction) -> None:
-    """Refuse a power that has no room in memory."""
     if exponent > _MOST_EXPONENT:
         raise ValueError(
             f"e to the power of {ball(exponent).str(6, radius=False)} is too large for exact arithmetic, which takes "

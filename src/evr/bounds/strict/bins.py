@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from itertools import chain, pairwise
+from typing import NamedTuple
 
 from flint import arb, ctx, fmpz, fmpz_poly
 
@@ -27,38 +28,43 @@ _MORE_BITS = 40  # than those of what is made of the outcomes: sums of many roun
 _LEAST_BITS = 64
 
 
-@dataclass(frozen=True)
-class BinsOutcomes(ExactOutcomes):
-    """The mean of the bins' ratios on a grid: at place ``i`` it is ``i spacing / bins``, or ``size`` times that on the
-    coarse grid.
+class _Sum(NamedTuple):
+    """A sum of ratios under ``Q``: masses on the fine grid and on the coarse one, not below those of a law that is
+    above the true one; and what was cut, an expectation of sums of ratios.
     """
 
-    law: ExactBins
-    spacing: Fraction
-    bits: int
-    masses: Masses  # under ``Q``, in units of ``2^-bits``, not below those of a law that is above the true one
+    fine: Masses
     coarse: Masses
-    size: int
-    excess: Fraction  # what was cut, in the same units: an expectation under ``Q`` of sums of ratios
+    excess: Fraction
+
+
+@dataclass(frozen=True)
+class BinsOutcomes(ExactOutcomes):
+    """The mean of the bins' ratios on a grid: at place ``i`` it is ``i spacing / bins``."""
+
+    law: ExactBins
+    grid: _Grid
+    sum: _Sum  # of all bins
 
     def sets(self) -> list[OutcomeSet]:
-        return self._sets(self.masses, self.coarse)
+        return self._sets(self.sum.fine)
 
     def sets_beyond(self, epsilon: Fraction) -> list[OutcomeSet]:
         remove = self.law.direction is Direction.REMOVE
         whole = power_above(epsilon if remove else -epsilon, _LEAST_BITS)
-        ratio = Fraction(self.law.bins * whole, 1 << _LEAST_BITS) / self.spacing
+        ratio = Fraction(self.law.bins * whole, 1 << _LEAST_BITS) / self.grid.spacing
         near = ratio.numerator // ratio.denominator  # e^epsilon is at most a place off
-        ends = (near - 2, self.masses.last) if remove else (0, near + 2)
-        return self._sets(self.masses.part(*ends), self.coarse)
+        ends = (near - 2, self.sum.fine.last) if remove else (0, near + 2)
+        return self._sets(self.sum.fine.part(*ends))
 
-    def _sets(self, masses: Masses, coarse: Masses) -> list[OutcomeSet]:
-        unit, step = Fraction(1, 1 << self.bits), ball(self.spacing / self.law.bins)
+    def _sets(self, fine: Masses) -> list[OutcomeSet]:
+        unit, step = Fraction(1, 1 << self.grid.bits), ball(self.grid.spacing / self.law.bins)
         remove, infinite = self.law.direction is Direction.REMOVE, arb.pos_inf()
         found = []
-        fine = enumerate(masses.poly.coeffs(), start=masses.first)
-        wide = enumerate(coarse.poly.coeffs(), start=coarse.first)
-        for place, mass in chain(fine, ((place * self.size, mass) for place, mass in wide)):
+        _, coarse, excess = self.sum
+        near = enumerate(fine.poly.coeffs(), start=fine.first)
+        far = enumerate(coarse.poly.coeffs(), start=coarse.first)
+        for place, mass in chain(near, ((place * self.grid.size, mass) for place, mass in far)):
             q = arb(mass) * ball(unit)
             ratio = place * step
             p = q * ratio
@@ -67,9 +73,8 @@ class BinsOutcomes(ExactOutcomes):
             else:
                 loss = ratio.log()
                 found.append(OutcomeSet(p, q, loss) if remove else OutcomeSet(q, p, -loss))
-        if remove and self.excess:
-            cut = ball(self.excess * unit / self.law.bins)
-            found.append(OutcomeSet(cut, arb(0), infinite))
+        if remove and excess:
+            found.append(OutcomeSet(ball(excess * unit / self.law.bins), arb(0), infinite))
         return found
 
 
@@ -79,7 +84,6 @@ def outcomes_of(law: ExactLaw, low: Fraction, high: Fraction, spacing: Fraction,
     """
     if not isinstance(law, ExactBins):
         return law
-    wide = bits + _MORE_BITS
     top = high if law.direction is Direction.REMOVE else -low
     places, size = places_for(law, top, spacing), 1
     if places > MOST_PLACES:  # a fine grid for usual sums, and a coarse one beyond
@@ -91,8 +95,8 @@ def outcomes_of(law: ExactLaw, low: Fraction, high: Fraction, spacing: Fraction,
             f"{-(-top.numerator // top.denominator):,}: a smaller epsilon or a wider spacing is wanted"
         )
     ends = (places, 0) if size == 1 else (MOST_PLACES // 4, -(-places // size))
-    sums = _Sums(spacing, size, *ends, bits=wide)
-    return BinsOutcomes(law, spacing, wide, *sums.of(law))
+    grid = _Grid(spacing, size, *ends, bits=bits + _MORE_BITS)
+    return BinsOutcomes(law, grid, power(grid.one(law), law.bins, grid.times))
 
 
 def places_for(law: ExactBins, top: Fraction, spacing: Fraction) -> int:
@@ -116,17 +120,10 @@ def spacing_for(law: ExactBins, fine: Fraction, top: Fraction) -> Fraction:
 
 
 @dataclass(frozen=True)
-class _Sum:
-    """A sum of ratios: on the fine grid, on the coarse one, and what was cut."""
-
-    fine: Masses
-    coarse: Masses
-    excess: Fraction
-
-
-@dataclass(frozen=True)
-class _Sums:
-    """Sums of ratios at the places ``0 .. top``, and beyond at ``size, 2 size, .. wide size``, if ``size`` is not 1."""
+class _Grid:
+    """Where sums of ratios are: at the places ``0 .. top``, and beyond at ``size, 2 size, .. wide size``, if ``size``
+    is not 1. Masses are in units of ``2^-bits``.
+    """
 
     spacing: Fraction
     size: int
@@ -134,12 +131,7 @@ class _Sums:
     wide: int
     bits: int
 
-    def of(self, law: ExactBins) -> tuple[Masses, Masses, int, Fraction]:
-        """The sum of all bins: fine masses, coarse ones and their size, and what was cut."""
-        found = power(self._one(law), law.bins, self._times)
-        return found.fine, found.coarse, self.size, found.excess
-
-    def _one(self, law: ExactBins) -> _Sum:
+    def one(self, law: ExactBins) -> _Sum:
         """One ratio, masses rounded up."""
         first = (self.top // self.size + 1) * self.size  # of the coarse places, which are multiples of their size
         places = [*range(self.top + 1), *range(first, self.wide * self.size + 1, self.size)]
@@ -164,7 +156,7 @@ class _Sums:
         fine, coarse = fmpz_poly(masses[: self.top + 1]), fmpz_poly(masses[self.top + 1 :])
         return _Sum(Masses(0, fine), Masses(self.top // self.size + 1, coarse), Fraction(beyond))
 
-    def _times(self, x: _Sum, y: _Sum) -> _Sum:
+    def times(self, x: _Sum, y: _Sum) -> _Sum:
         """The sum of both, cut at the end of the last grid."""
         product, excess = (x.fine * y.fine).rounded_up(self.bits), x.excess + y.excess
         if self.size == 1:

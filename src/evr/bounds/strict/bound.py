@@ -67,10 +67,8 @@ def halves(steps: Sequence[Step], plan: ProofPlan) -> Halves:
     counts = tuple(step.count for step in steps)
     needed = len(schedule(counts))
     if len(plan.grids) != len(steps) or len(plan.windows) != needed:
-        raise ValueError(
-            f"the plan has {len(plan.grids)} grids and {len(plan.windows)} windows: "
-            f"{len(steps)} kinds of steps with counts {counts} need {len(steps)} and {needed}"
-        )
+        held = f"the plan has {len(plan.grids)} grids and {len(plan.windows)} windows"
+        raise ValueError(f"{held}: steps with counts {counts} need {len(steps)} and {needed}")
     known: dict[int, GridLaw] = {}
     windows = iter(plan.windows)
 

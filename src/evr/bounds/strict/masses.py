@@ -41,7 +41,6 @@ class Masses:
         return Masses(low, cut.right_shift(low - self.first))
 
     def total(self) -> int:
-        """All the mass."""
         return int(self.poly(1))
 
     def __add__(self, other: Masses) -> Masses:
@@ -141,11 +140,9 @@ class GridLaw:
             raise ValueError(f"infinite={self.infinite!r} is not in [0, 2^{self.bits}]")
 
     def on_coarse_grid(self) -> Masses:
-        """The fine masses, coarsened."""
         return coarsened(self.fine, self.spacing / 2**self.halvings, self.halvings, self.bits)
 
     def all_coarse(self) -> Masses:
-        """All finite masses on the coarse grid."""
         return self.coarse + self.on_coarse_grid()
 
     def at(self, halvings: int) -> GridLaw:

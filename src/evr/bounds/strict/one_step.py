@@ -6,7 +6,7 @@ import math
 from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import cache, lru_cache, partial
 
 from flint import arb, ctx, fmpq, fmpz, fmpz_poly
 
@@ -67,7 +67,6 @@ class Losses:
         return len(self.numerators)
 
     def ball(self, j: int) -> arb:
-        """The loss at place ``j``."""
         return arb(fmpq(self.numerators[j], self.denominator))
 
     def width(self, j: int) -> int:
@@ -93,40 +92,33 @@ class _Tails:
     """``G_j`` of Section S3 at the places ``y_0 .. y_J``: how much of ``P`` is put beyond ``y_j``."""
 
     def __init__(self, law: ExactCurve, losses: Losses) -> None:
-        self._losses, self._value = losses, law.curve()
-        least, greatest = law.least(), law.greatest()
+        value, least, greatest = law.curve(), law.least(), law.greatest()
         most = ball(greatest) if isinstance(greatest, Fraction) else greatest
         places = range(len(losses))
         # Below `first` all losses are certainly at the next place or beyond it; from `end` on none is beyond.
         self.first = max(0, bisect_left(places, True, key=lambda j: not losses.ball(j) <= least) - 1)
         self.end = bisect_left(places, True, key=lambda j: bool(losses.ball(j) >= most))
-        self._gaps: dict[int, tuple[arb, arb]] = {}
-        self._at, self._last = -1, arb(0)  # the curve at one place, which the next mass needs too
+        self._losses = losses
 
-    def _curve(self, j: int) -> arb:
-        if j != self._at:
-            self._at = j
-            self._last = arb(0) if j >= self.end else self._value(self._losses.ball(j).exp())
-        return self._last
+        @lru_cache(maxsize=2)  # the curve at one place, which the next mass needs too
+        def curve(j: int) -> arb:
+            return arb(0) if j >= self.end else value(losses.ball(j).exp())
 
-    def _gap(self, j: int) -> tuple[arb, arb]:
-        """``s_j`` and ``1 / (1 - s_j)``."""
-        width = self._losses.width(j)
-        if width not in self._gaps:
-            ratio = arb(fmpq(-width, self._losses.denominator)).exp()
-            self._gaps[width] = ratio, 1 / (1 - ratio)
-        return self._gaps[width]
+        @cache
+        def gap(width: int) -> tuple[arb, arb]:
+            """``s_j`` and ``1 / (1 - s_j)``."""
+            ratio = arb(fmpq(-width, losses.denominator)).exp()
+            return ratio, 1 / (1 - ratio)
+
+        self._curve, self._gap = curve, gap
 
     def __call__(self, j: int) -> arb:
-        if j < self.first:
-            return arb(1)
-        if j >= self.end:
-            return arb(0)
+        if j < self.first or j >= self.end:
+            return arb(int(j < self.first))
         if j == len(self._losses) - 1:
             return self._curve(j)
-        ratio, inverse = self._gap(j)
-        here = self._curve(j)
-        return (here - ratio * self._curve(j + 1)) * inverse
+        ratio, inverse = self._gap(self._losses.width(j))
+        return (self._curve(j) - ratio * self._curve(j + 1)) * inverse
 
 
 def _spread_curve(law: ExactCurve, losses: Losses, bits: int) -> tuple[list[int], int]:
@@ -147,13 +139,10 @@ def _spread_curve(law: ExactCurve, losses: Losses, bits: int) -> tuple[list[int]
             before = after
     for j in undecided:
         masses[j] = integer_above(partial(_mass, law, losses, j), bits)
-    if tails.end <= last:
-        return masses, 0
-    return masses, integer_above(lambda: _Tails(law, losses)(last), bits)
+    return masses, 0 if tails.end <= last else integer_above(lambda: _Tails(law, losses)(last), bits)
 
 
 def _mass(law: ExactCurve, losses: Losses, j: int) -> arb:
-    """The mass at one place."""
     tails = _Tails(law, losses)
     return (tails(j - 1) if j else arb(1)) - tails(j)
 

@@ -6,11 +6,12 @@ times that of their kind; on a fine grid the spacing is ``spacing / 2^halvings``
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 MOST_BITS = 6_000  # a bound of twice as many is still text that Python reads
 MOST_HALVINGS = 26
@@ -32,18 +33,12 @@ class Window(NamedTuple):
     top: int
 
     @property
-    def is_not_empty(self) -> bool:
-        """Whether the window holds at least one fine place and one coarse place."""
-        return 0 <= self.halvings <= MOST_HALVINGS and self.low <= self.high and self.floor <= self.top
-
-    @property
     def places(self) -> int:
         """How many places it has, about."""
         return (self.top - self.floor) + (self.high - self.low if self.halvings else 0)
 
 
-@dataclass(frozen=True)
-class Grid:
+class Grid(NamedTuple):
     """Where one step of a kind is put: fine places within ``low .. high`` (coarse units), if there are halvings, and
     coarse ones from ``floor`` to ``top``.
     """
@@ -55,17 +50,10 @@ class Grid:
     floor: int
     top: int
 
-    def __post_init__(self) -> None:
-        if not (0 <= self.halvings <= MOST_HALVINGS and self.floor < self.top):
-            raise ValueError(f"{self!r} is no grid: 0 <= halvings <= {MOST_HALVINGS} and floor < top are wanted")
-        if self.halvings and not self.floor <= self.low < self.high <= self.top:
-            raise ValueError(f"{self!r} is no grid: floor <= low < high <= top is wanted")
-
     @property
     def places(self) -> int:
         """How many places it has, about."""
-        fine = (self.high - self.low) << self.halvings if self.halvings else 0
-        return (self.top - self.floor) + fine
+        return (self.top - self.floor) + ((self.high - self.low) << self.halvings if self.halvings else 0)
 
 
 T = TypeVar("T")
@@ -130,10 +118,16 @@ class ProofPlan:
     def __post_init__(self) -> None:
         if not 1 <= self.bits <= MOST_BITS or self.spacing <= 0:
             raise ValueError(
-                f"bits={self.bits!r} and spacing={self.spacing!r}: both must be positive, and bits at most {MOST_BITS}"
+                f"bits={self.bits!r}, spacing={self.spacing!r}: not positive, or more than {MOST_BITS} bits"
             )
-        if not all(window.is_not_empty for window in self.windows):
+        for halvings, *ends in (*self.windows, *(grid[1:] for grid in self.grids)):
+            if not 0 <= halvings <= MOST_HALVINGS or max(map(abs, ends)) > MOST_PLACES:
+                raise ValueError(f"a plan has up to {MOST_HALVINGS} halvings, and places of up to {MOST_PLACES:,}")
+        if any(w.low > w.high or w.floor > w.top for w in self.windows):
             raise ValueError("a window of the plan holds nothing: low <= high and floor <= top are wanted")
+        for grid in self.grids:
+            if not grid.floor < grid.top or (grid.halvings and not grid.floor <= grid.low < grid.high <= grid.top):
+                raise ValueError(f"{grid!r}: floor < top is wanted, and floor <= low < high <= top with halvings")
         if self.places > MOST_PLACES:
             raise ValueError(
                 f"an exact proof of this would follow {self.places:,} places, and {MOST_PLACES:,} "
@@ -159,35 +153,35 @@ class ProofPlan:
 
     def to_json(self) -> dict[str, object]:
         """The plan as JSON has it: integers, and rational numbers as text."""
-        grids = [[str(g.offset), g.halvings, g.low, g.high, g.floor, g.top] for g in self.grids]
         return {
             "bits": self.bits,
             "spacing": str(self.spacing),
-            "grids": grids,
+            "grids": [[str(grid.offset), *grid[1:]] for grid in self.grids],
             "windows": [list(window) for window in self.windows],
             **({"selections": [one.to_json() for one in self.selections]} if self.selections else {}),
         }
 
     @classmethod
-    def from_json(cls, document: object) -> ProofPlan:
-        """The plan that ``to_json`` wrote, or an error.
+    def from_json(cls, document: Any) -> ProofPlan:
+        """The plan that ``to_json`` wrote, or a ``ValueError``: what is written of it has to be the document again."""
+        try:
+            found = cls._read(document)
+            is_same = json.dumps(found.to_json(), sort_keys=True) == json.dumps(document, sort_keys=True)
+        except (TypeError, LookupError, AttributeError, OverflowError, RecursionError) as error:
+            raise ValueError(f"this is not a plan as evr writes it ({error})") from None
+        if not is_same:
+            raise ValueError("this is not a plan as evr writes it: a key or a value is of another kind")
+        return found
 
-        Examples
-        --------
-        >>> ProofPlan.from_json(ProofPlan.of_one_step(80).to_json()) == ProofPlan.of_one_step(80)
-        True
-        """
-        given = set(document) if isinstance(document, dict) else set()
-        if not isinstance(document, dict) or given - {"selections"} != {"bits", "spacing", "grids", "windows"}:
-            raise ValueError("a plan has bits, spacing, grids and windows, perhaps selections, and nothing else")
-        (bits,) = _integers([document["bits"]], 1)
-        grids = [Grid(fraction_of(row[0]), *_integers(row[1:], 5)) for row in _rows(document["grids"])]
-        windows = [Window(*_integers(row, 5)) for row in _rows(document["windows"])]
-        spacing = fraction_of(document["spacing"])
-        selections = document.get("selections", [])
-        if not isinstance(selections, list):
-            raise ValueError("the selections of a plan are a list")
-        return cls(bits, spacing, tuple(grids), tuple(windows), tuple(map(SelectionPlan.from_json, selections)))
+    @classmethod
+    def _read(cls, document: Any) -> ProofPlan:
+        return cls(
+            int(document["bits"]),
+            fraction_of(document["spacing"]),
+            tuple(Grid(fraction_of(offset), *map(int, rest)) for offset, *rest in document["grids"]),
+            tuple(Window(*map(int, row)) for row in document["windows"]),
+            tuple(SelectionPlan.read(one) for one in document.get("selections", ())),
+        )
 
 
 class CurvePlan(NamedTuple):
@@ -220,11 +214,9 @@ class SelectionPlan:
 
     @property
     def curves(self) -> tuple[CurvePlan, ...]:
-        """Those of both directions."""
         return self.ahead + self.back
 
     def to_json(self) -> dict[str, object]:
-        """The plan as JSON has it."""
         ahead, back = (
             [{"epsilons": [str(e) for e in epsilons], "plan": plan.to_json()} for epsilons, plan in side]
             for side in (self.ahead, self.back)
@@ -232,26 +224,13 @@ class SelectionPlan:
         return {"fineness": self.fineness, "ahead": ahead, "back": back, "at": [str(e) for e in self.at]}
 
     @classmethod
-    def from_json(cls, document: object) -> SelectionPlan:
-        """The plan that ``to_json`` wrote, or an error."""
-        if not isinstance(document, dict) or set(document) != {"fineness", "ahead", "back", "at"}:
-            raise ValueError("the plan of a selection has fineness, ahead, back and at, and nothing else")
-        (fineness,) = _integers([document["fineness"]], 1)
-        return cls(fineness, _curves(document["ahead"]), _curves(document["back"]), _fractions(document["at"]))
-
-
-def _curves(value: object) -> tuple[CurvePlan, ...]:
-    if not isinstance(value, list) or not all(
-        isinstance(one, dict) and set(one) == {"epsilons", "plan"} for one in value
-    ):
-        raise ValueError("the curves of a selection's plan are a list, each with epsilons and a plan")
-    return tuple(CurvePlan(_fractions(one["epsilons"]), ProofPlan.from_json(one["plan"])) for one in value)
-
-
-def _fractions(value: object) -> tuple[Fraction, ...]:
-    if not isinstance(value, list):
-        raise ValueError("epsilons are a list")
-    return tuple(map(fraction_of, value))
+    def read(cls, document: Any) -> SelectionPlan:
+        """The plan that ``to_json`` wrote, as part of the plan of a proof, which is compared with what is written."""
+        ahead, back = (
+            tuple(CurvePlan(tuple(map(fraction_of, one["epsilons"])), ProofPlan._read(one["plan"])) for one in side)
+            for side in (document["ahead"], document["back"])
+        )
+        return cls(int(document["fineness"]), ahead, back, tuple(map(fraction_of, document["at"])))
 
 
 def fraction_of(text: object) -> Fraction:
@@ -261,17 +240,4 @@ def fraction_of(text: object) -> Fraction:
     over, _, under = text.partition("/")
     if (under and not int(under)) or str(found := Fraction(int(over), int(under or 1))) != text:
         raise ValueError("a rational number is written in lowest terms")
-    return found
-
-
-def _rows(value: object) -> list[list[object]]:
-    if not isinstance(value, list) or not all(isinstance(row, list) and row for row in value):
-        raise ValueError("grids and windows of a plan are lists of rows")
-    return value
-
-
-def _integers(values: list[object], number: int) -> list[int]:
-    found = [value for value in values if isinstance(value, int) and not isinstance(value, bool)]
-    if not len(found) == len(values) == number or any(abs(value) > MOST_PLACES for value in found):
-        raise ValueError(f"{number} integers of at most {MOST_PLACES:,} are wanted")
     return found

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache, partial
+from typing import NamedTuple
 
 from evr.bounds.strict.bins import outcomes_of
 from evr.bounds.strict.bound import halves, infinite_delta, one_step_delta, stays_within
@@ -41,7 +42,6 @@ class Proof:
             raise TypeError("a Proof comes out of evr.bounds.strict.prove: give it a plan")
 
     def is_about(self, steps: Sequence[Step], epsilon: Fraction) -> bool:
-        """Whether these are the steps and the epsilon of the proof."""
         return self.steps == tuple(steps) and self.epsilon == epsilon
 
     @property
@@ -49,35 +49,26 @@ class Proof:
         """The bound as a float, rounded up."""
         return rounded_up(self.delta)
 
-    @property
-    def stated(self) -> StatedProof:
-        """The proof as data, for a certificate."""
-        return StatedProof(self.delta, self.plan, self.digest)
+    def to_json(self) -> dict[str, object]:
+        """The words of the proof, for a certificate."""
+        plan = None if self.plan is None else self.plan.to_json()
+        return {"bound": str(self.delta), "plan": plan, "digest": self.digest}
 
 
-@dataclass(frozen=True)
-class StatedProof:
+class StatedProof(NamedTuple):
     """The words of a proof: a bound, the plan, a digest. They prove nothing until ``prove`` follows the plan again."""
 
     delta: Fraction
     plan: ProofPlan | None = None
     digest: str | None = None
 
-    def to_json(self) -> dict[str, object]:
-        """The words as JSON has them."""
-        plan = None if self.plan is None else self.plan.to_json()
-        return {"bound": str(self.delta), "plan": plan, "digest": self.digest}
-
     @classmethod
     def from_json(cls, document: dict[str, object]) -> StatedProof:
-        """The words that ``to_json`` wrote, or an error."""
+        """The words that a proof wrote, or a ``ValueError``."""
         bound, plan, digest = (document.get(key) for key in ("bound", "plan", "digest"))
-        if not (digest is None or isinstance(digest, str)):
-            raise ValueError("the digest of a proof is text")
-        found = cls(fraction_of(bound), None if plan is None else ProofPlan.from_json(plan), digest)
-        if found.to_json() != document:
+        if set(document) != {"bound", "plan", "digest"} or not isinstance(digest, str | None):
             raise ValueError("this is not a proof as evr writes it")
-        return found
+        return cls(fraction_of(bound), None if plan is None else ProofPlan.from_json(plan), digest)
 
 
 def needs_no_plan(steps: Sequence[Step], epsilon: Fraction) -> Proof | None:
@@ -170,19 +161,14 @@ def prove_within(
     if (known := needs_no_plan(steps, epsilon)) is not None:
         return known
     best = Proof(tuple(steps), epsilon, Fraction(1), seal=_SEAL)  # delta is a probability
-    if enough is not None and enough >= 1:
-        return best
-    one_by_one = iter(plans)
-    plan = next(one_by_one, None)
-    while plan is not None:
-        proof = prove(steps, epsilon, plan)
-        best = proof if proof.delta < best.delta else best
-        if enough is not None and best.delta <= enough:
-            break
+    one_by_one, answer = iter(plans), None
+    while enough is None or best.delta > enough:
         try:
-            plan = one_by_one.send(proof.delta) if isinstance(one_by_one, Generator) else next(one_by_one)
+            plan = one_by_one.send(answer) if isinstance(one_by_one, Generator) else next(one_by_one)
         except StopIteration:
             break
+        proof = prove(steps, epsilon, plan)
+        best, answer = min(best, proof, key=lambda one: one.delta), proof.delta
     return best
 
 

@@ -166,5 +166,4 @@ def _above(number: arb, bits: int) -> int:
 
 
 def _ceiled(number: Fraction | int, bits: int) -> int:
-    """``2^bits`` times a number, rounded up."""
     return -((-number.numerator << bits) // number.denominator)

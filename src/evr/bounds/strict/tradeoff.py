@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from flint import arb, ctx
 from scipy.special import ndtri
@@ -16,13 +16,9 @@ from scipy.special import ndtri
 from evr.bounds.strict.balls import power_above, power_below
 from evr.laws.exact.law import ball
 
-if TYPE_CHECKING:
-    from evr.bounds.strict.proof import Proof
-
 _BITS = 128  # behind the point: of slopes, and of the exponential function
 _NARROW = 1e-9  # by which mu is raised, in parts of itself, until it is proved
 _TRIES = 40
-
 
 Point = tuple[Fraction, Fraction]
 """An epsilon and its delta."""
@@ -44,28 +40,18 @@ class Tradeoff:
     lines: tuple[Line, ...]
 
     @classmethod
-    def of(cls, forward: Iterable[Proof], backward: Iterable[Proof] = ()) -> Tradeoff:
-        """From proofs for ``(P, Q)`` and for ``(Q, P)``.
+    def of_points(cls, forward: Iterable[Point], backward: Iterable[Point]) -> Tradeoff:
+        """From pairs ``(epsilon, delta)`` for ``(P, Q)`` and for ``(Q, P)``: as true as they are.
 
-        Examples
-        --------
-        >>> Tradeoff.of([]).at(Fraction(1, 100))
+        >>> Tradeoff.of_points([], []).at(Fraction(1, 100))
         Fraction(1, 1)
         """
-        return cls.of_points(
-            [(proof.epsilon, proof.delta) for proof in forward], [(proof.epsilon, proof.delta) for proof in backward]
-        )
-
-    @classmethod
-    def of_points(cls, forward: Iterable[Point], backward: Iterable[Point]) -> Tradeoff:
-        """From pairs ``(epsilon, delta)``: as true as they are."""
         lines = [Line(_above(epsilon), delta) for epsilon, delta in forward]
         lines += [Line(_above(-epsilon), 1 - _below(-epsilon) * (1 - delta)) for epsilon, delta in backward]
         return cls(envelope([*lines, Line(Fraction(0), Fraction(1))]))
 
     @classmethod
     def of_point(cls, epsilon: Fraction, delta: Fraction) -> Tradeoff:
-        """From one pair that holds in both directions."""
         return cls.of_points([(epsilon, delta)], [(epsilon, delta)])
 
     def at(self, false_positive_rate: Fraction) -> Fraction:
@@ -126,7 +112,6 @@ def _reaches(false_positive: Fraction, wanted: Fraction, mu: float) -> bool:
 
 
 def _normal(z: arb) -> arb:
-    """The distribution function of a normal variable."""
     return (-z / arb(2).sqrt()).erfc() / 2
 
 
