@@ -27,6 +27,7 @@ _CERTAIN = -45.0  # log of a bound on 1 - delta
 _ROUGH = 0.01  # as far as rough points may be off, of the logarithms that make up the bound
 _GREATEST_ORDER = 1e200
 _REACH = 1.02  # times an epsilon: what a plan serves, too
+_FOLLOWED = 4  # times that points of one order may lead to another
 _CENTRED = 0.1  # of the deviation: as near to epsilon as the mean of a tilted sum has to be
 _UPWARDS = (2.0, 4.0, 16.0, 256.0, 2.0**16)
 _FACTORS = 20  # factors of 8 that may be between the two
@@ -255,9 +256,9 @@ def _centred(at: _At, epsilon: float, negligible: float) -> TiltedSum | None:
         return found
     # a small order may show already that the sum adds too little; points of a great one may take minutes
     order = min(found.guess(epsilon), -2.0 * negligible / below)
-    low, high = 0.0, math.inf
+    low, high, turn = 0.0, math.inf, 0
     while high > 1.001 * low and 1e-100 < order < _GREATEST_ORDER:
-        tilted = at(order)
+        tilted, turn = at(order), turn + 1
         if tilted is None:  # so steep that a law has no point left
             high, shown = order, None
         elif tilted.log_bound(epsilon) < negligible:
@@ -268,7 +269,7 @@ def _centred(at: _At, epsilon: float, negligible: float) -> TiltedSum | None:
                 break
             low, high = (order, high) if beyond < 0.0 else (low, order)
             shown = found.crossing(order, epsilon)
-        if shown is None or not low < shown < high:
+        if shown is None or not low < shown < high or turn > _FOLLOWED:
             shown = math.sqrt(low * high) if 0.0 < low < high < math.inf else 16.0 * low or high / 16.0
         order = shown
     return found
