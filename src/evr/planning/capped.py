@@ -31,8 +31,8 @@ def best_tilts(steps: Sequence[Step], epsilon: float) -> list[Tilt | None]:
     floors = [floor_of(pair.losses, np.array(pair.log_p)) for pair in pairs]
     sizes = [rough_size(p.losses, np.array(p.log_p), s.count) for p, s in zip(pairs, steps, strict=True)]
     scale = max(epsilon, math.hypot(*sizes))  # epsilon may be too small to set the scale
-    least = min((x for x in sizes if x > 0), default=scale)
-    steepest = 8.0 + max(0.0, math.log(0.01 / least)) if least > 0 else 8.0  # small losses want large orders
+    narrow = min((x for step in steps if (x := math.sqrt(step.count) * _deviation(step)) > 0), default=scale)
+    steepest = math.log(30.0 / min(narrow, 0.01))  # losses that vary little want large orders
     farthest = max(60.0 * scale, max(float(pair.losses[-1]) for pair in pairs) - epsilon)
 
     def tilted(log_order: float, cap: float) -> TiltedProposal:
