@@ -254,9 +254,14 @@ def _centred(at: _At, epsilon: float, negligible: float) -> TiltedSum | None:
     found = at(0.0)
     if found is None or (below := -found.mean_excess(epsilon)) <= 0.0:
         return found
-    # a small order may show already that the sum adds too little; points of a great one may take minutes
-    order = min(found.guess(epsilon), -2.0 * negligible / below)
-    low, high, turn = 0.0, math.inf, 0
+    guess, modest = found.guess(epsilon), -2.0 * negligible / below
+    if (
+        guess > 4.0 * modest
+    ):  # points of so great an order may take minutes; a modest one may show that they add nothing
+        tilted = at(modest)
+        if tilted is not None and tilted.log_bound(epsilon) < negligible:
+            return None
+    order, low, high, turn = found.crossing(guess, epsilon) or guess, 0.0, math.inf, 0
     while high > 1.001 * low and 1e-100 < order < _GREATEST_ORDER:
         tilted, turn = at(order), turn + 1
         if tilted is None:  # so steep that a law has no point left
