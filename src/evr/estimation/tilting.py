@@ -261,7 +261,7 @@ def _centred(at: _At, epsilon: float, negligible: float) -> TiltedSum | None:
         tilted = at(modest)
         if tilted is not None and tilted.log_bound(epsilon) < negligible:
             return None
-    order, low, high, turn = found.crossing(guess, epsilon) or guess, 0.0, math.inf, 0
+    order, low, high, turn, nearest = found.crossing(guess, epsilon) or guess, 0.0, math.inf, 0, math.inf
     while high > 1.001 * low and 1e-100 < order < _GREATEST_ORDER:
         tilted, turn = at(order), turn + 1
         if tilted is None:  # so steep that a law has no point left
@@ -269,11 +269,13 @@ def _centred(at: _At, epsilon: float, negligible: float) -> TiltedSum | None:
         elif tilted.log_bound(epsilon) < negligible:
             return None
         else:
-            found, beyond = tilted, tilted.mean_excess(epsilon)
-            if abs(beyond) < _CENTRED * found.deviation:
-                break
+            beyond = tilted.mean_excess(epsilon)
+            if abs(beyond) < _CENTRED * tilted.deviation:
+                return tilted
+            if abs(beyond) < nearest:
+                found, nearest = tilted, abs(beyond)
             low, high = (order, high) if beyond < 0.0 else (low, order)
-            shown = found.crossing(order, epsilon)
+            shown = tilted.crossing(order, epsilon)
         if shown is None or not low < shown < high or turn > _FOLLOWED:
             shown = math.sqrt(low * high) if 0.0 < low < high < math.inf else 16.0 * low or high / 16.0
         order = shown
