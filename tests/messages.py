@@ -151,7 +151,7 @@ def selections(of_plan: int, of_steps: int) -> str:
 
 # --- estimates ------------------------------------------------------------------------------------
 
-MISSES_THE_TARGET = "the parameter 1 misses .* greater ones miss"
+MISSES_THE_TARGET = "every parameter tried from 1 to 2 misses the target"
 MEETS_THE_TARGET = "meets"
 SMALLER_EPSILON = r"losses up to 1,0\d\d: a smaller epsilon"
 NO_PAIR_ON_A_LINE = "no pair on a line"

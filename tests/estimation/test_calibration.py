@@ -154,8 +154,8 @@ def test_far_ends():
 @pytest.mark.parametrize(
     ("ends", "words"),
     [
-        ({"low": 4.0}, "the parameter 4 meets the target already, and greater ones meet it by mor"),
-        ({"high": 1.0}, "the parameter 1 misses the target already, and smaller ones miss it by m"),
+        ({"low": 4.0}, "from 4 to 8 meets the target, and those beyond lead away"),
+        ({"high": 1.0}, "from 0.5 to 1 misses the target, and those beyond lead away"),
     ],
 )
 def test_what_leads_away_from_the_target_is_not_followed(ends, words):

@@ -113,7 +113,7 @@ def test_exact_cases() -> None:
         ({"seed": True}, "seed=True"),
         ({"proposal": "best"}, "proposal='best'"),
         ({"samples": 10**12}, "samples=1000000000000"),
-        ({"samples": 1}, "samples=1 is below 2"),
+        ({"samples": 1}, "samples=1 is not from 2"),
         ({"relative_error": 1e-17}, "relative_error=1e-17 is below 1e-05"),
         ({"proposal": np.array([1.0, 2.0])}, "proposal=array"),
     ],

@@ -236,8 +236,9 @@ class TestTrees:
         event = composed(
             [gaussian(1.0), repeat(composed([gaussian(1.0), dp_event.NoOpDpEvent()]), 2), repeat(gaussian(1.0), 3)]
         )
-        assert [count for _, count in timeline(event)] == [2, 1, 1, 1, 3]
-        assert [pairs is None for pairs, _ in timeline(event)] == [False, True, False, True, False]
+        order = [(pairs is None, n, repeats) for runs, repeats in timeline(event) for pairs, n in runs]
+        assert order == [(False, 1, 1), (False, 1, 2), (True, 1, 2), (False, 1, 3)]
+        assert timeline(composed([gaussian(1.0), repeat(gaussian(1.0), 2)])) == timeline(repeat(gaussian(1.0), 3))
 
     def test_too_many_changes_are_refused(self) -> None:
         event = repeat(composed([gaussian(1.0), dp_event.LaplaceDpEvent(1.0)]), MOST_RUNS)

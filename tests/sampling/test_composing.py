@@ -467,7 +467,7 @@ def test_an_atom_is_not_raised_by_all_that_is_below_it(event: Any, epsilon: floa
     assert truth * (1 - 1e-6) <= found <= truth * 1.02
 
 
-def test_a_composition_that_floats_hold_too_coarsely_is_refused() -> None:
+def test_a_composition_that_floats_hold_too_coarsely_is_not_rejected() -> None:
     """Losses of 1e-7 beside one of 130,000: what rounding adds raised delta by more than the slack, and a true claim
     was rejected.
     """
@@ -478,8 +478,7 @@ def test_a_composition_that_floats_hold_too_coarsely_is_refused() -> None:
         ]
     )
     truth = 1.0066862242855091e-07  # by a contour integral
-    with pytest.raises(ValueError, match=messages.LOSSES_OR_ROUNDING):
-        evr.verify(event, epsilon=130_000.0, delta=truth / 0.95, tau=0.95, method="sequential", seed=1)
+    assert evr.verify(event, epsilon=130_000.0, delta=truth / 0.95, tau=0.95, method="sequential", seed=1).accepted
 
 
 def test_an_atom_at_the_top_that_is_all_that_counts_has_cells() -> None:

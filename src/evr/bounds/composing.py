@@ -68,7 +68,7 @@ def composed(steps: Sequence[Step], places: Sequence[Places]) -> DiscretePair:
     ``places`` are of each product in turn: those of the equal steps of a kind, as ``products`` has them, then that of
     the kind with all kinds before it.
     """
-    needed = sum(len(products(step.count)) for step in steps) + len(steps) - 1
+    needed = number_of_products(steps)
     if len(places) != needed or needed > MOST_PRODUCTS:
         raise ValueError(
             f"{len(places)} products do not compose steps that need {needed}, or more than {MOST_PRODUCTS}"
@@ -94,6 +94,11 @@ def products(count: int) -> list[bool]:
     [True, False, True]
     """
     return [squared for bit in bin(count)[3:] for squared in ((True, False) if bit == "1" else (True,))]
+
+
+def number_of_products(steps: Sequence[Step]) -> int:
+    """Of all kinds of steps: those of each kind, and one for each kind after the first."""
+    return sum(len(products(step.count)) + 1 for step in steps) - 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -175,9 +175,9 @@ def _estimated(
     elif wanted == "delta":
         found = _deltas(composition, direction)(at)
     elif needs_samples(composition):
-        from evr.estimation.monte_carlo import sampled_epsilon
+        from evr.estimation.monte_carlo import DEFAULT_SAMPLES, monte_carlo_epsilon
 
-        found = sampled_epsilon(composition, at, direction)
+        found = monte_carlo_epsilon(composition, at, direction, samples=2 * DEFAULT_SAMPLES, seed=0)
     else:
         least, winner = greater_epsilon(composition, at, directions_of(composition, direction), guess)
         found = Estimate(least.value, method, winner.value, least.error if math.isfinite(least.value) else None)

@@ -129,7 +129,10 @@ def calibrate(
             private, leaky = (middle, leaky) if gap(middle) <= 0 else (private, middle)
         best = private
     else:
-        best = _rounded(gap, _root(gap, private, leaky), private, up=private > leaky)
+        # on the scale of logarithms far ends cost next to nothing
+        ends = ((math.log(end), gap(end)) for end in (private, leaky))
+        found_root = math.exp(root(lambda at: gap(math.exp(at)), *ends, _CLOSE))
+        best = _rounded(gap, found_root, private, up=private > leaky)
     return Calibration(
         int(best) if integer else best, epsilon, found[best].value, len(found), time.perf_counter() - start
     )
@@ -198,38 +201,26 @@ def _bracket(
             )
         return (low, high) if gap(low) <= 0 else (high, low)
     start = validate.positive(low=low) if low is not None else validate.positive(high=high) if high is not None else 1.0
-    rises, falls = high is None, low is None and not (integer and start <= 1)
-    rising, falling = start, start
     first = gap(start)
     met = first <= 0
-
-    def leads_away(parameter: float) -> bool:
-        return (_moved(gap, start, parameter) - first) * (-1.0 if met else 1.0) > _FLAT
-
-    for _ in range(60):
-        if rises and rising <= _GREATEST:
-            rising *= 2
-            rises = not leads_away(rising)
-            if (gap(rising) <= 0) != met:
-                return (rising, rising / 2) if not met else (rising / 2, rising)
-        if falls and falling >= _LEAST:
-            before, falling = falling, max(1.0, falling // 2) if integer else falling / 2
-            falls = not leads_away(falling) and not (integer and falling <= 1)
-            if (gap(falling) <= 0) != met:
-                return (falling, before) if not met else (before, falling)
-        if not rises and not falls:
-            break
-    word, more = ("meets", "meet") if met else ("misses", "miss")
-    if not rises and not falls:
-        where = "greater" if rising > start else "smaller"
-        remedy = "" if met else "relax the target, make each step more private, or "
-        raise ValueError(
-            f"the parameter {start:g} {word} the target already, and {where} ones {more} it by more: {remedy}look "
-            "elsewhere (low and high say where)"
-        )
+    ends = {2.0: start, 0.5: start}
+    ways = [*([2.0] if high is None else []), *([0.5] if low is None else [])]
+    while ways:
+        for factor in tuple(ways):
+            before = ends[factor]
+            now = max(1.0, before * factor // 1) if integer else before * factor
+            if now == before or not _LEAST <= before <= _GREATEST:
+                ways.remove(factor)
+                continue
+            ends[factor], found = now, _moved(gap, start, now)
+            if (found <= 0) != met:
+                return (before, now) if met else (now, before)
+            if (first - found if met else found - first) > _FLAT:  # it leads away from the target
+                ways.remove(factor)
+    word, remedy = ("meets", "") if met else ("misses", "relax the target, make each step more private, or ")
     raise ValueError(
-        f"every parameter tried from {falling:.3g} to {rising:.3g} {word} the target: it does not "
-        "depend on the parameter, or what meets it lies outside (low and high say where to look)"
+        f"every parameter tried from {ends[0.5]:.3g} to {ends[2.0]:.3g} {word} the target, and those beyond lead away "
+        f"from it or change nothing: {remedy}look elsewhere (low and high say where)"
     )
 
 
@@ -244,10 +235,3 @@ def _moved(gap: Callable[[float], float], start: float, parameter: float) -> flo
             f"{error}; the search came there from {start:g} by doubling and halving: say where "
             "parameters make sense by low and high, and by integer=True if they are whole numbers"
         ) from None
-
-
-def _root(gap: Callable[[float], float], private: float, leaky: float) -> float:
-    """About where the gap is 0, looked for on the scale of the parameter's logarithm."""
-    first, last = ((math.log(end), gap(end)) for end in (private, leaky))
-    found = root(lambda at: gap(math.exp(at)), first, last, _CLOSE)
-    return private if found == first[0] else leaky if found == last[0] else math.exp(found)

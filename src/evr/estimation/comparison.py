@@ -12,7 +12,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from dp_accounting import NeighboringRelation
@@ -30,6 +30,7 @@ from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, Relation, name_
 Kind = Literal["estimate", "upper bound", "lower bound"]
 
 WRONG = "claims to be a bound and is not"
+_SIGNS: dict[Kind, float] = {"lower bound": 1.0, "estimate": 0.0, "upper bound": -1.0}
 _ROUNDING = 1e-9  # relative: a bound that misses by no more has only rounded
 
 
@@ -55,10 +56,6 @@ class _Question(NamedTuple):
     def ours(self, method: str) -> Estimate | UpperBound:
         ask = estimate_delta if self.wanted == "delta" else estimate_epsilon
         return ask(self.event, self.at, method=method, neighboring_relation=self.relation)
-
-    def of(self, accountant: Any) -> float:
-        """The answer of one of dp_accounting's."""
-        return float(getattr(accountant(self.relation).compose(self.event), f"get_{self.wanted}")(self.at))
 
 
 def compare(
@@ -89,37 +86,31 @@ def compare(
     slack = max(ours.doubt or 0.0, _ROUNDING * ours.value)
     found = [Answer("fft", "estimate", ours.value, ours.seconds)]
     for name, accountant in _OTHERS.items():
-        found += _answers(name, accountant, asked)
-    # a bound that lies on the wrong side of evr's estimate by more than errors explain
-    signs = {"lower bound": 1.0, "estimate": 0.0, "upper bound": -1.0}
-    return [
-        one if one.value is None or signs[one.kind] * (one.value - ours.value) <= slack else replace(one, note=WRONG)
-        for one in found
-    ]
-
-
-def _answers(name: str, accountant: _Accountant, asked: _Question) -> list[Answer]:
-    """Its answers, or the reason why it has none: other people's failures are not ours."""
-    start = time.perf_counter()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of other libraries, about their own numerics
-            found = accountant(asked)
-    except ImportError as error:
-        return [Answer(name, "estimate", None, 0.0, f"{error}: pip install 'evr-dp[compare]'")]
-    except Exception as error:
-        return [Answer(name, "estimate", None, 0.0, f"{type(error).__name__}: {error}")]
-    taken = time.perf_counter() - start
-    return [
-        Answer(name, kind, None, taken, "it is not a number") if math.isnan(value) else Answer(name, kind, value, taken)
-        for kind, value in found.items()
-    ]
+        start = time.perf_counter()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of other libraries, about their own numerics
+                answers = accountant(asked)
+        except Exception as error:  # other people's failures are not ours
+            remedy = ": pip install 'evr-dp[compare]'" if isinstance(error, ImportError) else ""
+            found.append(Answer(name, "estimate", None, 0.0, f"{type(error).__name__}: {error}{remedy}"))
+            continue
+        seconds = time.perf_counter() - start
+        for kind, value in answers.items():
+            # a bound that lies on the wrong side of evr's estimate by more than errors explain
+            is_wrong = _SIGNS[kind] * (value - ours.value) > slack
+            if math.isnan(value):
+                found.append(Answer(name, kind, None, seconds, "it is not a number"))
+            else:
+                found.append(Answer(name, kind, value, seconds, WRONG if is_wrong else ""))
+    return found
 
 
 def _pld(asked: _Question) -> dict[Kind, float]:
     from dp_accounting.pld import PLDAccountant
 
-    return {"upper bound": asked.of(PLDAccountant)}
+    accountant = PLDAccountant(asked.relation).compose(asked.event)
+    return {"upper bound": float(getattr(accountant, f"get_{asked.wanted}")(asked.at))}
 
 
 def _rdp(asked: _Question) -> dict[Kind, float]:
@@ -149,13 +140,11 @@ def _prv(asked: _Question) -> dict[Kind, float]:
         counts.append(step.count)
     accountant = prv.PRVAccountant(prvs=variables, max_self_compositions=counts, eps_error=0.01, delta_error=1e-10)
     compute = getattr(accountant, f"compute_{asked.wanted}")
-    lower, estimate, upper = (float(x) for x in compute(asked.at, counts))
-    return {"lower bound": lower, "estimate": estimate, "upper bound": upper}
+    kinds: tuple[Kind, ...] = ("lower bound", "estimate", "upper bound")
+    return dict(zip(kinds, map(float, compute(asked.at, counts)), strict=True))
 
 
-_Accountant = Callable[[_Question], dict[Kind, float]]
-
-_OTHERS: dict[str, _Accountant] = {
+_OTHERS: dict[str, Callable[[_Question], dict[Kind, float]]] = {
     "strict": lambda asked: {"upper bound": asked.ours("strict").value},
     "pld": _pld,
     "rdp": _rdp,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -32,16 +32,14 @@ from evr.randomness import Stream, entropy_of
 from evr.sampling import Block, Proposal, SimpleProposal
 
 DEFAULT_SAMPLES = 100_000
-MOST_SAMPLES = 100_000_000
-_LEAST_SAMPLES = 2
+MOST_SAMPLES = 20_000_000
 _LEAST_ERROR = 1e-5
-_FEW = 16_384  # samples that show whether a direction is far below the other
+_FIRST = DEFAULT_SAMPLES // 8  # samples that show how many an error takes
 _NORMAL_95 = 1.959963984540054
 RELATIVE = 3e-3  # the standard error of a sampled curve, relative to delta, at which drawing stops
 _SERVES = 2.0  # times that, at an epsilon that samples were not drawn for
 _MOST = 2_000_000  # samples of such a curve
-_EPSILON = 2 * DEFAULT_SAMPLES  # samples that an epsilon is found with
-SEED = 0
+_FAR = 8.0  # standard errors below half of the other direction: no need to know better
 
 
 def proposal_for(name: str, steps: tuple[Step, ...], epsilon: float) -> Proposal:
@@ -67,24 +65,25 @@ class Effort:
     ) -> None:
         if samples is not None and relative_error is not None:
             raise ValueError(f"samples={samples!r} and relative_error={relative_error!r}: give one of them")
-        self.samples = DEFAULT_SAMPLES if samples is None else validate.positive_integer(samples=samples)
-        if self.samples > MOST_SAMPLES:
+        if samples is not None and not 2 <= validate.positive_integer(samples=samples) <= MOST_SAMPLES:
             raise ValueError(
-                f"samples={samples!r} is above {MOST_SAMPLES}: the standard error falls with its square root only"
+                f"samples={samples!r} is not from 2, which say something of their own error, to {MOST_SAMPLES}"
             )
-        if self.samples < _LEAST_SAMPLES:
-            raise ValueError(f"samples={samples!r} is below {_LEAST_SAMPLES}: so few say nothing of their own error")
-        self.relative = None if relative_error is None else validate.positive(relative_error=relative_error)
-        if self.relative is not None and self.relative < _LEAST_ERROR:
+        if relative_error is not None and validate.positive(relative_error=relative_error) < _LEAST_ERROR:
             raise ValueError(
                 f"relative_error={relative_error!r} is below {_LEAST_ERROR:g}: {MOST_SAMPLES} samples, the most that "
                 "are drawn, hardly reach it; allow more error, or take a method without samples (method='fft', "
                 "'strict')"
             )
-        self.proposal, self.workers, self.entropy = proposal, workers, entropy_of(seed)
+        self.samples = samples or (DEFAULT_SAMPLES if relative_error is None else _FIRST)
+        self.relative, self.proposal, self.workers = relative_error, proposal, workers
+        self.entropy = entropy_of(seed)
 
-    def stream(self, direction: Direction) -> Stream:
-        return Stream(self.entropy, "estimate", 1, direction.value)
+    def measured(self, source: Proposal, direction: Direction, measure: Measured, worth: float = 0.0) -> Estimate:
+        """What samples of this stream say."""
+        stream = Stream(self.entropy, "estimate", 1, direction.value)
+        samples = drawn_until(source, stream, measure, self.samples, self.relative, worth, self.workers)
+        return _estimated(*measure(samples), direction, samples.size)
 
 
 def monte_carlo_delta(
@@ -110,7 +109,7 @@ def monte_carlo_delta(
             source = proposal_for(effort.proposal, steps, epsilon)
             if best is not None and math.exp(source.log_greatest(epsilon)) <= best.value:
                 continue  # a proved bound on this direction is below the other's estimate
-            found = _mean(source, epsilon, one, effort, 0.0 if best is None else best.value)
+            found = effort.measured(source, one, lambda w: w.delta(epsilon), 0.0 if best is None else best.value)
         if best is None or found.value > best.value:
             best = found
     assert best is not None
@@ -135,14 +134,8 @@ def monte_carlo_epsilon(
             continue
         else:
             centre = pilot_epsilon(steps, delta, one, effort.entropy, effort.proposal)
-            source, size = proposal_for(effort.proposal, steps, centre), effort.samples
-            while True:
-                weighted = WeightedSamples.draw(source, effort.stream(one), size, effort.workers)
-                value, error = weighted.epsilon(delta)
-                if effort.relative is None or error <= effort.relative * max(value, 1e-12) or size >= MOST_SAMPLES:
-                    break
-                size = 2 * weighted.size
-            found = _estimated(value, error, one, weighted.size)
+            source = proposal_for(effort.proposal, steps, centre)
+            found = effort.measured(source, one, lambda w: w.epsilon(delta))
         if found.value > best.value:
             best = found
     return best
@@ -155,8 +148,8 @@ def pilot_epsilon(steps: tuple[Step, ...], delta: float, direction: Direction, e
     epsilon = _first_guess(steps, delta)
     for turn in range(10):
         source = proposal_for(proposal, steps, epsilon)
-        pilot = WeightedSamples.draw(source, Stream(entropy, f"pilot {turn}", 1, direction.value), 4096, 1)
-        found = pilot.epsilon(delta)[0]
+        stream = Stream(entropy, f"pilot {turn}", 1, direction.value)
+        found = drawn_until(source, stream, None, 4096, workers=1).epsilon(delta)[0]
         if abs(found - epsilon) <= 0.1 * epsilon:
             return found
         epsilon = found if found > 0 else 0.6 * epsilon
@@ -171,14 +164,6 @@ class WeightedSamples:
     weights: Floats
     size: int
     infinite: float = 0.0  # the chance of an infinite loss, where such losses are not among the samples
-
-    @classmethod
-    def draw(cls, source: Proposal, stream: Stream, samples: int, workers: int | None) -> WeightedSamples:
-        """A whole number of blocks, at least ``samples`` samples."""
-        size = min(block_size(source), samples)
-        drawn = list(itertools.islice(blocks(source, stream, size, workers), -(-samples // size)))
-        losses, log_weights = (np.concatenate([block[i] for block in drawn]) for i in (0, 1))
-        return cls.of(losses, log_weights, source.infinite)
 
     @classmethod
     def of(cls, losses: Floats, log_weights: Floats, infinite: float = 0.0) -> WeightedSamples:
@@ -205,6 +190,41 @@ class WeightedSamples:
         return root, self.delta(root)[1] / slope if slope > 0 else math.inf
 
 
+Measured = Callable[[WeightedSamples], tuple[float, float]]
+"""From samples to a value and its standard error."""
+
+
+def drawn_until(
+    source: Proposal,
+    stream: Stream,
+    measure: Measured | None,
+    samples: int,
+    relative: float | None = None,
+    worth: float = 0.0,
+    workers: int | None = None,
+    most: int = MOST_SAMPLES,
+) -> WeightedSamples:
+    """A whole number of blocks, at least ``samples`` samples; more while what is measured has a greater relative error,
+    if one is given, and is not far below ``worth``.
+    """
+    size = min(block_size(source), samples)
+    losses, log_weights = list[Floats](), list[Floats]()
+    for block in blocks(source, stream, size, workers):
+        losses.append(block.losses)
+        log_weights.append(block.log_weights)
+        if size * len(losses) < samples:
+            continue
+        found = WeightedSamples.of(np.concatenate(losses), np.concatenate(log_weights), source.infinite)
+        if measure is None or relative is None or found.size >= most:
+            break
+        value, error = measure(found)
+        if 0 < error <= relative * value or value + _FAR * error < worth / 2:
+            break
+        wanted = 1.1 * found.size * (error / max(relative * value, 1e-300)) ** 2
+        samples = int(min(max(wanted, 2 * found.size), most))
+    return found
+
+
 class SampledCurve:
     """Delta of one direction at any epsilon, for laws in many dimensions. The seed is fixed, so an estimate is the same
     each time; samples that were drawn for one epsilon serve others near it.
@@ -224,16 +244,10 @@ class SampledCurve:
                 return _estimated(value, error, self.direction, samples.size)
         source = mixture_proposal(self.steps, epsilon)
         relative = RELATIVE if math.exp(source.log_greatest(epsilon)) > worth else 0.1
-        stream, size = Stream(SEED, "estimate", 1, self.direction.value), DEFAULT_SAMPLES // 8
-        while True:
-            samples = WeightedSamples.draw(source, stream, size, None)
-            value, error = samples.delta(epsilon)
-            if error <= relative * value or size >= _MOST or value + error < worth / 2:
-                break
-            wanted = samples.size * (error / max(relative * value, 1e-300)) ** 2
-            size = int(min(max(1.1 * wanted, 2 * samples.size), _MOST))
+        stream = Stream(0, "estimate", 1, self.direction.value)
+        samples = drawn_until(source, stream, lambda w: w.delta(epsilon), _FIRST, relative, worth, most=_MOST)
         self._sets.append(samples)
-        return _estimated(value, error, self.direction, samples.size)
+        return _estimated(*samples.delta(epsilon), self.direction, samples.size)
 
 
 def sampled_delta(curves: dict[Direction, SampledCurve], epsilon: float) -> Estimate:
@@ -243,28 +257,6 @@ def sampled_delta(curves: dict[Direction, SampledCurve], epsilon: float) -> Esti
     for curve in others:
         best = max(best, curve.delta(epsilon, best.value), key=lambda found: found.value)
     return best
-
-
-def sampled_epsilon(composition: Composition, delta: float, direction: str | None) -> Estimate:
-    """Epsilon at a delta, for laws in many dimensions."""
-    return monte_carlo_epsilon(composition, delta, direction, samples=_EPSILON, seed=SEED)
-
-
-def _mean(source: Proposal, epsilon: float, direction: Direction, effort: Effort, worth: float) -> Estimate:
-    """The mean of samples; where it is seen to be far below ``worth``, as it is."""
-    samples, relative = effort.samples, effort.relative
-    size = min(block_size(source), samples)
-    count, total, squares = 0, 0.0, 0.0
-    for block in blocks(source, effort.stream(direction), size, effort.workers):
-        values = block.values(epsilon)
-        count, total, squares = count + values.size, total + float(values.sum()), squares + float((values**2).sum())
-        mean = total / count
-        error = math.sqrt(max(squares / count - mean**2, 0.0) / count)
-        enough = count >= samples if relative is None else 0 < error <= relative * mean and count >= 4096
-        far = relative is not None and count >= _FEW and mean + 8.0 * error < worth / 2
-        if enough or far or count >= MOST_SAMPLES:
-            break
-    return _estimated(mean, error, direction, count)
 
 
 def blocks(proposal: Proposal, stream: Stream, size: int, workers: int | None = None) -> Iterator[Block]:

@@ -29,7 +29,6 @@ from evr.mechanisms.tree import Begin, Visited, walk
 
 _MOST_REPORTS = 1_000_000
 MOST_RUNS = 5_000_000
-_LONGEST_PERIOD = 8  # runs of equal steps
 
 TOLERANCE = 2e-7  # of epsilon, or of 1 where it is greater: a fifth of what is promised
 
@@ -123,31 +122,37 @@ class Interpolated:
 
 
 class _Block:
-    """A polynomial in ``log(k + earlier)`` through the logarithms of some epsilons, by the barycentric formula."""
+    """A polynomial in ``log(k + earlier)`` through the logarithms of some epsilons."""
 
     def __init__(self, earlier: float, points: dict[int, Point]) -> None:
         self.points, self.missed, self._earlier = points, 0.0, earlier
         self.first, self.last = min(points), max(points)
         self._error = max(point.error for point in points.values())
-        self._direction = points[self.last].direction
         epsilons = np.array([point.epsilon for point in points.values()])
         self._in_logs = bool(np.all((epsilons > 0) & (epsilons < math.inf)))
-        self._values = np.log(epsilons) if self._in_logs else epsilons
-        self._places = np.array([math.log(k + earlier) for k in points])
-        gaps = self._places[:, None] - self._places[None, :]
-        np.fill_diagonal(gaps, 1.0)
-        self._weights = 1.0 / np.prod(gaps, axis=1)
+        places = np.log(np.array(list(points)) + earlier)
+        values = np.log(epsilons) if self._in_logs else epsilons
+        self._polynomial = np.polynomial.Chebyshev.fit(places, values, len(points) - 1)
 
     def __call__(self, steps: int) -> Point:
         if steps in self.points:
             return self.points[steps]
-        shares = self._weights / (math.log(steps + self._earlier) - self._places)
-        value = float(np.sum(shares * self._values) / np.sum(shares))
+        value = float(self._polynomial(math.log(steps + self._earlier)))
         epsilon = math.exp(value) if self._in_logs else value
-        return Point(epsilon, self._error + _UNSEEN * self.missed, self._direction)
+        return Point(epsilon, self._error + _UNSEEN * self.missed, self.points[self.last].direction)
 
 
 Run = tuple[Pairs | None, int]
+"""A mechanism and how often it runs in a row; None is one that costs nothing."""
+
+
+class Period(NamedTuple):
+    """Runs of equal steps, one after another, and how often all of them are repeated."""
+
+    runs: list[Run]
+    repeats: int
+
+
 Counts = Counter[Pairs]
 _At = Callable[[Counts, int, float | None, str | None], Point]
 
@@ -228,22 +233,21 @@ def epsilon_near(composition: Composition, delta: float, guess: float | None, di
     return Point(found.value, found.error, winner.value)
 
 
-def _reports(order: list[Run], every: int, last: int, evaluate: _At) -> Iterator[tuple[int, Point]]:
+def _reports(order: list[Period], every: int, last: int, evaluate: _At) -> Iterator[tuple[int, Point]]:
     """The steps to report, and epsilon after each."""
     done, before = 0, Counter[Pairs]()
-    for runs, repeats in _periods(order):
-        period = sum(count for _, count in runs)
-        whole = _counts(runs, period)
+    for runs, repeats in order:
+        length = sum(count for _, count in runs)
+        whole = _counts(runs, length)
         curves: dict[int, Interpolated] = {}
-        stop = done + repeats * period
+        stop = done + repeats * length
         first = min(-(-(done + 1) // every) * every, last)
         for steps in (*range(first, stop + 1, every), *([last] if stop == last else [])):
-            times, rest = divmod(steps - done - 1, period)
+            times, rest = divmod(steps - done - 1, length)
             if rest not in curves:
-                ran = before + _counts(runs, rest + 1)
-                earlier, direct = (done + rest + 1) / period, 2 if every > 1 else 0
-                horizon = partial(max, repeats - 1)
-                curves[rest] = Interpolated(_after(ran, whole, evaluate), earlier, horizon, direct)
+                at = partial(_after, before + _counts(runs, rest + 1), whole, evaluate)
+                earlier, direct = (done + rest + 1) / length, 2 if every > 1 else 0
+                curves[rest] = Interpolated(at, earlier, partial(max, repeats - 1), direct)
             yield steps, curves[rest](times)
             if steps == last:
                 return
@@ -251,63 +255,48 @@ def _reports(order: list[Run], every: int, last: int, evaluate: _At) -> Iterator
         done = stop
 
 
-def _after(ran: Counts, period: Counts, evaluate: _At) -> Evaluate:
+def _after(
+    ran: Counts, period: Counts, evaluate: _At, k: int, guess: float | None = None, direction: str | None = None
+) -> Point:
     """Epsilon after ``k`` periods on top of what ran."""
-    return lambda k, *near: evaluate(ran + Counter({pairs: k * n for pairs, n in period.items()}), k, *near)
+    return evaluate(ran + Counter({pairs: k * n for pairs, n in period.items()}), k, guess, direction)
 
 
-def timeline(event: Any, relation: NeighboringRelation = ADD_OR_REMOVE) -> list[Run]:
-    """The mechanisms in the order in which they run, as runs of equal steps; None for a step that costs nothing."""
-    bodies: list[list[Run]] = [[]]
-    repeats: list[Begin] = []
+def timeline(event: Any, relation: NeighboringRelation = ADD_OR_REMOVE) -> list[Period]:
+    """The mechanisms in the order in which they run."""
+    bodies: list[list[Period]] = [[]]
+    begun: list[Begin] = []
     for visit in walk(event, relation):
-        if isinstance(visit, Visited):
-            _append(bodies[-1], visit.pairs, 1)
-        elif isinstance(visit, Begin):
-            repeats.append(visit)
+        if isinstance(visit, Begin):
+            begun.append(visit)
             bodies.append([])
-        else:
-            repeat, body = repeats.pop(), bodies.pop()
-            count, path = repeat
-            if len(body) == 1:
-                _append(bodies[-1], body[0][0], body[0][1] * count)
-                continue
-            if len(body) * count > MOST_RUNS:
-                raise ValueError(
-                    f"count={count} at {path} repeats {len(body)} changes of mechanism: more than {MOST_RUNS} in all "
-                    "cannot be followed step by step; describe fewer repetitions, or ask for epsilon at the end only"
-                )
-            for pairs, number in body * count:
-                _append(bodies[-1], pairs, number)
+            continue
+        added = [Period([(visit.pairs, 1)], 1)] if isinstance(visit, Visited) else _repeated(bodies.pop(), begun.pop())
+        for period in added:
+            if bodies[-1] and bodies[-1][-1].runs == period.runs:
+                period = Period(period.runs, period.repeats + bodies[-1].pop().repeats)
+            bodies[-1].append(period)
     return bodies[0]
 
 
-def _append(runs: list[Run], pairs: Pairs | None, count: int) -> None:
-    """One more run, or a longer one."""
-    if runs and runs[-1][0] == pairs:
-        runs[-1] = (pairs, runs[-1][1] + count)
-    else:
-        runs.append((pairs, count))
+def _repeated(body: list[Period], begun: Begin) -> list[Period]:
+    """As one period where it has fewer steps than all repetitions have runs; else one repetition after another."""
+    count, path = begun
+    if len(body) == 1:
+        return [Period(body[0].runs, body[0].repeats * count)]
+    runs = [run for period in body for run in _in_a_row(period)]
+    if len(runs) * count > MOST_RUNS:
+        raise ValueError(
+            f"count={count} at {path} repeats {len(runs)} changes of mechanism: more than {MOST_RUNS} in all "
+            "cannot be followed step by step; describe fewer repetitions, or ask for epsilon at the end only"
+        )
+    return [Period(runs, count)] if sum(n for _, n in runs) <= len(runs) * count else body * count
 
 
-def _periods(order: list[Run]) -> Iterator[tuple[list[Run], int]]:
-    """Runs as periods that repeat: single steps, or a few runs that alternate, where that is the fewer curves."""
-    at = 0
-    while at < len(order):
-        runs, count = order[at : at + 1], order[at][1]
-        repeats = 1
-        for length in range(2, _LONGEST_PERIOD + 1):
-            some, times = order[at : at + length], 1
-            while order[at + times * length : at + (times + 1) * length] == some:
-                times += 1
-            if times > 1 and sum(n for _, n in some) <= times * length:
-                runs, repeats = some, times
-                break
-        if repeats == 1:
-            yield [(runs[0][0], 1)], count
-        else:
-            yield runs, repeats
-        at += len(runs) * repeats
+def _in_a_row(period: Period) -> list[Run]:
+    """A period of one run is a longer run."""
+    runs, repeats = period
+    return [(runs[0][0], runs[0][1] * repeats)] if len(runs) == 1 else runs * repeats
 
 
 def _counts(runs: list[Run], steps: int) -> Counts:
@@ -322,14 +311,11 @@ def _counts(runs: list[Run], steps: int) -> Counts:
     return +found
 
 
-def _checked_reports(order: list[Run], every: int) -> int:
+def _checked_reports(order: list[Period], every: int) -> int:
     """How many steps there are; too many reports are refused, and none at all."""
-    total = sum(count for _, count in order)
+    total = sum(repeats * sum(count for _, count in runs) for runs, repeats in order)
     if total == 0:
-        raise ValueError(
-            "the event is an empty composition: no step ran, so there is none to report epsilon "
-            "after; give at least one mechanism"
-        )
+        raise ValueError("the event is an empty composition: no step ran; give at least one mechanism")
     if total // every > _MOST_REPORTS:
         raise ValueError(
             f"{total} steps with every={every} are {total // every} reports, more than "

@@ -6,116 +6,63 @@ known before (docs/guarantees.md, Section 5).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import scipy
 
-from evr.bounds.composing import MOST_PRODUCTS, composed, products
-from evr.bounds.moments import MomentBound, Tilt, TiltedOutcomes, log_greatest, log_peak
-from evr.laws import DiscretePair, Floats, Step, greatest_loss, outcomes
+from evr.bounds.composing import MOST_PRODUCTS, composed, number_of_products
+from evr.bounds.moments import Tilt
+from evr.laws import DiscretePair, Step, greatest_loss, outcomes
 from evr.planning.merging import UnplacedError, composing_places, floor_of, merging_edges, rough_size, where_it_counts
 from evr.sampling.line import TiltedProposal, on_outcomes, spread_steps
 from evr.sampling.plan import CappedPlan, Kind
 
-_EVALUATIONS = 80
+_CAPS = 10  # that are tried
+_TIE = 1e-4
 _SMALL = 4.0  # how many times the root of the bound samples may be, to be preferred
 
 
 def best_tilts(steps: Sequence[Step], epsilon: float) -> list[Tilt | None]:
     """For each kind of step on outcomes, the capped tilt with the least second-moment bound at ``epsilon``, or none
-    where samples are small without. Some finite loss must exceed ``epsilon``.
+    where samples are small without. Some finite loss must exceed ``epsilon``. All kinds have one order and cap.
     """
-    untilted = TiltedProposal(steps, [Tilt()] * len(steps)).log_greatest(epsilon)
-    tilts = _Search(steps, epsilon).run()
-    tilted = TiltedProposal(steps, tilts).log_moment(epsilon, 2.0)
-    # what is bounded almost as well without weights has no weights to round
-    is_small = 2.0 * untilted <= tilted + math.log(_SMALL)
-    return [None if is_small else tilt for tilt in tilts]
+    pairs = [on_outcomes(step) for step in steps]
+    floors = [floor_of(pair.losses, np.array(pair.log_p)) for pair in pairs]
+    sizes = [rough_size(p.losses, np.array(p.log_p), s.count) for p, s in zip(pairs, steps, strict=True)]
+    scale = max(epsilon, math.hypot(*sizes))  # epsilon may be too small to set the scale
+    narrow = min((x for step in steps if (x := math.sqrt(step.count) * _deviation(step)) > 0), default=scale)
+    steepest = math.log(30.0 / min(narrow, 0.01))  # losses that vary little want large orders
+    farthest = max(60.0 * scale, max(float(pair.losses[-1]) for pair in pairs) - epsilon)
 
+    def tilted(log_order: float, cap: float) -> TiltedProposal:
+        return TiltedProposal(steps, [Tilt(math.exp(log_order), max(cap, floor), floor) for floor in floors])
 
-class _Search:
-    """The bound as a function of order and cap."""
-
-    def __init__(self, steps: Sequence[Step], epsilon: float) -> None:
-        self._pairs, self._epsilon = [on_outcomes(step) for step in steps], epsilon
-        self._counts = [step.count for step in steps]
-        self._floors = [floor_of(pair.losses, np.array(pair.log_p)) for pair in self._pairs]
-        self._tops = [float(pair.losses[-1]) for pair in self._pairs]
-        sizes = [rough_size(p.losses, np.array(p.log_p), n) for p, n in zip(self._pairs, self._counts, strict=True)]
-        scale = max(epsilon, math.hypot(*sizes))  # epsilon may be too small to set the scale
-        least = min((x for x in sizes if x > 0), default=scale)
-        # small losses want large orders
-        self._steeper = max(0.0, math.log(0.01 / least)) if least > 0 else 0.0
-        self._caps = (epsilon + 0.2 * scale, max(epsilon + 60.0 * scale, *self._tops))
-
-    def run(self) -> list[Tilt]:
-        """The best from a near and from a far cap. Where the least bound on the second moment belongs to samples that
-        may be huge, another tilt whose samples are all small is better, for ``E[X^2] <= B delta``.
-        """
-        ones = [self._descend(cap) for cap in self._caps]
-        found = min(ones, key=lambda x: x[0])
-        if self._jumps_rule(found[1]):
-            log_b, other = min(((self._log_greatest(o[1]), o) for o in ones), key=lambda x: x[0])
-            found = other if log_b <= found[0] / 2 + math.log(_SMALL) else found
-        return found[1]
-
-    def _tilts(self, order: float, cap: float) -> list[Tilt]:
-        """One order and cap for all kinds, each with its own floor."""
-        return [Tilt(order, max(cap, floor), floor) for floor in self._floors]
-
-    def _bounds(self, tilts: list[Tilt]) -> tuple[list[TiltedOutcomes], float]:
-        bounds = [TiltedOutcomes(p, tilt) for p, tilt in zip(self._pairs, tilts, strict=True)]
-        return bounds, sum(n * b.log_normaliser for n, b in zip(self._counts, bounds, strict=True))
-
-    def _objective(self, tilts: list[Tilt]) -> float:
-        """``log`` of the bound on ``E[X^2]``, and a little of the bound on ``X`` to decide between equals."""
-        bounds, log_normaliser = self._bounds(tilts)
-        of_s = MomentBound(self._counts, bounds, log_normaliser, self._epsilon, 2.0)
-        centre = math.log(2.0 * tilts[0].order)
-        best = scipy.optimize.minimize_scalar(
-            lambda x: of_s(math.exp(x)), bounds=(centre - 2.0, centre + 1.5), method="bounded", options={"xatol": 0.02}
-        )
-        log_b = log_greatest(self._counts, bounds, log_normaliser, self._epsilon)
-        return float(best.fun) + 1e-4 * min(log_b, 1e4)
-
-    def _log_greatest(self, tilts: list[Tilt]) -> float:
-        return log_greatest(self._counts, *self._bounds(tilts), self._epsilon)
-
-    def _jumps_rule(self, tilts: list[Tilt]) -> bool:
-        """Whether the bound on a sample is that of a jump, far above that of many small losses."""
-        order, log_normaliser = tilts[0].order, self._bounds(tilts)[1]
-        together = log_normaliser - order * self._epsilon + log_peak(order)
-        return self._log_greatest(tilts) > together + math.log(300.0)
-
-    def _descend(self, cap: float) -> tuple[float, list[Tilt]]:
-        """Nelder-Mead over order and cap, from the order that centres the tilted loss at epsilon."""
+    def best(cap: float) -> TiltedProposal:
+        """At the order that centres the loss at epsilon, then at that of the least bound."""
 
         def chernoff(log_order: float) -> float:
-            order = math.exp(log_order)
-            return self._bounds(self._tilts(order, cap))[1] - order * self._epsilon
+            return tilted(log_order, cap).log_normaliser - math.exp(log_order) * epsilon
 
-        first = scipy.optimize.minimize_scalar(
-            chernoff, bounds=(-3.0, 8.0 + self._steeper), method="bounded", options={"xatol": 0.05}
-        )
+        centre = _minimum(chernoff, -3.0, steepest)
+        return tilted(_minimum(lambda x: _merit(tilted(x, cap), epsilon), centre - 0.5, centre + 2.5), cap)
 
-        def make(point: Floats) -> list[Tilt]:
-            reach = 20.0 + self._steeper
-            order, beyond = np.exp(np.clip(point, -reach, min(reach, 600.0))).tolist()
-            return self._tilts(order, self._epsilon + beyond)
+    caps = epsilon + np.geomspace(0.02 * scale, farthest, _CAPS)
+    found = min((best(float(cap)) for cap in caps), key=lambda one: _merit(one, epsilon))
+    untilted = TiltedProposal(steps, [Tilt()] * len(steps)).log_greatest(epsilon)
+    # what is bounded almost as well without weights has no weights to round
+    is_small = 2.0 * untilted <= found.log_moment(epsilon, 2.0) + math.log(_SMALL)
+    return [None if is_small else tilt for tilt in found.tilts]
 
-        def objective(point: Floats) -> float:
-            return self._objective(make(point))
 
-        start = [float(first.x), math.log(cap - self._epsilon)]
-        simplex: Floats = np.array(start) + np.array([[0.0, 0.0], [0.25, 0.0], [0.0, -0.4]])
-        found = scipy.optimize.minimize(
-            objective,
-            start,
-            method="Nelder-Mead",
-            options={"initial_simplex": simplex, "xatol": 0.01, "fatol": 0.01, "maxfev": _EVALUATIONS},
-        )
-        return float(found.fun), make(found.x)
+def _merit(proposal: TiltedProposal, epsilon: float) -> float:
+    """``log`` of the bound on ``E[X^2]``, and a little of the bound on ``X`` to decide between equals."""
+    return proposal.log_moment(epsilon, 2.0) + _TIE * min(proposal.log_greatest(epsilon), 1e4)
+
+
+def _minimum(function: Callable[[float], float], low: float, high: float) -> float:
+    found = scipy.optimize.minimize_scalar(function, bounds=(low, high), method="bounded", options={"xatol": 0.05})
+    return float(found.x)
 
 
 GROWTH = 1e-4  # the share by which delta may grow where nothing else is asked for
@@ -133,7 +80,7 @@ def capped_plan(
     """
     steps = tuple(steps)
     where, log_bound = where_it_counts(steps, epsilon)
-    number = sum(len(products(step.count)) for step in steps) + len(steps) - 1
+    number = number_of_products(steps)
     composing = composing and 0 < number <= MOST_PRODUCTS and epsilon < _MOST_EPSILON
     composing = composing and sum(step.count for step in steps) <= _MOST_STEPS
     # a direction far below delta needs no sample, and may need many places

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from evr.bounds.composing import MOST_PLACES, LossMasses, Places, masses_of, product, products
+from evr.bounds.composing import MOST_PLACES, LossMasses, Places, masses_of, number_of_products, product, products
 from evr.bounds.moments import Tilt
 from evr.bounds.spreading import Cells, even_edges
 from evr.laws import DiscretePair, DominatingPair, Floats, Measure, Step, outcomes
@@ -44,13 +44,13 @@ def composing_places(
     ``where`` are tilts of each kind that lead to where delta comes from.
     """
     found, whole, below = list[Places](), None, 0.0
-    number_of_products = sum(len(products(step.count)) for step in steps) + len(steps) - 1
+    last = number_of_products(steps)
 
     def times(a: LossMasses, b: LossMasses, tilts: Sequence[Tilt], floor: float, uses: float) -> LossMasses:
         # sums go below what one step can lose, and count for less there
         low = [Tilt(tilt.order, tilt.cap, floor) for tilt in tilts]
-        is_last = len(found) + 1 == number_of_products
-        found.append(_places(a, b, low, epsilon, uses, allowance, harmless=epsilon if is_last else -math.inf))
+        harmless = epsilon if len(found) + 1 == last else -math.inf
+        found.append(_places(a, b, low, epsilon, uses, allowance, harmless=harmless))
         return product(a, b, found[-1])
 
     for step, tilts in zip(steps, where, strict=True):

@@ -42,7 +42,7 @@ _SAFE = 0.6
 _NEXT_TO_NOTHING = 1e-280  # of delta: what is left where it is below all floats
 _INFINITE_BITS = 1100  # as small as floats are
 _RATIO_PLACES = 8000  # of the first grid of ratios
-_FINER = 16  # times, the last one at the most
+_FINEST, _AT_ONCE = 16.0, 4.0  # times as fine: the last grid at the most, and one that has to do
 _NARROWEST = -60
 _PLACE = 2e-8  # seconds to multiply the masses of a place, for each bit
 _RATIO_PLACE = 4e-5  # to find the mass of a place of a grid of ratios
@@ -61,7 +61,7 @@ class StrictCurve:
         self.steps = steps
         self.fft = FftCurve(on_lines(steps))
         self._infinite = float(infinite_delta(steps, _INFINITE_BITS))
-        self._plans: dict[tuple[float, float, float], ProofPlan] = {}
+        self._plans: dict[tuple[float, float, float, float], ProofPlan] = {}
 
     def estimate(self, epsilon: float) -> float:
         """About how large delta is: no bound, a guide to grids and to when they are fine enough."""
@@ -79,40 +79,20 @@ class StrictCurve:
         if enough is None and guess * (1.0 + tolerance) >= 1:
             return  # without a plan the bound is 1, which is as near as it has to be
         wanted = _wanted(guess, tolerance, enough)
-        if self.is_one_step:
-            yield from self._one_step_plans(Fraction(epsilon), guess, wanted)
-            return
-        aim, best = min(wanted, 0.5), Fraction(2)
+        aim, finer = min(wanted, 0.5) / (2 if self.is_one_step else 1), 1.0
+        best, before = Fraction(2), None
         for _ in range(_ROUNDS):
-            plan = self._plan(epsilon, guess, aim)
+            plan = self._plan(epsilon, guess, aim, finer)
+            if plan == before:
+                return
             found = yield plan
             fell = found < best * Fraction(1 - wanted / 4)
-            best = min(best, found)
+            best, before = min(best, found), plan
             excess = _excess(best, guess)
             if excess <= wanted or not fell or plan.places > _MOST_PLACES / 2:
                 return
             aim = max(aim * min(0.5, _SAFE * wanted / excess), _LEAST_TOLERANCE)
-
-    def _one_step_plans(self, epsilon: Fraction, guess: float, wanted: float) -> Plans:
-        """By the curve of the step; for bins, on grids of ratios that are refined until one will do: the excess of a
-        bound over delta goes with the square of the spacing.
-        """
-        law = self.steps[0].exact_law
-        if isinstance(law, Selection):
-            found = yield self._selecting(guess, wanted / 2)
-            if wanted < _excess(found, guess) < 4 * wanted:
-                yield self._selecting(guess, wanted / 8)
-            return
-        if not isinstance(law, ExactBins):
-            yield ProofPlan.of_one_step(_bits(guess))
-            return
-        spacing = _widest_spacing(law, epsilon)
-        finest = spacing / _FINER
-        while True:
-            excess = _excess((yield ProofPlan.of_one_step(_bits(guess), spacing)), guess)
-            if excess <= wanted or guess == 0 or spacing <= finest:
-                return
-            spacing = max(_finer(spacing, excess, wanted), finest)
+            finer = min(finer * max(1.5, _ratio(excess, wanted)), _FINEST)
 
     def points(self, epsilons: Sequence[float], tolerance: float = 0.01) -> list[Proof]:
         """A proof at each epsilon, which rise, from one composition: it is planned at the last of them, where delta is
@@ -132,55 +112,58 @@ class StrictCurve:
     def _plan_at(self, epsilon: float, tolerance: float) -> ProofPlan | None:
         """A plan for an epsilon and others near it; None where the bound is next to 1."""
         guess = self.estimate(epsilon)
-        if self.is_one_step:
-            return self._one_step_plan(epsilon, guess, tolerance)
-        return self._plan(epsilon, guess, tolerance) if guess * (1.0 + tolerance) < 1 else None
-
-    def _one_step_plan(self, epsilon: float, guess: float, tolerance: float) -> ProofPlan:
-        law = self.steps[0].exact_law
-        if isinstance(law, Selection):
-            return self._selecting(guess, tolerance)
-        spacing = _widest_spacing(law, Fraction(epsilon)) / 4 if isinstance(law, ExactBins) else Fraction(1)
-        return ProofPlan.of_one_step(_bits(guess), spacing)
+        if not self.is_one_step and guess * (1.0 + tolerance) >= 1:
+            return None
+        return self._plan(epsilon, guess, tolerance, _AT_ONCE)
 
     def seconds(self, epsilon: float, tolerance: float = TOLERANCE, enough: Fraction | None = None) -> float:
-        """About how long a proof takes."""
+        """About how long a proof takes. One training of bins is tried on its first grid of ratios."""
         if needs_no_plan(self.steps, Fraction(epsilon)) is not None:
             return _LEAST_SECONDS
         guess = self.estimate(epsilon)
         wanted = _wanted(guess, tolerance, enough)
-        if self.is_one_step:
-            return _LEAST_SECONDS + self._one_step_seconds(Fraction(epsilon), guess, wanted)
-        plan = self._plan(epsilon, guess, min(wanted, 0.5))
-        ratios = sum(
-            min(places_for(law, *ratios_of(law, grid, plan.spacing)), 1 << 17)
-            for law, grid in zip((step.exact_law for step in self.steps), plan.grids, strict=True)
-            if isinstance(law, ExactBins)
-        )
-        return _LEAST_SECONDS + _PLACE * plan.bits * plan.work + _RATIO_PLACE * ratios + _selecting_seconds(plan)
-
-    def _one_step_seconds(self, epsilon: Fraction, guess: float, wanted: float) -> float:
-        """For bins, tried on the first grid of ratios; the time goes with the places of the next one."""
-        law = self.steps[0].exact_law
-        if isinstance(law, Selection):
-            return _selecting_seconds(self._selecting(guess, wanted / 2))
-        if not isinstance(law, ExactBins):
-            return 0.0
-        spacing = _widest_spacing(law, epsilon)
-        start = time.thread_time()
-        first = prove(self.steps, epsilon, ProofPlan.of_one_step(_bits(guess), spacing))
-        taken = time.thread_time() - start
-        excess = _excess(first.delta, guess)
-        if excess <= wanted or guess == 0:
-            return taken
-        return taken * (1.0 + float(spacing / max(_finer(spacing, excess, wanted), spacing / _FINER)))
+        plan = self._plan(epsilon, guess, min(wanted, 0.5) / (2 if self.is_one_step else 1))
+        found = _LEAST_SECONDS + _selecting_seconds(plan)
+        laws = [step.exact_law for step in self.steps]
+        if not self.is_one_step:
+            ratios = sum(
+                min(places_for(law, *ratios_of(law, grid, plan.spacing)), 1 << 17)
+                for law, grid in zip(laws, plan.grids, strict=True)
+                if isinstance(law, ExactBins)
+            )
+            return found + _PLACE * plan.bits * plan.work + _RATIO_PLACE * ratios
+        if isinstance(laws[0], ExactBins):
+            start = time.thread_time()
+            excess = _excess(prove(self.steps, Fraction(epsilon), plan).delta, guess)
+            again = min(max(1.5, _ratio(excess, wanted)), _FINEST) if excess > wanted else 0.0
+            found += (time.thread_time() - start) * (1.0 + again)
+        return found
 
     @property
     def is_one_step(self) -> bool:
         """Whether there is one step only, whose curve is known without a grid."""
         return len(self.steps) == 1 and self.steps[0].count == 1
 
-    def _plan(self, epsilon: float, guess: float, tolerance: float) -> ProofPlan:
+    def _plan(self, epsilon: float, guess: float, tolerance: float, finer: float = 1.0) -> ProofPlan:
+        """The plan for an epsilon where delta is about ``guess``; ``finer`` is by how much the grid of ratios of one
+        training of bins is finer than the first.
+        """
+        key = (epsilon, guess, tolerance, finer)
+        if key not in self._plans:
+            made = self._one_step_plan if self.is_one_step else self._composed_plan
+            self._plans[key] = made(*key)
+        return self._plans[key]
+
+    def _one_step_plan(self, epsilon: float, guess: float, tolerance: float, finer: float) -> ProofPlan:
+        """By the curve of the step. The excess of bins goes with the square of the spacing of their ratios."""
+        law = self.steps[0].exact_law
+        spacing = Fraction(1)
+        if isinstance(law, ExactBins):
+            spacing = _widest_spacing(law, Fraction(epsilon)) * Fraction(8, math.ceil(8 * finer))
+        plan = ProofPlan.of_one_step(_bits(guess), spacing)
+        return replace(plan, selections=self._selections(guess, tolerance, composed=False))
+
+    def _composed_plan(self, epsilon: float, guess: float, tolerance: float, finer: float) -> ProofPlan:
         """Where all but a small part of delta is infinite loss, or delta is below all floats, the plan of a smaller
         epsilon, where that part is small enough: a bound does not rise from it.
         """
@@ -189,23 +172,12 @@ class StrictCurve:
             with contextlib.suppress(AccuracyError):  # floats may not tell the two apart
                 epsilon = min(epsilon, epsilon_of(self.fft, self._infinite + small).value)
             guess, tolerance = small, 0.5
-        key = (epsilon, guess, tolerance)
-        if key not in self._plans:
-            view = outlook(self.steps, epsilon, math.log(guess))
+        view = outlook(self.steps, epsilon, math.log(guess))
+        plan = choose(view, tolerance)
+        while plan.places > _MOST_PLACES and tolerance < 1:
+            tolerance *= 4
             plan = choose(view, tolerance)
-            while plan.places > _MOST_PLACES and tolerance < 1:
-                tolerance *= 4
-                plan = choose(view, tolerance)
-            self._plans[key] = replace(plan, selections=self._selections(guess, tolerance / 4, composed=True))
-        return self._plans[key]
-
-    def _selecting(self, guess: float, tolerance: float) -> ProofPlan:
-        """The plan of one step that is a selection."""
-        key = (-1.0, guess, tolerance)
-        if key not in self._plans:
-            plan = ProofPlan.of_one_step(_bits(guess))
-            self._plans[key] = replace(plan, selections=self._selections(guess, tolerance, composed=False))
-        return self._plans[key]
+        return replace(plan, selections=self._selections(guess, tolerance / 4, composed=True))
 
     def _selections(self, guess: float, tolerance: float, *, composed: bool) -> tuple[SelectionPlan, ...]:
         """Which points of one run the selections among the steps follow from."""
@@ -236,7 +208,7 @@ class StrictCurve:
     def _search(self, guess: float, target: Fraction, tolerance: float) -> float:
         """About the least float from ``guess`` on whose bound is at most the target."""
         if self.is_one_step:
-            plan = self._one_step_plan(1.01 * guess, float(target), tolerance / 2)
+            plan = self._plan(1.01 * guess, float(target), tolerance / 2, _AT_ONCE)
         else:
             plan = self._plan(guess, self.fft.delta(guess).value, tolerance)
         bound, _ = bounds_by(self.steps, plan, *(Fraction(guess) * Fraction(part, 100) for part in (99, 101)))
@@ -284,10 +256,9 @@ def _selecting_seconds(plan: ProofPlan) -> float:
     )
 
 
-def _finer(spacing: Fraction, excess: float, wanted: float) -> Fraction:
-    """The spacing at which the excess, which goes with its square, is what is wanted."""
-    parts = math.ceil(8 * min(math.sqrt(1.02 * excess / wanted), _FINER))
-    return spacing * Fraction(8, max(parts, 12))
+def _ratio(excess: float, wanted: float) -> float:
+    """How many times finer a grid has to be, on which the excess goes with the square of the spacing."""
+    return math.sqrt(1.02 * excess / wanted)
 
 
 def _widest_spacing(law: ExactBins, epsilon: Fraction) -> Fraction:
