@@ -52,7 +52,7 @@ class Description:
         the name of the class and the fields.
     assumptions
         What a statement assumes of whoever ran the mechanism, each a clause that follows "It assumes that". None for
-        evr's own mechanisms, whose clauses are in ``evr.certification.assumed``.
+        evr's own mechanisms, whose clauses are in ``evr.certification.event_words``.
     """
 
     kind: str
