@@ -268,7 +268,7 @@ def test_interrupted_and_resumed(spec: Path, evr: Callable[..., Any]) -> None:
         if ledger.exists():
             other = sqlite3.connect(ledger, timeout=10)
             try:
-                if other.execute("SELECT count(*) FROM checkpoints").fetchone()[0]:
+                if other.execute("SELECT count(*) FROM snapshots").fetchone()[0]:
                     break
             except sqlite3.OperationalError:
                 pass

@@ -21,7 +21,6 @@ from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
 from evr.bounds.filters import PrivacyFilter
-from evr.certification import tables
 from evr.certification.event_json import (
     NAME_IN_WORDS,
     event_digest,
@@ -31,7 +30,7 @@ from evr.certification.event_json import (
     is_name,
 )
 from evr.certification.ledger import Ledger, now, opened
-from evr.certification.tables import Attempt, BudgetRow, Spending
+from evr.certification.tables import Attempt, BudgetRow, Journal, Spending, this_process
 from evr.errors import AccuracyError, BudgetExceededError, LedgerError, UnsupportedEventError
 from evr.estimation import estimate_delta, estimate_epsilon
 from evr.estimation.calibration import needed, noise_of, other_noise
@@ -62,13 +61,13 @@ class Account:
     tries: int = 0
 
     @classmethod
-    def of(cls, held: tables.Contents, name: str) -> Account:
+    def of(cls, held: Journal, name: str) -> Account:
         """The account of that name, or an error that lists the names."""
-        row = next((one for one in held.budgets if one.name == name), None)
+        row = next((one for one in held.budgets.values() if one.name == name), None)
         if row is None:
-            names = ", ".join(repr(one.name) for one in held.budgets) or "none"
+            names = ", ".join(repr(one.name) for one in held.budgets.values()) or "none"
             raise LedgerError(f"there is no budget {name!r} (budgets here: {names}): `evr budget create` makes one")
-        mine = [one for one in held.spendings if one.budget_id == row.id]
+        mine = [one for one in held.spendings.values() if one.budget_id == row.id]
         spent = tuple(one for one in mine if one.state == "spent")
         return cls(row, spent, len(mine) - len(spent))
 
@@ -268,14 +267,14 @@ class Budget:
             "epsilon": validate.positive(epsilon=epsilon),
             "delta": validate.open_probability(delta=delta),
             "relation": relation_named(neighboring_relation),
-            "owner": tables.this_process(),
+            "owner": this_process(),
             "created": now(),
         }
         Claim(epsilon, delta / 2)  # its numbers can be tested
-        with opened(ledger) as one, one.transaction() as connection:
-            if any(other.name == name for other in tables.contents(connection).budgets):
+        with opened(ledger) as one, one.counting() as held:
+            if any(other.name == name for other in held.budgets.values()):
                 raise LedgerError(f"{one.path}: there is a budget {name!r} already: give this one another name")
-            tables.append(connection, "budgets", row)
+            held.write("budgets", **row)
         return found
 
     @classmethod
@@ -339,13 +338,14 @@ class Budget:
 
 def _written(ledger: Ledger, account: Account, row: dict[str, Any]) -> Spending | None:
     """Write a row of the account, if what was spent is still what the account says; else None."""
-    with ledger.transaction() as connection:
-        current = Account.of(tables.contents(connection), account.row.name)
+    with ledger.counting() as held:
+        current = Account.of(held, account.row.name)
         if current.spent != account.spent:
             return None
         number = 1 + (len(current.spent) if row["state"] == "spent" else current.tries)
-        named = {"budget_id": account.row.id, "number": number, "owner": tables.this_process(), "moment": now()}
-        return tables.row_of(Spending, tables.append(connection, "spendings", {**row, **named}))
+        named = {"budget_id": account.row.id, "number": number, "owner": this_process(), "moment": now()}
+        written: Spending = held.write("spendings", **row, **named)
+        return written
 
 
 def _checked(**named: Any) -> str:

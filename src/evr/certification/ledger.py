@@ -17,7 +17,6 @@ import json
 import math
 import warnings
 from collections.abc import Iterator
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -25,10 +24,9 @@ from typing import Any, Literal, Self
 from dp_accounting import NeighboringRelation
 
 from evr import validate
-from evr.certification import tables
 from evr.certification.databases import database_at
 from evr.certification.event_json import NAME_IN_WORDS, is_name
-from evr.certification.tables import Attempt, Contents, DamagedRow, ReleaseRow, parsed, seal, this_process
+from evr.certification.tables import Attempt, DamagedRow, Journal, ReleaseRow, seal, this_process
 from evr.errors import AlreadyReleasedError, LedgerError, NearbyReleaseWarning
 from evr.verification import Claim, Terms
 from evr.verification.settings import Settings
@@ -99,13 +97,18 @@ class Ledger:
             raise self._database.damaged(found)
         self.contents()
 
+    def contents(self) -> Journal:
+        """Everything that is counted, at one moment."""
+        with self.transaction(writes=False) as connection:
+            return Journal(connection)
+
     def releases(self) -> list[ReleaseRow]:
         """Every release, oldest first."""
-        return self.contents().releases
+        return list(self.contents().releases.values())
 
     def attempts(self) -> list[Attempt]:
         """Every attempt, oldest first."""
-        return self.contents().attempts
+        return list(self.contents().attempts.values())
 
     def interrupted(self) -> list[Attempt]:
         """Attempts that were interrupted, or whose process is gone, latest first."""
@@ -133,14 +136,20 @@ class Ledger:
         """The latest snapshots, by direction."""
         with self.transaction(writes=False) as connection:
             rows = connection.execute(
-                "SELECT direction, snapshot, seal FROM checkpoints WHERE attempt_id = ?", (attempt.id,)
+                "SELECT direction, snapshot, seal FROM snapshots WHERE attempt = ?", (attempt.id,)
             ).fetchall()
             for row in rows:
                 if row["seal"] != seal(attempt.id, row["direction"], row["snapshot"]):
                     raise DamagedRow(f"a snapshot of attempt {attempt.id} is not what was saved")
-            return {row["direction"]: parsed(row["snapshot"]) for row in rows}
+            return {row["direction"]: json.loads(row["snapshot"]) for row in rows}
 
     # --- counting ---------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def counting(self) -> Iterator[Journal]:
+        """Everything that is counted, to be added to: all or nothing, and nobody else writes meanwhile."""
+        with self.transaction() as connection:
+            yield Journal(connection)
 
     def begin(
         self,
@@ -154,91 +163,90 @@ class Ledger:
         **columns: Any,
     ) -> Attempt:
         """Write an attempt down and give it its number and budget; ``columns`` are what it takes to continue it."""
-        with self.transaction() as connection:
-            held = tables.contents(connection)
+        with self.counting() as held:
             key, terms, release, number = _terms(held, claim, name, relation, for_output)
-            if release is not None:
-                if any(one.entropy == entropy for one in held.of(release)):
-                    raise LedgerError(
-                        f"entropy {entropy:#x} was used before in this release: an attempt needs "
-                        "fresh samples, so give another seed, or none"
-                    )
-                release_id = release.id
-            else:
+            if release is None:
                 if name is None:
                     _warn_of_twins(held, claim, relation)
-                new = {"key": key, "name": name, "kappa": terms.kappa, "base": terms.base, "created": now()}
-                release_id = tables.append(connection, "releases", new)["id"]
-            row = {
+                release = held.write("releases", key=key, name=name, terms=terms, created=now())
+            elif any(one.entropy == entropy for one in held.of(release)):
+                raise LedgerError(
+                    f"entropy {entropy:#x} was used before in this release: an attempt needs "
+                    "fresh samples, so give another seed, or none"
+                )
+            attempt: Attempt = held.write(
+                "attempts",
                 **columns,
-                "release_id": release_id,
-                "number": number,
-                "entropy": f"{entropy:x}",
-                "epsilon": claim.epsilon,
-                "delta": claim.delta,
-                "tau": claim.tau,
-                "log_budget": Claim(claim.epsilon, claim.delta, claim.tau, terms).log_budget(number),
-                "settings": asdict(settings),
-                "relation": relation,
-                "started": now(),
-                "state": "running",
-                "owner": this_process(),
-                "seen": now(),
-            }
-            return tables.row_of(Attempt, tables.append(connection, "attempts", row))
+                release_id=release.id,
+                number=number,
+                entropy=entropy,
+                epsilon=claim.epsilon,
+                delta=claim.delta,
+                tau=claim.tau,
+                log_budget=Claim(claim.epsilon, claim.delta, claim.tau, terms).log_budget(number),
+                settings=settings,
+                relation=relation,
+                started=now(),
+                state="running",
+                owner=this_process(),
+                seen=now(),
+            )
+            return attempt
 
     def finish(self, attempt: Attempt, state: str, *, samples: int | None = None, message: str | None = None) -> None:
         """Write down how an attempt ended. Snapshots stay only if it can be continued."""
         with self.transaction() as connection:
-            _change(connection, attempt, state=state, samples=samples, message=message, finished=now(), seen=now())
+            held = Journal(connection)
+            _check_owner(held, attempt)
+            held.write("attempts", id=attempt.id, state=state, samples=samples, message=message, finished=now())
             if state != "interrupted":
-                connection.execute("DELETE FROM checkpoints WHERE attempt_id = ?", (attempt.id,))
+                connection.execute("DELETE FROM snapshots WHERE attempt = ?", (attempt.id,))
 
     def save(self, attempt: Attempt, direction: str, snapshot: dict[str, Any]) -> None:
         """Keep the latest snapshot of one direction."""
         text = json.dumps(snapshot)
         with self.transaction() as connection:
+            _check_owner(Journal(connection), attempt)
             connection.execute(
-                "INSERT INTO checkpoints VALUES (?, ?, ?, ?) ON CONFLICT (attempt_id, direction) "
-                "DO UPDATE SET snapshot = excluded.snapshot, seal = excluded.seal",
-                (attempt.id, direction, text, seal(attempt.id, direction, text)),
+                "INSERT INTO snapshots VALUES (?, ?, ?, ?, ?) ON CONFLICT (attempt, direction) "
+                "DO UPDATE SET snapshot = excluded.snapshot, seen = excluded.seen, seal = excluded.seal",
+                (attempt.id, direction, text, now(), seal(attempt.id, direction, text)),
             )
-            _change(connection, attempt, seen=now())
 
     def take_over(self, attempt: Attempt) -> Attempt:
         """Make an interrupted attempt this process's own; only one of several gets it."""
-        with self.transaction() as connection:
-            taken = {"state": "running", "owner": this_process(), "seen": now(), "finished": None, "message": None}
-            return _change(connection, attempt, " AND state = :known_state", **taken)
+        with self.counting() as held:
+            _check_owner(held, attempt, attempt.state)
+            taken: Attempt = held.write(
+                "attempts",
+                id=attempt.id,
+                state="running",
+                owner=this_process(),
+                seen=now(),
+                finished=None,
+                message=None,
+            )
+            return taken
 
     def count_output(self, attempt: Attempt) -> None:
         """Count the one output of a release, for good, before a mechanism runs.
 
         Raises ``AlreadyReleasedError`` if it is counted already, by whomever and however that ended.
         """
-        with self.transaction() as connection:
-            held = tables.contents(connection)
-            (release,) = [one for one in held.releases if one.id == attempt.release_id]
-            _refuse_second_output(held, release)
-            accepted = {one.id for one in held.of(release) if one.state == "accepted"}
-            if attempt.id not in accepted:
+        with self.counting() as held:
+            release = held.releases[attempt.release_id]
+            _refuse_second_output(release)
+            if held.attempts[attempt.id].state != "accepted":
                 raise LedgerError(f"attempt {attempt.number} was not accepted: it allows no output")
-            row = {"attempt_id": attempt.id, "owner": this_process(), "opened": now()}
-            tables.append(connection, "outputs", {"release_id": release.id, **row})
+            opened = {"attempt_id": attempt.id, "owner": this_process(), "opened": now()}
+            held.write("releases", id=release.id, output="open", **opened)
 
     def end_output(self, attempt: Attempt, ending: Literal["released", "raised"]) -> None:
         """Write down how the mechanism ended, for the reader: its output is counted already, and stays so."""
-        with self.transaction() as connection:
-            connection.execute(
-                "UPDATE outputs SET ending = ?, ended = ? WHERE release_id = ? AND attempt_id = ? "
-                "AND owner = ? AND ending IS NULL",
-                (ending, now(), attempt.release_id, attempt.id, this_process()),
-            )
-
-    def contents(self) -> Contents:
-        """Everything that is counted, at one moment."""
-        with self.transaction(writes=False) as connection:
-            return tables.contents(connection)
+        with self.counting() as held:
+            release = held.releases[attempt.release_id]
+            if (release.output, release.attempt_id, release.owner) == ("open", attempt.id, this_process()):
+                held.write("releases", id=release.id, output=ending, ended=now())
 
 
 @contextlib.contextmanager
@@ -253,13 +261,13 @@ def opened(ledger: Ledger | str | Path | None) -> Iterator[Ledger]:
 
 
 def _terms(
-    held: Contents, claim: Claim, name: str | None, relation: NeighboringRelation, for_output: bool
+    held: Journal, claim: Claim, name: str | None, relation: NeighboringRelation, for_output: bool
 ) -> tuple[str, Terms, ReleaseRow | None, int]:
     """The release that a claim belongs to: its key, its terms, its row if there is one, the next attempt's number."""
     if name is not None and not is_name(name):
         raise LedgerError(f"release={validate.shown(name)} is not a name: {NAME_IN_WORDS}")
     key = release_key(claim.epsilon, claim.delta, name, relation)
-    release = next((one for one in held.releases if one.key == key), None)
+    release = next((one for one in held.releases.values() if one.key == key), None)
     terms, earlier = Terms(claim.kappa, claim.delta), []
     if release is not None:
         terms, earlier = release.terms, held.of(release)
@@ -275,13 +283,13 @@ def _terms(
             f"release {name!r} fixed as the least: claim a greater delta, or start another release"
         )
     if for_output and release is not None:
-        _refuse_second_output(held, release)
+        _refuse_second_output(release)
     return key, terms, release, len(earlier) + 1
 
 
-def _warn_of_twins(held: Contents, claim: Claim, relation: NeighboringRelation) -> None:
+def _warn_of_twins(held: Journal, claim: Claim, relation: NeighboringRelation) -> None:
     """Warn if a release that is about to be made differs from an older one by rounding only."""
-    for release in held.releases:
+    for release in held.releases.values():
         first = held.of(release)[0]
         same = release.name is None and first.relation is relation
         epsilon, delta = first.epsilon, first.delta
@@ -298,35 +306,29 @@ def _warn_of_twins(held: Contents, claim: Claim, relation: NeighboringRelation) 
             )
 
 
-def _refuse_second_output(held: Contents, release: ReleaseRow) -> None:
-    output = held.outputs.get(release.id)
-    if output is None:
+def _refuse_second_output(release: ReleaseRow) -> None:
+    if release.output is None:
         return
     what = "this release (the same epsilon and delta)"
     if release.name is not None:
         what = f"release {release.name!r}"
-    if output["ending"] == "released":
+    if release.output == "released":
         raise AlreadyReleasedError(
-            f"{what} let out its one output at {output['ended']}. Another output costs privacy "
+            f"{what} let out its one output at {release.ended}. Another output costs privacy "
             "again: if that is meant, give the new release another name"
         )
-    host, process = output["owner"].split(" ")[:2]
-    ran = f"at {output['opened']} in process {process} on {host}, which is still running or has"
-    ran = f"{ran} crashed" if output["ending"] is None else f"and raised at {output['ended']}"
+    host, process = release.owner.split(" ")[:2]
+    ran = f"at {release.opened} in process {process} on {host}, which is still running or has crashed"
+    if release.output == "raised":
+        ran = f"and raised at {release.ended}"
     raise AlreadyReleasedError(
         f"{what} ran its mechanism {ran}. Its one output may have gone out: give a new release "
         "another name (if nothing went out, it costs what this one would have)"
     )
 
 
-def _change(connection: Any, attempt: Attempt, also: str = "", **columns: Any) -> Attempt:
-    """Change columns of an attempt that is still its owner's."""
-    known = {f"known_{name}": getattr(attempt, name) for name in ("id", "owner", "state")}
-    changes = ", ".join(f"{name} = :{name}" for name in columns)
-    rows = connection.execute(
-        f"UPDATE attempts SET {changes} WHERE id = :known_id AND owner = :known_owner{also} RETURNING *",
-        {**columns, **known},
-    ).fetchall()
-    if not rows:
+def _check_owner(held: Journal, attempt: Attempt, *state: str) -> None:
+    """Raise if an attempt is not any more its owner's, or not any more in that state."""
+    current = held.attempts[attempt.id]
+    if current.owner != attempt.owner or current.state not in (state or (current.state,)):
         raise LedgerError(f"attempt {attempt.number} was taken over by another process")
-    return tables.row_of(Attempt, rows[0])
