@@ -184,7 +184,7 @@ def test_schema_versions(tmp_path: Path) -> None:
     for version in (tables.VERSION + 1, 1, 0):
         evr.Ledger(path).close()
         with sqlite3.connect(path) as other:
-            other.execute(f"PRAGMA user_version = {version}")
+            other.execute(f"UPDATE head SET version = {version}")
         other.close()
         with pytest.raises(LedgerError, match=messages.schema_version(version, tables.VERSION)):
             evr.Ledger(path)

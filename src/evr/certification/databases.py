@@ -24,6 +24,7 @@ from evr.certification.tables import DamagedRow
 from evr.errors import LedgerError
 
 BUSY_SECONDS = 60.0
+_LOCK = 0x45565231  # "EVR1"
 _MOUNTS = Path("/proc/self/mounts")
 _NETWORK = re.compile(  # file systems of which several hosts may have the same file open
     r"(fuse\.)?(nfs\d?|cifs|smb\w*|sshfs|afs|lustre|gpfs|beegfs\w*|panfs|orangefs|ceph(-fuse)?|gluster\w*"
@@ -46,12 +47,13 @@ class Database(abc.ABC):
         """A connection, inside a transaction."""
 
     @abc.abstractmethod
-    def _version(self, connection: Any) -> int | None:
-        """The version of its tables, None where there are none; raise where they are another program's."""
+    def _tables(self, connection: Any) -> set[str]:
+        """The names of the tables that are there."""
 
-    @abc.abstractmethod
     def _create(self, connection: Any) -> None:
-        """Make tables, and note their version."""
+        for name, columns in tables.DECLARED.items():
+            connection.execute(f"CREATE TABLE {name} ({columns})")
+        connection.execute("INSERT INTO head VALUES (?, 0, '')", (tables.VERSION,))
 
     def damage(self) -> str | None:
         """What the driver finds broken."""
@@ -68,16 +70,18 @@ class Database(abc.ABC):
     def _prepare(self, *, create: bool) -> None:
         """Make the tables of a new database; refuse what cannot be used."""
         with self.transaction() as connection:
-            version = self._version(connection)
-            if version is None:
+            found = self._tables(connection)
+            if not found:
                 if not create:
                     raise self._missing()
                 self._create(connection)
-                connection.execute("INSERT INTO head VALUES (1, 0, '')")
-            elif version != tables.VERSION:
+            elif not found >= tables.DECLARED.keys():
+                raise self._unusable("its tables are those of another program, or of an older evr")
+            head = connection.execute("SELECT version FROM head").fetchone()
+            if head is not None and head["version"] != tables.VERSION:
                 raise self._unusable(
-                    f"schema version {version}, and this evr uses {tables.VERSION}: keep the file for its record, "
-                    "and start a new ledger for new releases"
+                    f"schema version {head['version']}, and this evr uses {tables.VERSION}: keep the file for its "
+                    "record, and start a new ledger for new releases"
                 )
 
     @contextlib.contextmanager
@@ -127,10 +131,6 @@ class SqliteFile(Database):
 
     def __init__(self, path: Path, *, create: bool) -> None:
         self.name, self.address = path, path.absolute()
-        if str(path) == ":memory:" or str(path).startswith("file:"):
-            raise LedgerError(
-                f"{path}: SQLite may forget such a database when it is closed, and a ledger must not: name a file"
-            )
         if not create and not path.exists():
             raise self._missing()
         with self.guarded():
@@ -159,19 +159,8 @@ class SqliteFile(Database):
         self._connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
         return self._connection
 
-    def _version(self, connection: sqlite3.Connection) -> int | None:
-        marks = [connection.execute(f"PRAGMA {one}").fetchone()[0] for one in ("user_version", "application_id")]
-        if marks[1] == tables.APPLICATION_ID:
-            return int(marks[0])
-        if any(marks) or connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            raise self._unusable("it is a database of another program")
-        return None
-
-    def _create(self, connection: sqlite3.Connection) -> None:
-        for name, columns in tables.DECLARED.items():
-            connection.execute(f"CREATE TABLE {name} ({columns}) STRICT")
-        connection.execute(f"PRAGMA user_version = {tables.VERSION}")
-        connection.execute(f"PRAGMA application_id = {tables.APPLICATION_ID}")
+    def _tables(self, connection: sqlite3.Connection) -> set[str]:
+        return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
     def _at_its_place(self) -> tuple[int, int]:
         """Which file lies at the path; refused if it has other names, which SQLite cannot guard."""
@@ -244,7 +233,7 @@ class PostgresServer(Database):
                 session = _Session(self._connection)
                 session.execute("BEGIN" if writes else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
                 if writes:
-                    session.execute(f"SELECT pg_advisory_xact_lock({tables.APPLICATION_ID})")
+                    session.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
                 return session
             except self._driver.OperationalError:  # nothing was begun
                 self.close()
@@ -252,18 +241,13 @@ class PostgresServer(Database):
                     raise
                 time.sleep(0.2)
 
-    def _version(self, connection: Any) -> int | None:
-        found = connection.execute(
-            "SELECT obj_description(oid, 'pg_namespace') AS mark FROM pg_namespace WHERE nspname = 'evr'"
-        ).fetchone()
-        mark = re.fullmatch(r"ledger of evr, version (\d+)", (found or {}).get("mark") or "")
-        return None if mark is None else int(mark[1])
+    def _tables(self, connection: Any) -> set[str]:
+        rows = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'evr'").fetchall()
+        return {row["tablename"] for row in rows}
 
     def _create(self, connection: Any) -> None:
         connection.execute("CREATE SCHEMA IF NOT EXISTS evr")
-        for name, columns in tables.DECLARED.items():
-            connection.execute(f"CREATE TABLE {name} ({columns.replace('INTEGER', 'BIGINT')})")
-        connection.execute(f"COMMENT ON SCHEMA evr IS 'ledger of evr, version {tables.VERSION}'")
+        super()._create(connection)
 
 
 def without_password(address: str) -> str:

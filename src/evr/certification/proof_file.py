@@ -11,11 +11,10 @@ import hashlib
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from itertools import accumulate, chain, pairwise
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dp_accounting import NeighboringRelation
 from flint import arb, ctx, fmpz
@@ -170,47 +169,38 @@ def _gaussian(square: Fraction) -> tuple[Any, ...]:
     return ("gaussian", noise) if single else ("gaussians", square)
 
 
-@dataclass(frozen=True)
-class _Places:
-    """Where a kind of step is listed: coarse places, fine ones, coarse ones."""
+class _Places(NamedTuple):
+    """Where a kind of step is listed: at coarse places (run 0), fine ones (run 1) and coarse ones (run 2)."""
 
     offset: Fraction
     spacing: Fraction
     halvings: int
-    runs: tuple[range, range, range]
+    listed: list[tuple[int, int]]  # the run, and the place in units of its grid
 
     @classmethod
     def single(cls, loss: Fraction) -> _Places:
         """One place, for S5.1."""
-        return cls(loss, Fraction(1), 0, (range(1), range(0), range(0)))
+        return cls(loss, Fraction(1), 0, [(0, 0)])
 
     @classmethod
     def of(cls, grid: Grid, spacing: Fraction) -> _Places:
         """The places of a plan's grid."""
         h = grid.halvings
-        runs = (range(grid.floor, grid.top + 1), range(0), range(0))
+        runs = [range(grid.floor, grid.top + 1)]
         if h:
             fine = range(grid.low << h, (grid.high << h) + 1)
-            runs = (range(grid.floor, grid.low), fine, range(grid.high + 1, grid.top + 1))
-        return cls(grid.offset, spacing, h, runs)
+            runs = [range(grid.floor, grid.low), fine, range(grid.high + 1, grid.top + 1)]
+        return cls(grid.offset, spacing, h, [(run, place) for run, places in enumerate(runs) for place in places])
 
     def losses(self) -> list[Fraction]:
         """The losses of the places, rising."""
-        unit, (low, fine, high) = self.spacing / (1 << self.halvings), self.runs
-        places = chain((p << self.halvings for p in low), fine, (p << self.halvings for p in high))
-        return [self.offset + place * unit for place in places]
-
-    def cut(self, start: int, stop: int) -> _Places:
-        """The places from number ``start`` to before ``stop``."""
-        runs, before = [], 0
-        for run in self.runs:
-            runs.append(run[max(0, start - before) : max(0, stop - before)])
-            before += len(run)
-        return _Places(self.offset, self.spacing, self.halvings, (runs[0], runs[1], runs[2]))
+        unit = self.spacing / (1 << self.halvings)
+        return [self.offset + (place if run == 1 else place << self.halvings) * unit for run, place in self.listed]
 
     def words(self, den: int, vbits: int) -> str:
         """The grid of a kind, as the file has it."""
-        ends = (f"{run.start if run else 0} {len(run)}" for run in self.runs)
+        runs = [[place for one, place in self.listed if one == run] for run in range(3)]
+        ends = (f"{run[0] if run else 0} {len(run)}" for run in runs)
         return f"{int(self.offset * den)} {self.halvings} {' '.join(ends)} {vbits}"
 
 
@@ -297,12 +287,10 @@ def _curve(
             start = bisect_left(losses, True, key=lambda loss: not ball(loss) <= least)
             end = bisect_left(losses, True, key=lambda loss: bool(ball(loss) >= most))
         start = min(max(0, start - 1), end)
-    cut, exact = places.cut(start, end + 1), int(end < len(losses))
-    listed = losses[start : min(end, len(losses))]
-    values, width = _floors(law, listed, vbits)
+    cut, exact = places._replace(listed=places.listed[start : end + 1]), int(end < len(losses))
+    values, width = _floors(law, losses[start:end], vbits)
     values += [0] * exact
-    lengths = [len(run) for run in cut.runs]
-    parts = [values[b - n : b] for n, b in zip(lengths, accumulate(lengths), strict=True)]
+    parts = [[value for value, (one, _) in zip(values, cut.listed, strict=True) if one == run] for run in range(3)]
     runs = [line for part in parts for line in _packed(part)]
     return "\n".join([f"curve {cut.words(checker.den, vbits)} {width} {exact}", *runs])
 

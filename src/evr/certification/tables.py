@@ -24,14 +24,13 @@ from dp_accounting import NeighboringRelation
 from evr.verification import Terms
 from evr.verification.settings import Settings
 
-APPLICATION_ID = 0x45565231  # "EVR1": tells a ledger from another program's database
 VERSION = 6
 ELSEWHERE = "certificate: "
 """The message of an attempt begins so if its certificate went elsewhere than was planned."""
 _FORGOTTEN_SECONDS = 600.0  # after which a silent process on another machine is taken for dead
 
 DECLARED = {
-    "head": "one INTEGER PRIMARY KEY CHECK (one = 1), links INTEGER NOT NULL, seal TEXT NOT NULL",
+    "head": "version INTEGER NOT NULL, links INTEGER NOT NULL, seal TEXT NOT NULL",
     "entries": "link INTEGER PRIMARY KEY, kind TEXT NOT NULL, content TEXT NOT NULL, seal TEXT NOT NULL",
     "snapshots": """attempt INTEGER NOT NULL, direction TEXT NOT NULL, snapshot TEXT NOT NULL, seen TEXT NOT NULL,
         seal TEXT NOT NULL, PRIMARY KEY (attempt, direction)""",
@@ -189,7 +188,7 @@ class Journal:
         """The attempts at a release."""
         return [one for one in self.attempts.values() if one.release_id == release.id]
 
-    def write(self, kind: str, **columns: Any) -> Any:
+    def write(self, kind: str, /, **columns: Any) -> Any:
         """Make a row of a table, or change the one with this ``id``; the row."""
         columns = {"id": 1 + len(getattr(self, kind)), **columns}
         content = json.dumps(columns, default=_written)
