@@ -75,7 +75,7 @@ def test_a_name_groups_claims_from_its_first_on(ledger: evr.Ledger) -> None:
 
 @pytest.mark.parametrize("name", ["", "  ", "x" * 201, "a\nb", 3])
 def test_odd_names_are_refused(ledger: evr.Ledger, name: Any) -> None:
-    with pytest.raises(LedgerError, match=messages.NOT_A_NAME):
+    with pytest.raises(ValueError, match=messages.NOT_A_NAME):
         begin(ledger, Claim(1.0, 1e-6, 0.5), name=name)
 
 

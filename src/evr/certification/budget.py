@@ -21,14 +21,7 @@ from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
 from evr.bounds.filters import PrivacyFilter
-from evr.certification.event_json import (
-    NAME_IN_WORDS,
-    event_digest,
-    event_from_json,
-    event_to_json,
-    in_alphabet,
-    is_name,
-)
+from evr.certification.event_json import event_digest, event_from_json, event_to_json, in_alphabet, named
 from evr.certification.ledger import Ledger, now, opened
 from evr.certification.tables import Attempt, BudgetRow, Journal, Spending, this_process
 from evr.errors import AccuracyError, BudgetExceededError, LedgerError, UnsupportedEventError
@@ -239,9 +232,9 @@ class Budget:
     """
 
     def __init__(self, name: str, *, ledger: Ledger | str | Path | None = None, by: str | None = None) -> None:
-        self.name = _checked(name=name)
+        self.name = named(name=name)
         self.ledger = ledger
-        self.by = _user() if by is None else _checked(by=by)
+        self.by = _user() if by is None else named(by=by)
 
     @classmethod
     def create(
@@ -343,20 +336,12 @@ def _written(ledger: Ledger, account: Account, row: dict[str, Any]) -> Spending 
         if current.spent != account.spent:
             return None
         number = 1 + (len(current.spent) if row["state"] == "spent" else current.tries)
-        named = {"budget_id": account.row.id, "number": number, "owner": this_process(), "moment": now()}
-        written: Spending = held.write("spendings", **row, **named)
+        signed = {"budget_id": account.row.id, "number": number, "owner": this_process(), "moment": now()}
+        written: Spending = held.write("spendings", **row, **signed)
         return written
 
 
-def _checked(**named: Any) -> str:
-    ((key, value),) = named.items()
-    if not is_name(value):
-        raise ValueError(f"{key}={validate.shown(value)} is not a name: {NAME_IN_WORDS}")
-    return str(value)
-
-
 def _user() -> str:
-    with contextlib.suppress(OSError, KeyError, ImportError):  # a process may have no user
-        if is_name(found := in_alphabet(getpass.getuser())):
-            return found
+    with contextlib.suppress(OSError, KeyError, ImportError, ValueError):  # a process may have no user
+        return named(by=in_alphabet(getpass.getuser()))
     return "unknown"

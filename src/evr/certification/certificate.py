@@ -33,7 +33,7 @@ from evr import atomic, validate
 from evr.bounds.strict import StatedProof
 from evr.certification import words
 from evr.certification.description import NUMBERS, description_of
-from evr.certification.event_json import NAME, TIME, UNENDING, checked_name, checked_tree, event_from_json, unprintable
+from evr.certification.event_json import LONGEST_NAME, NAME, TIME, UNENDING, checked_tree, event_from_json, unprintable
 from evr.certification.event_json import digest_of as sha256_of
 from evr.errors import CertificateError
 from evr.kinds import instead
@@ -67,7 +67,7 @@ Number = Annotated[
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 Words = Annotated[str, Field(max_length=100_000)]
 
-Name = Annotated[str, AfterValidator(checked_name), Field(json_schema_extra={"pattern": NAME})]
+Name = Annotated[str, Field(pattern=NAME, max_length=LONGEST_NAME)]
 Time = Annotated[str, Field(pattern=TIME)]
 Event = Annotated[dict[str, Any], AfterValidator(checked_tree)]
 Direction = Literal["remove", "add"]

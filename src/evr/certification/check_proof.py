@@ -666,6 +666,30 @@ def curve_of(mp: Any, law: Any, add: bool) -> Any:
 
         return value
 
+    def mixtures(above: list[tuple[Any, Any]], below: list[tuple[Any, Any]]) -> Any:
+        """For two mixtures of Gaussians (mean, weight) of deviation 1, the ratio of which rises."""
+
+        def ratio(t: Any, r: Any) -> Any:
+            here, there = (sum(w * mp.exp(m * t - m * m / 2) for m, w in side) for side in (above, below))
+            return here - r * there
+
+        def value(r: Any) -> Any:
+            least, greatest = (sum(w for m, w in side if m == 0) for side in (above, below))
+            if len(below) == 1 and r <= least:
+                return 1 - r
+            if len(above) == 1 and r * greatest >= 1:
+                return mp.mpf(0)
+            low, high = mp.mpf(-1), mp.mpf(1)
+            while ratio(low, r) > 0:
+                low *= 2
+            while ratio(high, r) < 0:
+                high *= 2
+            t = mp.findroot(lambda t: ratio(t, r), (low, high), solver="anderson", maxsteps=500, verify=False)
+            here, there = (sum(w * beyond(t - m) for m, w in side) for side in (above, below))
+            return here - r * there
+
+        return value
+
     def gaussian(m: Any) -> Any:
         return lambda r: beyond(mp.log(r) / m - m / 2) - r * beyond(mp.log(r) / m + m / 2)
 
@@ -721,38 +745,12 @@ def curve_of(mp: Any, law: Any, add: bool) -> Any:
             moved = [(1 - chance) * term(x) + chance * term(x - shift) for x in around]
             return outcomes(list(zip(moved, reversed(moved))))
         return outcomes([(term(x - shift), term(x)) for x in around])
-    if name in ("mixture", "two_sided"):
-        scale = mp.sqrt(numbers[0]) if name == "two_sided" else 1
-        both = [(scale * m, w) for m, w in zip(*rows)]
-        floor = sum(w for m, w in both if m == 0)
-
-        def root(r: Any, other: int) -> Any:
-            """Where the sum of w e^(m t - m^2/2) is r, or r times the same at -t."""
-
-            def ratio(t: Any) -> Any:
-                here, there = (sum(w * mp.exp(s * m * t - m * m / 2) for m, w in both) for s in (1, -1))
-                return here - r * (there if other else 1)
-
-            low, high = mp.mpf(-1), mp.mpf(1)
-            while ratio(low) > 0:
-                low *= 2
-            while ratio(high) < 0:
-                high *= 2
-            return mp.findroot(ratio, (low, high), solver="anderson", maxsteps=500, verify=False)
-
-        def value(r: Any) -> Any:
-            if name == "two_sided":
-                t = root(r, 1)
-                return sum(w * (beyond(t - m) - r * beyond(t + m)) for m, w in both)
-            if add:
-                t = mp.inf if r * floor >= 1 else -root(1 / r, 0)
-                return beyond(t) - r * sum(w * beyond(t + m) for m, w in both) if t < mp.inf else 0
-            if r <= floor:
-                return 1 - r
-            t = root(r, 0)
-            return sum(w * beyond(t - m) for m, w in both) - r * beyond(t)
-
-        return value
+    if name == "two_sided":
+        sizes = [(mp.sqrt(numbers[0]) * m, w) for m, w in zip(*rows)]
+        return mixtures(sizes, [(-m, w) for m, w in sizes])
+    if name == "mixture":
+        means, one = list(zip(*rows)), [(mp.mpf(0), mp.mpf(1))]
+        return mixtures(one, [(-m, w) for m, w in means]) if add else mixtures(means, one)
     if name == "shifted":
         return lambda r: gaussian(mp.sqrt(numbers[0]))(r * mp.exp(-numbers[1]))
     if name == "zcdp":

@@ -23,9 +23,8 @@ from typing import Any, Literal, Self
 
 from dp_accounting import NeighboringRelation
 
-from evr import validate
 from evr.certification.databases import database_at
-from evr.certification.event_json import NAME_IN_WORDS, is_name
+from evr.certification.event_json import named
 from evr.certification.tables import Attempt, DamagedRow, Journal, ReleaseRow, seal, this_process
 from evr.errors import AlreadyReleasedError, LedgerError, NearbyReleaseWarning
 from evr.verification import Claim, Terms
@@ -264,8 +263,8 @@ def _terms(
     held: Journal, claim: Claim, name: str | None, relation: NeighboringRelation, for_output: bool
 ) -> tuple[str, Terms, ReleaseRow | None, int]:
     """The release that a claim belongs to: its key, its terms, its row if there is one, the next attempt's number."""
-    if name is not None and not is_name(name):
-        raise LedgerError(f"release={validate.shown(name)} is not a name: {NAME_IN_WORDS}")
+    if name is not None:
+        named(release=name)
     key = release_key(claim.epsilon, claim.delta, name, relation)
     release = next((one for one in held.releases.values() if one.key == key), None)
     terms, earlier = Terms(claim.kappa, claim.delta), []
