@@ -66,11 +66,9 @@ class Account:
 
     @cached_property
     def events(self) -> list[dp_event.DpEvent]:
-        """What was spent."""
         return [event_from_json(one.event) for one in self.spent]
 
     def first(self, count: int) -> Account:
-        """As it was after so many spendings."""
         return replace(self, spent=self.spent[:count])
 
     def event(self, *more: Any) -> dp_event.DpEvent:
@@ -163,7 +161,6 @@ class Account:
         return round_up(high, 4)
 
     def refusal(self, event: Any) -> BudgetExceededError:
-        """Says what is left."""
         row, ways = self.row, []
         if steps := self.most_steps(event):
             ways.append(f"{steps:,} steps instead of {event.count:,}")

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Annotated, Any, Literal, NoReturn, TypeVar
 
-from dp_accounting import dp_event
+from dp_accounting import NeighboringRelation, dp_event
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -324,6 +324,11 @@ class Certificate(Section):
         """The event tree."""
         return event_from_json(self.event)
 
+    @property
+    def relation(self) -> NeighboringRelation:
+        """Which data sets are neighbours."""
+        return NeighboringRelation[self.neighboring_relation]
+
     def document(self) -> dict[str, Any]:
         """All of it in JSON's types."""
         absent = {name for name in ("proof", "per_record", "budget") if getattr(self, name) is None}
@@ -371,13 +376,11 @@ class Certificate(Section):
     def from_document(cls, document: dict[str, Any]) -> Certificate:
         """As ``load``, from what ``document`` gives."""
         version = document.get("schema_version")
-        if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        if isinstance(version, bool) or not isinstance(version, int):
             raise CertificateError("not a certificate of evr: it has no schema_version")
         if version != SCHEMA_VERSION:
-            raise CertificateError(
-                f"schema version {version}; this evr reads {SCHEMA_VERSION}: use the evr that "
-                "wrote it, or certify again"
-            )
+            wrote = "use the evr that wrote it, or certify again"
+            raise CertificateError(f"schema version {version}; this evr reads {SCHEMA_VERSION}: {wrote}")
         if (odd := unprintable(document)) is not None:
             raise CertificateError(f"it contains characters that do not print: {validate.shown(odd)[:80]}")
         if document.get("digest") != digest_of(document):

@@ -134,7 +134,6 @@ class Words:
         self._words: Iterator[str] = iter(body.decode().split())
 
     def any(self) -> str:
-        """The next word."""
         word = next(self._words, None)
         if word is None:
             raise NotReadError("unreadable: the text ends too soon")
@@ -157,7 +156,6 @@ class Words:
         return int(word)
 
     def integers(self, number: int) -> list[int]:
-        """So many integers."""
         words = [self.any() for _ in range(number)]
         return [(-1 if w[0] == "-" else 1) * self.natural(None, w[w[0] == "-" :]) for w in words]
 
@@ -180,7 +178,6 @@ class Words:
         return found
 
     def kind(self) -> Kind:
-        """What is known of a step."""
         name = self.any()
         (off,), halv = self.integers(1), self.natural(MOST_HALVINGS)
         runs = [(self.integers(1)[0], self.natural(MOST_ITEMS)) for _ in range(3)]
@@ -210,7 +207,6 @@ class Words:
         return Section(mark, bits, den, spacing, known, products, (i, j))
 
     def file(self) -> File:
-        """The whole text."""
         relation = self.the("evr-proof", "1", "relation").any()
         epsilon = self.the("epsilon").fraction()
         delta = self.the("delta").fraction()
@@ -273,7 +269,6 @@ def product(p: list[int], q: list[int]) -> list[int]:
 
 
 def ceiling(a: int, b: int) -> int:
-    """a / b, rounded up."""
     return -(-a // b)
 
 
@@ -529,7 +524,6 @@ class Answer(NamedTuple):
 
     @property
     def accepted(self) -> bool:
-        """Whether nothing speaks against the file."""
         return not self.reasons
 
 
@@ -604,7 +598,6 @@ def words(answer: Answer) -> Iterable[str]:
 
 @any_digits()
 def main(arguments: list[str]) -> int:
-    """The command."""
     options = [one for one in arguments if one.startswith("--")]
     paths = [one for one in arguments if not one.startswith("--")]
     if len(paths) != 1 or not set(options) <= {"--bounds", "--enclosures"}:

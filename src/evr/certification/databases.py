@@ -64,7 +64,6 @@ class Database(abc.ABC):
         return True
 
     def close(self) -> None:
-        """Let it go."""
         self._connection.close()
 
     def _prepare(self, *, create: bool) -> None:
@@ -114,7 +113,6 @@ class Database(abc.ABC):
             raise LedgerError(f"{self.name}: the ledger cannot be used ({words})") from error
 
     def damaged(self, what: str) -> LedgerError:
-        """The error that says so."""
         return LedgerError(f"{self.name}: the ledger is damaged ({what}); put it aside and start another release")
 
     def _unusable(self, reason: str) -> LedgerError:
@@ -260,7 +258,6 @@ def without_password(address: str) -> str:
 
 
 def database_at(place: str | Path, *, create: bool) -> Database:
-    """The database at a path or a URL."""
     if isinstance(place, str) and re.match(r"postgres(ql)?://", place):
         return PostgresServer(place, create=create)
     if isinstance(place, str) and "://" in place:

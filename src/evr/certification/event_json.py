@@ -90,7 +90,6 @@ def canonical(document: Any) -> str:
 
 
 def event_digest(event: dp_event.DpEvent) -> str:
-    """SHA-256 of an event's canonical JSON."""
     return digest_of(event_to_json(event))
 
 

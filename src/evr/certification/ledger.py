@@ -216,15 +216,8 @@ class Ledger:
         """Make an interrupted attempt this process's own; only one of several gets it."""
         with self.counting() as held:
             _check_owner(held, attempt, attempt.state)
-            taken: Attempt = held.write(
-                "attempts",
-                id=attempt.id,
-                state="running",
-                owner=this_process(),
-                seen=now(),
-                finished=None,
-                message=None,
-            )
+            mine = {"state": "running", "owner": this_process(), "seen": now(), "finished": None, "message": None}
+            taken: Attempt = held.write("attempts", id=attempt.id, **mine)
             return taken
 
     def count_output(self, attempt: Attempt) -> None:
@@ -290,16 +283,14 @@ def _warn_of_twins(held: Journal, claim: Claim, relation: NeighboringRelation) -
     """Warn if a release that is about to be made differs from an older one by rounding only."""
     for release in held.releases.values():
         first = held.of(release)[0]
-        same = release.name is None and first.relation is relation
-        epsilon, delta = first.epsilon, first.delta
-        near = math.isclose(epsilon, claim.epsilon, rel_tol=_ALIKE) and math.isclose(delta, claim.delta, rel_tol=_ALIKE)
-        if same and near:
+        pairs = ((first.epsilon, claim.epsilon), (first.delta, claim.delta))
+        near = all(math.isclose(one, other, rel_tol=_ALIKE) for one, other in pairs)
+        if near and release.name is None and first.relation is relation:
             out = "has let out its output" if release.output else "has let nothing out yet"
             warnings.warn(
-                f"a new release: ({claim.epsilon!r}, {claim.delta!r}) differs only by rounding "
-                f"from ({epsilon!r}, {delta!r}) of {release.created}, which {out}. Their attempts "
-                "and outputs are counted apart. If they are meant to be one release, claim exactly "
-                "the older numbers",
+                f"a new release: ({claim.epsilon!r}, {claim.delta!r}) differs only by rounding from "
+                f"({first.epsilon!r}, {first.delta!r}) of {release.created}, which {out}. Their attempts and outputs "
+                "are counted apart. If they are meant to be one release, claim exactly the older numbers",
                 NearbyReleaseWarning,
                 stacklevel=2,
             )
@@ -308,9 +299,7 @@ def _warn_of_twins(held: Journal, claim: Claim, relation: NeighboringRelation) -
 def _refuse_second_output(release: ReleaseRow) -> None:
     if release.output is None:
         return
-    what = "this release (the same epsilon and delta)"
-    if release.name is not None:
-        what = f"release {release.name!r}"
+    what = "this release (the same epsilon and delta)" if release.name is None else f"release {release.name!r}"
     if release.output == "released":
         raise AlreadyReleasedError(
             f"{what} let out its one output at {release.ended}. Another output costs privacy "

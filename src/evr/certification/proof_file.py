@@ -16,7 +16,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dp_accounting import NeighboringRelation
 from flint import arb, ctx, fmpz
 
 from evr import atomic
@@ -108,8 +107,7 @@ def proof_of(certificate: Certificate) -> bytes:
     for name, report in certificate.verification.directions.items():
         stated = None if report.strict is None else StatedProof.from_json(report.strict)
         plans[Direction(name)] = None if stated is None else stated.plan
-    relation = NeighboringRelation[certificate.neighboring_relation]
-    composition, claim = Composition.of(certificate.dp_event(), relation), certificate.claim
+    composition, claim = Composition.of(certificate.dp_event(), certificate.relation), certificate.claim
     return proof_file(composition, Fraction(claim.epsilon), Fraction(claim.delta), plans)
 
 
@@ -193,7 +191,6 @@ class _Places(NamedTuple):
         return cls(grid.offset, spacing, h, [(run, place) for run, places in enumerate(runs) for place in places])
 
     def losses(self) -> list[Fraction]:
-        """The losses of the places, rising."""
         unit = self.spacing / (1 << self.halvings)
         return [self.offset + (place if run == 1 else place << self.halvings) * unit for run, place in self.listed]
 
@@ -243,7 +240,6 @@ def _greatest(law: ExactLaw) -> Fraction:
 
 
 def _above(number: arb) -> int:
-    """The ceiling of a ball's upper end."""
     found = ceiling(number.upper())
     if found is None:
         raise ArithmeticError(f"{number} has no finite enclosure")
@@ -257,10 +253,9 @@ def _kind(law: ExactLaw, places: _Places, grid: Grid | None, ends: bool, checker
     for precision in (checker.bits + GUARD, 2 * checker.bits + 4 * GUARD):  # as evr's own
         if isinstance(law, ExactCurve):
             text = _curve(law, places, precision + finer, checker, whole=grid is None, ends=ends)
-        elif isinstance(law, ExactOutcomes):
-            text = _outcomes(law, places, precision, checker)
         else:
-            raise UnsupportedEventError(f"{law!r} has neither a curve nor outcomes to list")
+            assert isinstance(law, ExactOutcomes)  # every law with a text is one of the two
+            text = _outcomes(law, places, precision, checker)
         found = checker.step(check_proof.Words(text.encode() + b"\n").kind())
         if wanted is None or (
             found.infinite == wanted.infinite

@@ -15,8 +15,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dp_accounting import NeighboringRelation
-
 from evr import validate
 from evr.bounds.strict import ProofPlan, StatedProof
 from evr.certification.build import build, is_proved, software
@@ -55,8 +53,6 @@ _RECORD = (
 
 @dataclass(frozen=True)
 class Mismatch:
-    """One field that differs."""
-
     field: str
     recorded: Any
     recomputed: Any
@@ -259,12 +255,12 @@ def _claim(certificate: Certificate) -> tuple[Claim, Settings]:
 
 
 def _rebuilt(certificate: Certificate, claim: Claim, settings: Settings, verification: Verification) -> Certificate:
-    """The certificate as it should be."""
     document = certificate.document()
     taken = {key: document.get(key) for key in (*UNCHECKED, "event", "description", "neighboring_relation")}
     epsilon, event = certificate.per_record, certificate.dp_event()
-    relation = NeighboringRelation[certificate.neighboring_relation]
-    if not (epsilon is not None and certificate.accepted and is_proved(epsilon, event, claim.delta, relation)):
+    if not (
+        epsilon is not None and certificate.accepted and is_proved(epsilon, event, claim.delta, certificate.relation)
+    ):
         epsilon = None  # the number for one record, unless it is proved again
     proof = None if certificate.proof is None else seal_of(proof_of(certificate))
     return build(

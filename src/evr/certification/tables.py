@@ -113,7 +113,6 @@ class Attempt:
 
     @property
     def is_orphan(self) -> bool:
-        """Whether its process is gone."""
         return self.state == "running" and not is_alive(self.owner, self.seen)
 
 
@@ -213,7 +212,6 @@ def _written(value: Any) -> Any:
 
 
 def seal(*texts: Any) -> str:
-    """A digest of values, in order."""
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
 
 

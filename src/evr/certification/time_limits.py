@@ -13,8 +13,6 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from dp_accounting import NeighboringRelation
-
 from evr import validate
 from evr.bounds.strict import StatedProof
 from evr.certification.certificate import Certificate
@@ -58,20 +56,16 @@ def alarmed(seconds: float, doing: str) -> Iterator[None]:
     if not alarms or seconds >= 1e9:
         yield
         return
-    armed = True
 
     def ring(*_: Any) -> None:
-        if armed:
-            raise _Alarm
+        raise _Alarm
 
     before = signal.signal(signal.SIGALRM, ring)
     try:
-        try:
-            # again every second, should something swallow it
-            signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
-            yield
-        finally:
-            armed = False
+        # again every second, should something swallow it
+        signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+        yield
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
     except _Alarm:
         raise TooLongError(
             f"{doing} took more than {seconds:g} s: if you trust the file, allow more with "
@@ -92,11 +86,11 @@ def _refuse(size: float, most: float, what: str) -> None:
 
 def understood(certificate: Certificate, seconds: float) -> Composition:
     """The composition of a certificate's event, unless it is too large."""
-    parts, outcomes = (0, 0.0) if seconds == math.inf else _size(certificate.event)
-    _refuse(parts, _MOST_PARTS, "its event has {:,} parts")
-    _refuse(outcomes, _MOST_OUTCOMES, "its event has about {:,.0f} outcomes")
-    relation = NeighboringRelation[certificate.neighboring_relation]
-    composition = Composition.of(certificate.dp_event(), relation)
+    if seconds < math.inf:
+        parts, outcomes = _size(certificate.event)
+        _refuse(parts, _MOST_PARTS, "its event has {:,} parts")
+        _refuse(outcomes, _MOST_OUTCOMES, "its event has about {:,.0f} outcomes")
+    composition = Composition.of(certificate.dp_event(), certificate.relation)
     if seconds < math.inf:
         kinds = max(len(composition.simplified(direction)) for direction in Direction)
         _refuse(kinds, _MOST_KINDS, "its event composes {:,} kinds of steps")

@@ -103,7 +103,6 @@ def _of_clients(words: str, document: dict[str, Any]) -> str:
 
 
 def neighbours(document: dict[str, Any]) -> str:
-    """Which data sets are neighbours."""
     return _of_clients(adjacency(document["neighboring_relation"], users=_of_users(document)), document)
 
 
@@ -127,7 +126,6 @@ def statement(document: dict[str, Any]) -> str:
 
 
 def _claimed(document: dict[str, Any]) -> str:
-    """What holds, or was claimed."""
     subject, private = ran(document), _private(document, document["claim"]["epsilon"])
     rest = f"{private} per {unit(document)} under {neighbours(document)}"
     if document["verdict"] == "rejected":
