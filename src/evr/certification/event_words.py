@@ -6,6 +6,7 @@ description, those of any other from its name and fields.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from evr.described import described, name_in_words
 from evr.mechanisms import schemes
 from evr.mechanisms.registry import MECHANISMS, written_fields
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT
-from evr.mechanisms.sampling import NOISES, SELECTED
+from evr.mechanisms.sampling import NOISES
 from evr.mechanisms.training import PARTITIONS
 from evr.numbers import typed
 
@@ -36,7 +37,6 @@ _SCALAR = (
     "sensitivity if it is in the batch, and nothing if not"
 )
 """R6 of docs/guarantees_relations.md, under replace-one."""
-_DRAWN = "each batch was a uniformly random set of the stated size, drawn anew for each step (not shuffled batches)"
 _SELECTION = (
     "the runs had fresh noise and batches each, and their hyper-parameters were drawn anew for each run from a law "
     "that does not depend on the data",
@@ -82,16 +82,21 @@ TOLD: dict[type[dp_event.DpEvent], Told] = {
     dp_event.NoOpDpEvent: Told("nothing"),
     dp_event.PoissonSampledDpEvent: Told("Poisson sampling (sampling probability {rate}) of {inner}"),
     dp_event.SampledWithoutReplacementDpEvent: Told(
-        "sampling without replacement ({sample_size:,} of {source_dataset_size:,} records) of {inner}"
+        "sampling without replacement ({sample_size:,} of {source_dataset_size:,} records) of {inner}",
+        ("each batch was a uniformly random set of the stated size, drawn anew for each step (not shuffled batches)",),
     ),
-    dp_event.RepeatAndSelectDpEvent: Told("the best of a random number of runs ({runs}), each of them {inner}"),
+    dp_event.RepeatAndSelectDpEvent: Told(
+        "the best of a random number of runs ({runs}), each of them {inner}", _SELECTION
+    ),
     schemes.BinomialSelectDpEvent: Told(
         "the best of a random number of runs (binomial law, at most {most_runs:,}, each with probability {chance}), "
-        "each of them {inner}"
+        "each of them {inner}",
+        _SELECTION,
     ),
     schemes.ThresholdSelectDpEvent: Told(
         "the first good one of several runs (after each that is not good, the last with probability {last}), "
-        "each of them {inner}"
+        "each of them {inner}",
+        _SELECTION,
     ),
     schemes.DiscreteGaussianDpEvent: Told(None, (_INTEGERS,)),
     schemes.SummedDiscreteGaussiansDpEvent: Told(None, (_INTEGERS,)),
@@ -359,20 +364,17 @@ def assumptions(event: dp_event.DpEvent, *, relation: NeighboringRelation = ADD_
     >>> assumptions(dp_event.GaussianDpEvent(1.0))
     []
     """
-    sampling: list[str] = []
-    mechanisms: dict[type[dp_event.DpEvent], tuple[str, ...]] = {}
+    around: list[str] = []  # of sampling and selection
+    inside: dict[type[dp_event.DpEvent], tuple[str, ...]] = {}
     for one in _spread(event):
-        if isinstance(one, dp_event.PoissonSampledDpEvent) and one.sampling_probability != 1:
-            sampling += [_POISSON, _UNRELATED[relation]]
-            if relation is REPLACE_ONE and type(one.event) in NOISES[1:]:
-                sampling.append(_SCALAR)
-        elif isinstance(one, dp_event.SampledWithoutReplacementDpEvent):
-            sampling.append(_DRAWN)
-        elif isinstance(one, SELECTED):
-            sampling += _SELECTION
-        elif type(one) in MECHANISMS:
-            mechanisms[type(one)] = _told(type(one)).assumptions
-    clauses = [*dict.fromkeys(sampling), *(clause for own in mechanisms.values() for clause in own)]
+        if type(one) in MECHANISMS:
+            inside[type(one)] = _told(type(one)).assumptions
+        elif isinstance(one, dp_event.PoissonSampledDpEvent) and one.sampling_probability != 1:
+            scalar = relation is REPLACE_ONE and type(one.event) in NOISES[1:]
+            around += [_POISSON, _UNRELATED[relation], *([_SCALAR] if scalar else [])]
+        else:
+            around += _told(type(one)).assumptions
+    clauses = [*dict.fromkeys(around), *itertools.chain(*inside.values())]
     return list(reversed(dict.fromkeys(reversed(clauses))))  # what several share comes last
 
 

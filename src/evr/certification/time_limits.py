@@ -25,8 +25,7 @@ from evr.sampling import DrawPlan, built
 MAX_SECONDS = 600.0
 """Allowed by default."""
 
-_MOST_PARTS = 5_000_000  # of an event tree
-_MOST_OUTCOMES = 10_000_000  # of its discrete laws
+_MOST_OUTCOMES = 10_000_000  # of an event: its parts, and those of its discrete laws
 _MOST_KINDS = 1_000  # of steps
 _MOST_CELLS = 1 << 20  # of a plan
 _MOST_BITS = 1 << 34  # of the masses of a strict proof
@@ -87,9 +86,7 @@ def _refuse(size: float, most: float, what: str) -> None:
 def understood(certificate: Certificate, seconds: float) -> Composition:
     """The composition of a certificate's event, unless it is too large."""
     if seconds < math.inf:
-        parts, outcomes = _size(certificate.event)
-        _refuse(parts, _MOST_PARTS, "its event has {:,} parts")
-        _refuse(outcomes, _MOST_OUTCOMES, "its event has about {:,.0f} outcomes")
+        _refuse(_size(certificate.event), _MOST_OUTCOMES, "its event has about {:,.0f} parts and outcomes")
     composition = Composition.of(certificate.dp_event(), certificate.relation)
     if seconds < math.inf:
         kinds = max(len(composition.simplified(direction)) for direction in Direction)
@@ -97,11 +94,10 @@ def understood(certificate: Certificate, seconds: float) -> Composition:
     return composition
 
 
-def _size(document: Any) -> tuple[int, float]:
-    """How many parts an event given as JSON has, and about how many outcomes its discrete laws."""
-    parts, outcomes = 0, 0.0
+def _size(document: Any) -> float:
+    """About how many parts an event given as JSON has, and outcomes its discrete laws."""
+    outcomes = 0.0
     for value, _ in walk(document):
-        parts += isinstance(value, dict | list)
         if isinstance(value, list):
             outcomes += len(value)
         elif isinstance(value, dict):
@@ -109,7 +105,7 @@ def _size(document: Any) -> tuple[int, float]:
                 size = len(value[key]) if isinstance(value[key], list) else value[key]
                 if isinstance(size, int | float):
                     outcomes += _OUTCOMES[key] * min(abs(size), 1e18)
-    return parts, outcomes
+    return outcomes
 
 
 def refuse_large_plans(certificate: Certificate, composition: Composition) -> None:
