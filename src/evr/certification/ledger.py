@@ -5,9 +5,9 @@ probability ``kappa base 2^-i``, so all of them together with less than ``kappa 
 default all attempts at the same ``(epsilon, delta)`` are one release and the base is that delta. A named release takes
 any claims that are at least that of its first attempt, the base.
 
-A crash, Ctrl-C or kill counts, because the row is there already. The database's write lock gives out the numbers, so no
-two processes have the same one. The one output of a release is counted in the same way, before its mechanism starts,
-and stays counted (Section 5.6).
+A crash, Ctrl-C or kill counts, because the entry is there already. Whoever writes has read the whole journal under the
+database's write lock, so no two processes have the same number. The one output of a release is counted in the same way,
+before its mechanism starts, and stays counted (Section 5.6).
 """
 
 from __future__ import annotations
