@@ -280,6 +280,13 @@ def test_nothing_is_let_out_on_account_of_another_verdict(ledger: evr.Ledger) ->
     assert ledger.releases()[0].output is None
 
 
+def test_the_journal_admits_one_entry_for_each_place(claim: dict[str, Any]) -> None:
+    evr.release(lambda: 1, SURE, **claim)
+    with sqlite3.connect(claim["ledger"].path) as other, pytest.raises(sqlite3.IntegrityError):
+        other.execute("INSERT INTO entries SELECT * FROM entries")
+    other.close()
+
+
 @pytest.mark.parametrize(
     "change", ["'\"open\"', 'null'", '\'"opened": "2\', \'"opened": "1\'', "'\"attempt_id\": 1', '1'"]
 )

@@ -57,6 +57,7 @@ _CLIPPED = (
     "each record's gradient was clipped to norm 1 times the clipping norm, and the sum was divided by a constant; "
     "where a norm per user is stated, the sum of a user's records in a batch was clipped to it too"
 )
+_RUNS = {0.0: "logarithmic", 1.0: "geometric", math.inf: "Poisson"}
 _PARTS = 6  # of a composition that are described one by one
 _LONG = 2000  # characters of them
 _LISTED = 12  # numbers of a list that are written out
@@ -227,7 +228,6 @@ _FACTS: dict[str, Callable[[Any], str]] = {
         else f"truncated negative binomial law, mean {typed(event.mean)}, shape {typed(event.shape)}"
     ),
 }
-_RUNS = {0.0: "logarithmic", 1.0: "geometric", math.inf: "Poisson"}
 
 
 class _NoWords(ValueError):
