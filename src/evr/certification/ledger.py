@@ -113,10 +113,6 @@ class Ledger:
         """Attempts that were interrupted, or whose process is gone, latest first."""
         return [a for a in reversed(self.attempts()) if a.state == "interrupted" or a.is_orphan]
 
-    def spent(self, release: ReleaseRow) -> float:
-        """The sum of the budgets of a release's attempts: always below ``kappa`` times the base."""
-        return math.fsum(attempt.budget for attempt in self.contents().of(release))
-
     def upcoming(
         self,
         claim: Claim,

@@ -90,11 +90,11 @@ def basis(found: Risk, whose: str, certificate: Certificate | None) -> str:
     rests = f"are proved in exact arithmetic from {found.points} points of the privacy curve"
     if found.proof == "certificate":
         assert certificate is not None
-        rests = "follow from the certificate's one pair of epsilon and delta, which is proved in exact arithmetic"
+        pair = "is proved in exact arithmetic"
         if METHOD_WORDS[certificate.verification.method].samples:
             total = stated(certificate.release.total_budget, 2)
-            rests = rests.replace("is proved in exact arithmetic", "samples verified: if it were false, it would be ")
-            rests += f"accepted with a probability of at most {total}"
+            pair = f"samples verified: if it were false, it would be accepted with a probability of at most {total}"
+        rests = f"follow from the certificate's one pair of epsilon and delta, which {pair}"
     given = "it ran as described" if certificate is None else "the assumptions of the statement hold"
     return (
         f"The attacker may have any computing power, see every output and know all other {whose}s. These bounds "

@@ -103,10 +103,11 @@ def proof_of(certificate: Certificate) -> bytes:
     """The proof file of an accepted certificate whose proof is strict."""
     if not certificate.accepted or certificate.verification.method not in ("strict", "both"):
         raise CertificateError("only an accepted certificate with a proof in exact arithmetic has a proof file")
-    plans: dict[Direction, ProofPlan | None] = {}
-    for name, report in certificate.verification.directions.items():
-        stated = None if report.strict is None else StatedProof.from_json(report.strict)
-        plans[Direction(name)] = None if stated is None else stated.plan
+    sections = certificate.verification.directions.items()
+    plans = {
+        Direction(name): None if one.strict is None else StatedProof.from_json(one.strict).plan
+        for name, one in sections
+    }
     composition, claim = Composition.of(certificate.dp_event(), certificate.relation), certificate.claim
     return proof_file(composition, Fraction(claim.epsilon), Fraction(claim.delta), plans)
 
@@ -210,8 +211,7 @@ def _section(steps: Sequence[Step], epsilon: Fraction, plan: ProofPlan | None) -
         spacing, places = Fraction(1), [_Places.single(epsilon)]
     else:
         places = [_Places.of(grid, spacing) for grid in plan.grids]
-    denominators = (number.denominator for number in (spacing, epsilon, *(p.offset for p in places)))
-    den = math.lcm(*denominators)
+    den = math.lcm(*(number.denominator for number in (spacing, epsilon, *(p.offset for p in places))))
     products: list[tuple[int, ...]] = []
     windows = iter(plan.windows if plan else ())
 
