@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import html
-import itertools
 import json
 import math
 from collections.abc import Iterator
@@ -341,15 +340,13 @@ class Certificate(Section):
     def save(self, path: str | Path) -> None:
         """Write it, whole or not at all.
 
-        An accepted certificate that lies there is first moved aside (``kept_paths``), unless this one accepts the same
-        claim.
+        An accepted certificate that lies there is first put aside (``aside``), unless this one accepts the same claim.
         """
         with contextlib.suppress(CertificateError):
             earlier = Certificate.load(path)
             same = (earlier.event, earlier.guarantee) == (self.event, self.guarantee)
             if earlier.accepted and not (self.accepted and same):
-                free = next(one for one in _numbered(path) if not one.exists())
-                atomic.write_text(free, earlier.to_json())
+                atomic.write_text(aside(path), earlier.to_json())
         atomic.write_text(path, self.to_json())
 
     @classmethod
@@ -423,15 +420,9 @@ def naming(path: Path, what: str = "") -> Iterator[IO[bytes]]:
         raise CertificateError(f"{path}: {what}{error}") from None
 
 
-def kept_paths(path: str | Path) -> list[Path]:
-    """The accepted certificates that are kept beside ``path``, where others took their place; the latest is last."""
-    return list(itertools.takewhile(Path.exists, _numbered(path)))
-
-
-def _numbered(path: str | Path) -> Iterator[Path]:
-    """``run.accepted.json``, ``run.accepted-2.json`` and so on for ``run.json``."""
-    for count in itertools.count(1):
-        yield Path(path).with_suffix(f".accepted{'' if count == 1 else f'-{count}'}{Path(path).suffix}")
+def aside(path: str | Path) -> Path:
+    """``run.accepted.json`` for ``run.json``: where the accepted certificate is kept whose place another one took."""
+    return Path(path).with_suffix(f".accepted{Path(path).suffix}")
 
 
 def digest_of(document: dict[str, Any]) -> str:

@@ -4,7 +4,7 @@
 Standard library only, integers only, Python 3.9 or newer; nothing of evr is needed. The format and
 the arithmetic: docs/proof_format.md. The same arithmetic is proved right in Coq (proofs/ of evr).
 With --enclosures the listed numbers are computed again by mpmath, if it is installed; this checks
-the formulas of the curves, and is not a proof. With --bounds the bounds are printed as integers.
+the formulas of the curves, and is not a proof.
 Exit codes: 0 accepted, 3 refused, 2 not a proof file, damaged, or larger than the limits.
 """
 
@@ -600,22 +600,17 @@ def words(answer: Answer) -> Iterable[str]:
 def main(arguments: list[str]) -> int:
     options = [one for one in arguments if one.startswith("--")]
     paths = [one for one in arguments if not one.startswith("--")]
-    if len(paths) != 1 or not set(options) <= {"--bounds", "--enclosures"}:
+    if len(paths) != 1 or not set(options) <= {"--enclosures"}:
         print(__doc__)
         return 2
     try:
         with open(paths[0], "rb") as handle:
             answer = check(handle.read(MOST_BYTES + 1))
     except (OSError, NotReadError) as why:
-        print(str(why).partition(":")[0] if "--bounds" in options else f"NOT CHECKED: {why}")
+        print(f"NOT CHECKED: {why}")
         return 2
-    if "--bounds" in options:
-        print("accepted" if answer.accepted else "refused")
-        for section, units in zip(answer.file.sections, answer.bounds):
-            print(section.mark, "-" if units is None else units, section.bits)
-    else:
-        print("\n".join(words(answer)))
-    if answer.accepted and "--enclosures" in options:
+    print("\n".join(words(answer)))
+    if answer.accepted and options:
         return enclosures(answer.file)
     return 0 if answer.accepted else 3
 

@@ -188,12 +188,14 @@ class Ledger:
             )
             return attempt
 
-    def finish(self, attempt: Attempt, state: str, *, samples: int | None = None, message: str | None = None) -> None:
-        """Write down how an attempt ended. Snapshots stay only if it can be continued."""
+    def finish(self, attempt: Attempt, state: str, **known: Any) -> None:
+        """Write down how an attempt ended (``samples``, ``message``, where the certificate was ``written``). Snapshots
+        stay only if it can be continued.
+        """
         with self.transaction() as connection:
             held = Journal(connection)
             _check_owner(held, attempt)
-            held.write("attempts", id=attempt.id, state=state, samples=samples, message=message, finished=now())
+            held.write("attempts", id=attempt.id, state=state, finished=now(), **known)
             if state != "interrupted":
                 connection.execute("DELETE FROM snapshots WHERE attempt = ?", (attempt.id,))
 

@@ -25,8 +25,6 @@ from evr.verification import Terms
 from evr.verification.settings import Settings
 
 VERSION = 6
-ELSEWHERE = "certificate: "
-"""The message of an attempt begins so if its certificate went elsewhere than was planned."""
 _FORGOTTEN_SECONDS = 600.0  # after which a silent process on another machine is taken for dead
 
 DECLARED = {
@@ -97,6 +95,7 @@ class Attempt:
     finished: str | None = None
     samples: int | None = None
     message: str | None = None
+    written: str | None = None  # the certificate, if it went elsewhere than was planned
 
     @property
     def budget(self) -> float:
@@ -106,10 +105,7 @@ class Attempt:
     @property
     def certificate(self) -> str | None:
         """Where its certificate was written, or is to be; None if it leaves none."""
-        if self.message is not None and self.message.startswith(ELSEWHERE):
-            return self.message.removeprefix(ELSEWHERE)
-        path: str | None = self.options.get("path")
-        return path
+        return self.written or self.options.get("path")
 
     @property
     def is_orphan(self) -> bool:

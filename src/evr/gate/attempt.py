@@ -17,7 +17,7 @@ from evr.certification.certificate import Certificate
 from evr.certification.event_json import digest_of, event_from_json
 from evr.certification.ledger import Ledger, now, opened
 from evr.certification.proof_file import proof_file, seal_of, write_proof
-from evr.certification.tables import ELSEWHERE, Attempt
+from evr.certification.tables import Attempt
 from evr.errors import ClusterError, DeviceError, EvrError, LedgerError
 from evr.gate.request import Request, writable
 from evr.laws import Direction
@@ -157,8 +157,8 @@ def perform(
         )
         if (where := path or options["path"]) is not None:
             certificate.save(where)
-        elsewhere = None if path is None else f"{ELSEWHERE}{path}"
-        ledger.finish(attempt, certificate.verdict, samples=verification.samples, message=elsewhere)
+        elsewhere = None if path is None else str(path)
+        ledger.finish(attempt, certificate.verdict, samples=verification.samples, written=elsewhere)
     return certificate
 
 
