@@ -15,7 +15,6 @@ import hashlib
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from fractions import Fraction
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -527,21 +526,6 @@ class Answer(NamedTuple):
         return not self.reasons
 
 
-@contextmanager
-def any_digits() -> Iterator[None]:
-    """Meanwhile Python reads and writes integers of any length; `MOST_DIGITS` limits those of a file."""
-    if not hasattr(sys, "set_int_max_str_digits"):
-        yield
-        return
-    before = sys.get_int_max_str_digits()
-    sys.set_int_max_str_digits(0)
-    try:
-        yield
-    finally:
-        sys.set_int_max_str_digits(before)
-
-
-@any_digits()
 def check(data: bytes) -> Answer:
     """Judge a proof file; NotReadError where it is not one."""
     file = Words(body_of(data)).file()
@@ -596,7 +580,6 @@ def words(answer: Answer) -> Iterable[str]:
         yield from (f"  {reason}" for reason in answer.reasons)
 
 
-@any_digits()
 def main(arguments: list[str]) -> int:
     options = [one for one in arguments if one.startswith("--")]
     paths = [one for one in arguments if not one.startswith("--")]
@@ -820,4 +803,6 @@ def enclosures(file: File) -> int:
 
 
 if __name__ == "__main__":
+    if hasattr(sys, "set_int_max_str_digits"):
+        sys.set_int_max_str_digits(0)  # instead of Python's own limit there is MOST_DIGITS
     sys.exit(main(sys.argv[1:]))

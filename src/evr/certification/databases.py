@@ -91,10 +91,8 @@ class Database(abc.ABC):
             try:
                 yield connection
                 if not self._is_found_again():
-                    raise LedgerError(
-                        f"{self.name}: the ledger was moved, deleted or replaced while it was open: put "
-                        "it back, and begin again"
-                    )
+                    moved = "the ledger was moved, deleted or replaced while it was open"
+                    raise LedgerError(f"{self.name}: {moved}: put it back, and begin again")
                 connection.execute("COMMIT")
             except BaseException:
                 with contextlib.suppress(*self.errors):
@@ -164,10 +162,8 @@ class SqliteFile(Database):
         """Which file lies at the path; refused if it has other names, which SQLite cannot guard."""
         found = os.stat(self.address)
         if found.st_nlink > 1:
-            raise LedgerError(
-                f"{self.name}: the file has {found.st_nlink} hard links, which is unsafe with "
-                "SQLite: copy it and use only the copy"
-            )
+            unsafe = f"the file has {found.st_nlink} hard links, which is unsafe with SQLite"
+            raise LedgerError(f"{self.name}: {unsafe}: copy it and use only the copy")
         return found.st_dev, found.st_ino
 
     def _is_found_again(self) -> bool:

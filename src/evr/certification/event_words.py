@@ -45,10 +45,11 @@ _SELECTION = (
     "the time that they took was shown",
 )
 """Of the best of several runs: Section T1 of docs/guarantees_selection.md."""
-_CONTRIBUTIONS = (
+_ALONE = (
     "what a record adds to a sum was clipped and depended on that record and on earlier outputs only, not on who else "
-    "was in the batch (no truncated batches, no division by the size of the batch as drawn)"
+    "was in the batch"
 )
+_CONTRIBUTIONS = f"{_ALONE} (no truncated batches, no division by the size of the batch as drawn)"
 """(H3) of Theorem 1 of docs/guarantees_highdim.md in a user's words: all schemes assume it."""
 _INTEGERS = "the values were integers, and the sensitivity bounds what a record adds to them after all rounding"
 _SCORES = "the sensitivity of the scores is that under the adjacency stated, and does not depend on the data"
@@ -162,8 +163,7 @@ TOLD: dict[type[dp_event.DpEvent], Told] = {
         (
             "each record was in at most one batch of each epoch, and the order of the records and the sizes of the "
             "batches did not depend on what the records contain",
-            "what a record adds to a sum was clipped and depended on that record and on earlier outputs only, not on "
-            "who else was in the batch",
+            _ALONE,
         ),
     ),
     dp_event.SingleEpochTreeAggregationDpEvent: Told(None, ("each record was in at most one step of all trees",)),

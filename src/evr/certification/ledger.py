@@ -31,21 +31,13 @@ from evr.verification import Claim, Terms
 from evr.verification.settings import Settings
 
 DEFAULT_PATH = Path(".evr") / "ledger.sqlite"
-_ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
+_UNWRITTEN = 0  # the id of a release that is not in the journal yet
 _ALIKE = 1e-5  # relative: numbers that agree so far are one number, rounded twice
 
 
 def now() -> str:
     """The time, for a row."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def release_key(epsilon: float, delta: float, name: str | None, relation: NeighboringRelation = _ADD_OR_REMOVE) -> str:
-    """What attempts of one release have in common."""
-    if name is not None:
-        return f"name {name}"
-    key = f"epsilon {(epsilon + 0.0).hex()} claim {(delta + 0.0).hex()}"  # -0.0 is 0.0
-    return key if relation is _ADD_OR_REMOVE else f"{key} {relation.name}"
 
 
 class Ledger:
@@ -72,11 +64,6 @@ class Ledger:
         self._database = database_at(DEFAULT_PATH if path is None else path, create=create)
         self.path, self.address = self._database.name, self._database.address
         self.transaction = self._database.transaction
-
-    @classmethod
-    def of(cls, ledger: Ledger | str | Path | None) -> Ledger:
-        """The ledger given, or one at that path."""
-        return ledger if isinstance(ledger, Ledger) else cls(ledger)
 
     def close(self) -> None:
         """Let the database go."""
@@ -114,18 +101,14 @@ class Ledger:
         return [a for a in reversed(self.attempts()) if a.state == "interrupted" or a.is_orphan]
 
     def upcoming(
-        self,
-        claim: Claim,
-        *,
-        name: str | None = None,
-        relation: NeighboringRelation = _ADD_OR_REMOVE,
-        for_output: bool = False,
+        self, claim: Claim, *, name: str | None, relation: NeighboringRelation, for_output: bool
     ) -> tuple[Terms, int]:
         """The terms and the number that the next attempt would have; nothing is written. ``for_output``: refused if the
         release has let out its one output.
         """
-        _, terms, _, number = _terms(self.contents(), claim, name, relation, for_output)
-        return terms, number
+        held = self.contents()
+        release = _release_of(held, claim, name, relation, for_output)
+        return release.terms, len(held.of(release)) + 1
 
     def snapshots(self, attempt: Attempt) -> dict[str, Any]:
         """The latest snapshots, by direction."""
@@ -159,16 +142,18 @@ class Ledger:
     ) -> Attempt:
         """Write an attempt down and give it its number and budget; ``columns`` are what it takes to continue it."""
         with self.counting() as held:
-            key, terms, release, number = _terms(held, claim, name, relation, for_output)
-            if release is None:
-                if name is None:
-                    _warn_of_twins(held, claim, relation)
-                release = held.write("releases", key=key, name=name, terms=terms, created=now())
-            elif any(one.entropy == entropy for one in held.of(release)):
+            release = _release_of(held, claim, name, relation, for_output)
+            earlier = held.of(release)
+            number, terms = len(earlier) + 1, release.terms
+            if any(one.entropy == entropy for one in earlier):
                 raise LedgerError(
                     f"entropy {entropy:#x} was used before in this release: an attempt needs "
                     "fresh samples, so give another seed, or none"
                 )
+            if release.id == _UNWRITTEN:
+                if name is None:
+                    _warn_of_twins(held, claim, relation)
+                release = held.write("releases", key=release.key, name=name, terms=terms, created=release.created)
             attempt: Attempt = held.write(
                 "attempts",
                 **columns,
@@ -242,7 +227,7 @@ class Ledger:
 @contextlib.contextmanager
 def opened(ledger: Ledger | str | Path | None) -> Iterator[Ledger]:
     """A ledger to work with; closed at the end if it was opened here."""
-    one = Ledger.of(ledger)
+    one = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     try:
         yield one
     finally:
@@ -250,31 +235,32 @@ def opened(ledger: Ledger | str | Path | None) -> Iterator[Ledger]:
             one.close()
 
 
-def _terms(
+def _release_of(
     held: Journal, claim: Claim, name: str | None, relation: NeighboringRelation, for_output: bool
-) -> tuple[str, Terms, ReleaseRow | None, int]:
-    """The release that a claim belongs to: its key, its terms, its row if there is one, the next attempt's number."""
+) -> ReleaseRow:
+    """The release that a claim belongs to; if it has none yet, the one that it would begin."""
+    key = f"epsilon {(claim.epsilon + 0.0).hex()} claim {(claim.delta + 0.0).hex()}"  # -0.0 is 0.0
     if name is not None:
-        named(release=name)
-    key = release_key(claim.epsilon, claim.delta, name, relation)
+        key = f"name {named(release=name)}"
+    elif relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
+        key = f"{key} {relation.name}"
     release = next((one for one in held.releases.values() if one.key == key), None)
-    terms, earlier = Terms(claim.kappa, claim.delta), []
-    if release is not None:
-        terms, earlier = release.terms, held.of(release)
-        # docs/guarantees_relations.md, Section R1
-        if earlier and (first := earlier[0].relation) is not relation:
-            raise LedgerError(
-                f"release {name!r} was begun under {first.name}, and this is {relation.name}: a "
-                "release has one relation of neighbours; give the new one another name"
-            )
-    if claim.delta < terms.base:
+    if release is None:
+        return ReleaseRow(_UNWRITTEN, key, name, Terms(claim.kappa, claim.delta), now())
+    # docs/guarantees_relations.md, Section R1
+    if (first := held.of(release)[0].relation) is not relation:
         raise LedgerError(
-            f"the claim {claim.delta!r} is below {terms.base!r}, which the first attempt at "
+            f"release {name!r} was begun under {first.name}, and this is {relation.name}: a "
+            "release has one relation of neighbours; give the new one another name"
+        )
+    if claim.delta < release.terms.base:
+        raise LedgerError(
+            f"the claim {claim.delta!r} is below {release.terms.base!r}, which the first attempt at "
             f"release {name!r} fixed as the least: claim a greater delta, or start another release"
         )
-    if for_output and release is not None:
+    if for_output:
         _refuse_second_output(release)
-    return key, terms, release, len(earlier) + 1
+    return release
 
 
 def _warn_of_twins(held: Journal, claim: Claim, relation: NeighboringRelation) -> None:
