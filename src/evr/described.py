@@ -14,17 +14,11 @@ from typing import Any
 
 from dp_accounting import NeighboringRelation, dp_event
 
+from evr import validate
 from evr.mechanisms import schemes
 from evr.mechanisms.descriptor import Mechanism, Translator
 from evr.mechanisms.registry import MECHANISMS, SHARED, is_writable, written_fields
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT
-from evr.mechanisms.schemes import (
-    IDENTITY,
-    BallsInBinsDpEvent,
-    BMinSepDpEvent,
-    CyclicPoissonDpEvent,
-    MatrixMechanismDpEvent,
-)
 
 DPSGD = "dpsgd"
 """The one kind in spec files without an event of its own: a sampled Gaussian mechanism, many times."""
@@ -33,7 +27,7 @@ KEYS = ("type", "kind", "repeat")
 """Names that mean something in files: the class of an event in JSON, two keys of every spec table."""
 
 _PROPER = ("Gaussian", "Gaussians", "Laplace", "Poisson", "zCDP")
-_STRATEGY = {"strategy": (Any, IDENTITY)}
+_STRATEGY = {"strategy": (Any, schemes.IDENTITY)}
 
 
 @dataclass(frozen=True)
@@ -52,7 +46,7 @@ class Description:
         the name of the class and the fields.
     assumptions
         What a statement assumes of whoever ran the mechanism, each a clause that follows "It assumes that". None for
-        evr's own mechanisms, whose clauses are in ``evr.certification.assumed``.
+        evr's own mechanisms, whose clauses are in ``evr.certification.event_words``.
     """
 
     kind: str
@@ -64,10 +58,10 @@ class Description:
 _FIELDS: dict[type[dp_event.DpEvent], Mapping[str, tuple[Any, Any]]] = {
     dp_event.DiscreteLaplaceDpEvent: {"sensitivity": (int, 1)},
     dp_event.SingleEpochTreeAggregationDpEvent: {"step_counts": (int | list[int], ...)},
-    BallsInBinsDpEvent: _STRATEGY,
-    CyclicPoissonDpEvent: _STRATEGY,
-    BMinSepDpEvent: _STRATEGY,
-    MatrixMechanismDpEvent: {"strategy": (Any, ...)},
+    schemes.BallsInBinsDpEvent: _STRATEGY,
+    schemes.CyclicPoissonDpEvent: _STRATEGY,
+    schemes.BMinSepDpEvent: _STRATEGY,
+    schemes.MatrixMechanismDpEvent: {"strategy": (Any, ...)},
 }
 _OWN: dict[Mechanism, Description] = {}
 """Descriptions given to ``register``."""
@@ -181,15 +175,12 @@ def register(
     if not (isinstance(event_type, type) and issubclass(event_type, dp_event.DpEvent)):
         raise TypeError(f"event_type={event_type!r} is not a subclass of DpEvent")
     name = event_type.__name__
-    if not callable(translator):
-        raise TypeError(f"translator={translator!r} of {name} is not a function of the event")
+    validate.function(translator=translator)
     for role, value in (("words", words), ("relation", relation)):
-        if not (value is None or callable(value)):
-            raise TypeError(f"{role}={value!r} of {name} is not a function of the event")
+        if value is not None:
+            validate.function(**{role: value})
     if isinstance(assumptions, str) or not all(map(_is_clause, assumptions)):
-        raise ValueError(
-            f"assumptions={assumptions!r} of {name} are not clauses: give a tuple of texts in one line each"
-        )
+        raise ValueError(f"assumptions={assumptions!r} are not clauses: give a tuple of texts in one line each")
     description = Description(kind or _kind(event_type), fields or {}, words, tuple(assumptions))
     _check_table(event_type, description)
     others = {cls: one for cls, one in MECHANISMS.items() if event_name(cls) != event_name(event_type)}

@@ -164,32 +164,32 @@ def _checked(address: str, folder: Path) -> dict[str, Any]:
     with evr.Ledger(address, create=False) as ledger:
         ledger.check()
         held = ledger.contents()
-    known = {one.id: one.number for one in held.attempts}
+    known = {one.id: one.number for one in held.attempts.values()}
     for attempt, number in noted(folder, "begun"):
         assert known.get(int(attempt)) == int(number), f"attempt {attempt} was lost"
-    spendings = {one.number: one for one in held.spendings}
+    spendings = {one.number: one for one in held.spendings.values()}
     assert sorted(spendings) == list(range(1, len(spendings) + 1))
     assert len(spendings) == len(held.spendings)
     for attempt, number in noted(folder, "spent"):
         assert spendings[int(number)].attempt_id == int(attempt), f"spending {number} was lost"
-    by_attempt = Counter(one.attempt_id for one in held.spendings)
+    by_attempt = Counter(one.attempt_id for one in held.spendings.values())
     assert set(by_attempt.values()) <= {1}, "an attempt spent twice"
-    releases = {one.name: one.id for one in held.releases}
-    paid = {one.release_id for one in held.attempts if one.id in by_attempt}
+    releases = {one.name: one.id for one in held.releases.values()}
+    paid = {one.release_id for one in held.attempts.values() if one.id in by_attempt}
     outs = Counter(name for (name,) in noted(folder, "out"))
     assert set(outs.values()) <= {1}, "an output went out twice"
     for name in outs:
-        assert releases[name] in held.outputs, "an output was not counted"
+        assert held.releases[releases[name]].output is not None, "an output was not counted"
         assert releases[name] in paid, "an output was not paid for"
     # the cost, by a closed form
-    square = math.fsum(one.event["noise_multiplier"] ** -2 for one in held.spendings)
+    square = math.fsum(one.event["noise_multiplier"] ** -2 for one in held.spendings.values())
     cost, most = pair_delta(GaussianPair(math.sqrt(square)), EPSILON), max(NOISES) ** -2
     assert cost <= DELTA, f"over budget: {cost}"
     full = pair_delta(GaussianPair(math.sqrt(square + most)), EPSILON) > DELTA * (1 - 1e-3)
     return {
         "attempts": len(held.attempts),
         "spendings": len(spendings),
-        "outputs": len(held.outputs),
+        "outputs": sum(one.output is not None for one in held.releases.values()),
         "published": sum(outs.values()),
         "refused": len(noted(folder, "refused")),
         "errors": len(noted(folder, "errors")),

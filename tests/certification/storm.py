@@ -9,6 +9,7 @@ document.
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import signal
@@ -119,7 +120,10 @@ def crowd(folder: Path, processes: int, rounds: int) -> dict[str, Any]:
     with evr.Ledger(path) as ledger:
         ledger.check()
         attempts = [(a.release_id, a.number, a.state) for a in ledger.attempts()]
-        spent = [(ledger.spent(r), r.terms.kappa * r.terms.base) for r in ledger.releases()]
+        held = ledger.contents()
+        spent = [
+            (math.fsum(a.budget for a in held.of(r)), r.terms.kappa * r.terms.base) for r in held.releases.values()
+        ]
     return {"codes": codes, "attempts": attempts, "spent": spent}
 
 

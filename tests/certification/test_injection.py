@@ -20,7 +20,7 @@ from evr.certification.build import software
 from evr.certification.certificate import SoftwareSection, digest_of
 from evr.certification.event_json import in_alphabet
 from evr.certification.words import statement
-from evr.errors import CertificateError, LedgerError
+from evr.errors import CertificateError
 from evr.mechanisms import MECHANISMS, Mechanism, noise
 
 LIE = "also satisfies (0.01, 0)-differential privacy"
@@ -100,8 +100,8 @@ def test_no_text_that_is_believed_can_say_anything(document: dict[str, Any], rej
         (("software", "evr"), "0.1.0+epsilon.0.01", "software.evr="),
         (("software", "evr"), "٠.١.٠", "software.evr="),
         (("software", "remark"), LIE, "software.remark is not a field"),
-        (("release", "name"), LIE, "release.name: this is not a name"),
-        (("release", "name"), "two  spaces", "release.name: this is not a name"),
+        (("release", "name"), LIE, "release.name='also"),
+        (("release", "name"), "two  spaces", "release.name='two  spaces"),
         (("claim", "remark"), 1, "claim.remark is not a field"),
         (("remark",), 1, "remark is not a field"),
         (("times", "started"), "yesterday", "times.started"),
@@ -170,7 +170,7 @@ def test_names(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", " a", "a ", "a  b", "x" * 65, "a\nb", "a, b", "(0.1, 0)", "é", "-a", 3])
 def test_what_is_no_name(name: Any, tmp_path: Path) -> None:
-    with pytest.raises(LedgerError, match=messages.NOT_A_NAME):
+    with pytest.raises(ValueError, match=messages.NOT_A_NAME):
         evr.certify(dp_event.LaplaceDpEvent(2.0), epsilon=1.0, release=name, ledger=tmp_path / "ledger.sqlite")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import sqlite3
@@ -31,7 +32,8 @@ def begin(ledger: evr.Ledger, claim: Claim, **options: Any) -> Any:
 def test_an_attempt_is_on_the_disk_before_it_runs(ledger: evr.Ledger) -> None:
     attempt = begin(ledger, Claim(1.0, 1e-6, 0.9))
     with sqlite3.connect(ledger.path) as other:
-        assert other.execute("SELECT number, state FROM attempts").fetchall() == [(1, "running")]
+        (entry,) = other.execute("SELECT content FROM entries WHERE kind = 'attempts'").fetchall()
+        assert {"id": 1, "number": 1, "state": "running"}.items() <= json.loads(entry[0]).items()
         assert other.execute("PRAGMA journal_mode").fetchone() == ("delete",)
     other.close()
     assert attempt.number == 1
@@ -46,7 +48,7 @@ def test_attempts_at_one_claim_share_a_release_whatever_tau(ledger: evr.Ledger) 
     kappa = 0.5 / 40  # of the first
     assert first.budget == near(kappa * 1e-6 / 2)
     assert second.budget == near(kappa * 1e-6 / 4)
-    assert ledger.spent(ledger.releases()[0]) < kappa * 1e-6
+    assert first.budget + second.budget < kappa * 1e-6
 
 
 def test_later_attempts_are_tested_with_the_first_kappa(ledger: evr.Ledger, gaussian: Any, delta: float) -> None:
@@ -73,7 +75,7 @@ def test_a_name_groups_claims_from_its_first_on(ledger: evr.Ledger) -> None:
 
 @pytest.mark.parametrize("name", ["", "  ", "x" * 201, "a\nb", 3])
 def test_odd_names_are_refused(ledger: evr.Ledger, name: Any) -> None:
-    with pytest.raises(LedgerError, match=messages.NOT_A_NAME):
+    with pytest.raises(ValueError, match=messages.NOT_A_NAME):
         begin(ledger, Claim(1.0, 1e-6, 0.5), name=name)
 
 
@@ -95,8 +97,8 @@ def test_twenty_retries_of_a_claim_false_by_one_percent(ledger: evr.Ledger, gaus
     assert [a.number for a in ledger.attempts()] == list(range(1, 21))
     assert {a.state for a in ledger.attempts()} == {"rejected"}
     (release,) = ledger.releases()
+    assert (release.terms.kappa, release.terms.base) == (claim.kappa, claim.delta)
     assert math.fsum(a.budget for a in ledger.attempts()) <= claim.kappa * claim.delta * (1 + 1e-12)
-    assert ledger.spent(release) <= release.terms.kappa * release.terms.base * (1 + 1e-12)
 
 
 def test_what_fails_is_written_down(ledger: evr.Ledger, gaussian: Any, delta: float) -> None:
@@ -182,7 +184,7 @@ def test_schema_versions(tmp_path: Path) -> None:
     for version in (tables.VERSION + 1, 1, 0):
         evr.Ledger(path).close()
         with sqlite3.connect(path) as other:
-            other.execute(f"PRAGMA user_version = {version}")
+            other.execute(f"UPDATE head SET version = {version}")
         other.close()
         with pytest.raises(LedgerError, match=messages.schema_version(version, tables.VERSION)):
             evr.Ledger(path)
@@ -212,26 +214,28 @@ def test_other_files_are_no_ledgers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        "UPDATE attempts SET log_budget = '-0x1p+1'",
-        "UPDATE attempts SET event = '{}'",
-        "UPDATE attempts SET number = 3",
-        "UPDATE releases SET kappa = '0x1p-1'",
+        "UPDATE entries SET content = replace(content, '\"log_budget\": -', '\"log_budget\": ')",
+        "UPDATE entries SET content = replace(content, '2.0', '3.0')",
+        "UPDATE entries SET content = replace(content, '\"number\": 1', '\"number\": 3')",
+        "UPDATE entries SET content = replace(content, '\"kappa\": 0', '\"kappa\": 1')",
+        "UPDATE entries SET content = replace(content, '\"interrupted\"', '\"accepted\"')",
+        "UPDATE entries SET kind = 'spendings' WHERE link = 2",
     ],
 )
 def test_altered_rows_are_noticed(ledger: evr.Ledger, change: str) -> None:
     attempt = begin(ledger, Claim(1.0, 1e-6, 0.9))
     ledger.finish(attempt, "interrupted")
     with sqlite3.connect(ledger.path) as other:
-        other.execute(change)
+        assert other.execute(change).rowcount
     other.close()
     with pytest.raises(LedgerError, match=messages.DAMAGED):
         evr.resume(ledger)
 
 
-def test_perform_refuses_what_was_taken_over(ledger: evr.Ledger, delta: float) -> None:
+def test_perform_refuses_what_was_taken_over(ledger: evr.Ledger, delta: float, monkeypatch: pytest.MonkeyPatch) -> None:
     attempt = begin(ledger, Claim(1.0, delta / 0.9, 0.9))
-    with sqlite3.connect(ledger.path) as other:
-        other.execute("UPDATE attempts SET owner = 'somebody 1 2'")
-    other.close()
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr("evr.certification.ledger.this_process", lambda: "somebody 1 2")
+        ledger.take_over(attempt)
     with pytest.raises(LedgerError, match=messages.TAKEN_OVER):
         perform(ledger, attempt)

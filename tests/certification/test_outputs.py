@@ -4,6 +4,7 @@ published.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import signal
@@ -120,11 +121,14 @@ def test_the_output_is_on_the_disk_before_the_mechanism_starts(claim: dict[str, 
 
     def mechanism() -> None:
         other = sqlite3.connect(claim["ledger"].path)
-        seen.extend(other.execute("SELECT release_id, ending FROM outputs").fetchall())
+        last = "SELECT kind, content FROM entries ORDER BY link DESC LIMIT 1"
+        seen.extend(other.execute(last).fetchall())
         other.close()
 
     evr.release(mechanism, SURE, **claim)
-    assert seen == [(1, None)]
+    ((kind, content),) = seen
+    assert kind == "releases"
+    assert {"id": 1, "output": "open"}.items() <= json.loads(content).items()
     assert claim["ledger"].releases()[0].output == "released"
 
 
@@ -276,18 +280,20 @@ def test_nothing_is_let_out_on_account_of_another_verdict(ledger: evr.Ledger) ->
     assert ledger.releases()[0].output is None
 
 
-def test_the_tables_admit_one_output(claim: dict[str, Any]) -> None:
+def test_the_journal_admits_one_entry_for_each_place(claim: dict[str, Any]) -> None:
     evr.release(lambda: 1, SURE, **claim)
     with sqlite3.connect(claim["ledger"].path) as other, pytest.raises(sqlite3.IntegrityError):
-        other.execute("INSERT INTO outputs SELECT * FROM outputs")
+        other.execute("INSERT INTO entries SELECT * FROM entries")
     other.close()
 
 
-@pytest.mark.parametrize("change", ["owner = 'x 1 2'", "opened = '2000'", "attempt_id = 2"])
+@pytest.mark.parametrize(
+    "change", ["'\"open\"', 'null'", '\'"opened": "2\', \'"opened": "1\'', "'\"attempt_id\": 1', '1'"]
+)
 def test_altered_outputs_are_noticed(claim: dict[str, Any], change: str) -> None:
     evr.release(lambda: 1, SURE, **claim)
     with sqlite3.connect(claim["ledger"].path) as other:
-        other.execute(f"UPDATE outputs SET {change}")
+        other.execute(f"UPDATE entries SET content = replace(content, {change})")
     other.close()
     with pytest.raises(LedgerError, match=messages.DAMAGED):
         evr.release(lambda: pytest.fail("ran twice"), SURE, **claim)

@@ -64,7 +64,7 @@ def test_an_altered_row_is_noticed(ledger: evr.Ledger) -> None:
 
     begin(ledger, Claim(1.0, 1e-6, 0.9))
     with psycopg.connect(str(ledger.address), autocommit=True) as other:
-        other.execute("UPDATE evr.attempts SET number = 3")
+        other.execute("UPDATE evr.entries SET content = replace(content, '1', '3')")
     with pytest.raises(LedgerError, match=messages.DAMAGED):
         begin(ledger, Claim(1.0, 1e-6, 0.9))
 

@@ -21,17 +21,9 @@ from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
 from evr.bounds.filters import PrivacyFilter
-from evr.certification import tables
-from evr.certification.event_json import (
-    NAME_IN_WORDS,
-    event_digest,
-    event_from_json,
-    event_to_json,
-    in_alphabet,
-    is_name,
-)
+from evr.certification.event_json import event_digest, event_from_json, event_to_json, in_alphabet, named
 from evr.certification.ledger import Ledger, now, opened
-from evr.certification.tables import Attempt, BudgetRow, Spending
+from evr.certification.tables import Attempt, BudgetRow, Journal, Spending, this_process
 from evr.errors import AccuracyError, BudgetExceededError, LedgerError, UnsupportedEventError
 from evr.estimation import estimate_delta, estimate_epsilon
 from evr.estimation.calibration import needed, noise_of, other_noise
@@ -62,23 +54,21 @@ class Account:
     tries: int = 0
 
     @classmethod
-    def of(cls, held: tables.Contents, name: str) -> Account:
+    def of(cls, held: Journal, name: str) -> Account:
         """The account of that name, or an error that lists the names."""
-        row = next((one for one in held.budgets if one.name == name), None)
+        row = next((one for one in held.budgets.values() if one.name == name), None)
         if row is None:
-            names = ", ".join(repr(one.name) for one in held.budgets) or "none"
+            names = ", ".join(repr(one.name) for one in held.budgets.values()) or "none"
             raise LedgerError(f"there is no budget {name!r} (budgets here: {names}): `evr budget create` makes one")
-        mine = [one for one in held.spendings if one.budget_id == row.id]
+        mine = [one for one in held.spendings.values() if one.budget_id == row.id]
         spent = tuple(one for one in mine if one.state == "spent")
         return cls(row, spent, len(mine) - len(spent))
 
     @cached_property
     def events(self) -> list[dp_event.DpEvent]:
-        """What was spent."""
         return [event_from_json(one.event) for one in self.spent]
 
     def first(self, count: int) -> Account:
-        """As it was after so many spendings."""
         return replace(self, spent=self.spent[:count])
 
     def event(self, *more: Any) -> dp_event.DpEvent:
@@ -171,7 +161,6 @@ class Account:
         return round_up(high, 4)
 
     def refusal(self, event: Any) -> BudgetExceededError:
-        """Says what is left."""
         row, ways = self.row, []
         if steps := self.most_steps(event):
             ways.append(f"{steps:,} steps instead of {event.count:,}")
@@ -240,9 +229,9 @@ class Budget:
     """
 
     def __init__(self, name: str, *, ledger: Ledger | str | Path | None = None, by: str | None = None) -> None:
-        self.name = _checked(name=name)
+        self.name = named(name=name)
         self.ledger = ledger
-        self.by = _user() if by is None else _checked(by=by)
+        self.by = _user() if by is None else named(by=by)
 
     @classmethod
     def create(
@@ -268,14 +257,14 @@ class Budget:
             "epsilon": validate.positive(epsilon=epsilon),
             "delta": validate.open_probability(delta=delta),
             "relation": relation_named(neighboring_relation),
-            "owner": tables.this_process(),
+            "owner": this_process(),
             "created": now(),
         }
         Claim(epsilon, delta / 2)  # its numbers can be tested
-        with opened(ledger) as one, one.transaction() as connection:
-            if any(other.name == name for other in tables.contents(connection).budgets):
+        with opened(ledger) as one, one.counting() as held:
+            if any(other.name == name for other in held.budgets.values()):
                 raise LedgerError(f"{one.path}: there is a budget {name!r} already: give this one another name")
-            tables.append(connection, "budgets", row)
+            held.write("budgets", **row)
         return found
 
     @classmethod
@@ -339,24 +328,17 @@ class Budget:
 
 def _written(ledger: Ledger, account: Account, row: dict[str, Any]) -> Spending | None:
     """Write a row of the account, if what was spent is still what the account says; else None."""
-    with ledger.transaction() as connection:
-        current = Account.of(tables.contents(connection), account.row.name)
+    with ledger.counting() as held:
+        current = Account.of(held, account.row.name)
         if current.spent != account.spent:
             return None
         number = 1 + (len(current.spent) if row["state"] == "spent" else current.tries)
-        named = {"budget_id": account.row.id, "number": number, "owner": tables.this_process(), "moment": now()}
-        return tables.row_of(Spending, tables.append(connection, "spendings", {**row, **named}))
-
-
-def _checked(**named: Any) -> str:
-    ((key, value),) = named.items()
-    if not is_name(value):
-        raise ValueError(f"{key}={validate.shown(value)} is not a name: {NAME_IN_WORDS}")
-    return str(value)
+        signed = {"budget_id": account.row.id, "number": number, "owner": this_process(), "moment": now()}
+        written: Spending = held.write("spendings", **row, **signed)
+        return written
 
 
 def _user() -> str:
-    with contextlib.suppress(OSError, KeyError, ImportError):  # a process may have no user
-        if is_name(found := in_alphabet(getpass.getuser())):
-            return found
+    with contextlib.suppress(OSError, KeyError, ImportError, ValueError):  # a process may have no user
+        return named(by=in_alphabet(getpass.getuser()))
     return "unknown"

@@ -116,7 +116,6 @@ def build(
 
 
 def _section(report: DirectionReport) -> dict[str, Any]:
-    """The result in one direction: the report's fields that a certificate has."""
     fields = {name: getattr(report, name) for name in DirectionSection.model_fields}
     return {
         **fields,
@@ -149,9 +148,8 @@ def epsilon_per_record(event: dp_event.DpEvent, delta: float, relation: Neighbor
     """
     if not is_about_users(event) or not delta > 0:
         return None
-    asked = {"method": "strict", "neighboring_relation": relation}
     try:
-        found = estimate_epsilon(of_records(event), delta, **asked).value
+        found = estimate_epsilon(of_records(event), delta, method="strict", neighboring_relation=relation).value
         return round_up(found, 3) if found > 0 else 0.0
     except (EvrError, ArithmeticError):
         return None
@@ -161,5 +159,4 @@ def is_proved(epsilon: float, event: dp_event.DpEvent, delta: float, relation: N
     """Whether that number, from a certificate, is proved again."""
     if not is_about_users(event):
         return False
-    asked = {"method": "strict", "neighboring_relation": relation}
-    return estimate_delta(of_records(event), epsilon, **asked).value <= delta
+    return estimate_delta(of_records(event), epsilon, method="strict", neighboring_relation=relation).value <= delta

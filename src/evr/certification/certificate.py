@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import html
-import itertools
 import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Annotated, Any, Literal, NoReturn, TypeVar
 
-from dp_accounting import dp_event
+from dp_accounting import NeighboringRelation, dp_event
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -33,7 +32,7 @@ from evr import atomic, validate
 from evr.bounds.strict import StatedProof
 from evr.certification import words
 from evr.certification.description import NUMBERS, description_of
-from evr.certification.event_json import NAME, TIME, UNENDING, checked_name, checked_tree, event_from_json, unprintable
+from evr.certification.event_json import LONGEST_NAME, NAME, TIME, UNENDING, checked_tree, event_from_json, unprintable
 from evr.certification.event_json import digest_of as sha256_of
 from evr.errors import CertificateError
 from evr.kinds import instead
@@ -67,7 +66,7 @@ Number = Annotated[
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 Words = Annotated[str, Field(max_length=100_000)]
 
-Name = Annotated[str, AfterValidator(checked_name), Field(json_schema_extra={"pattern": NAME})]
+Name = Annotated[str, Field(pattern=NAME, max_length=LONGEST_NAME)]
 Time = Annotated[str, Field(pattern=TIME)]
 Event = Annotated[dict[str, Any], AfterValidator(checked_tree)]
 Direction = Literal["remove", "add"]
@@ -324,6 +323,11 @@ class Certificate(Section):
         """The event tree."""
         return event_from_json(self.event)
 
+    @property
+    def relation(self) -> NeighboringRelation:
+        """Which data sets are neighbours."""
+        return NeighboringRelation[self.neighboring_relation]
+
     def document(self) -> dict[str, Any]:
         """All of it in JSON's types."""
         absent = {name for name in ("proof", "per_record", "budget") if getattr(self, name) is None}
@@ -336,15 +340,13 @@ class Certificate(Section):
     def save(self, path: str | Path) -> None:
         """Write it, whole or not at all.
 
-        An accepted certificate that lies there is first moved aside (``kept_paths``), unless this one accepts the same
-        claim.
+        An accepted certificate that lies there is first put aside (``aside``), unless this one accepts the same claim.
         """
         with contextlib.suppress(CertificateError):
             earlier = Certificate.load(path)
             same = (earlier.event, earlier.guarantee) == (self.event, self.guarantee)
             if earlier.accepted and not (self.accepted and same):
-                free = next(one for one in _numbered(path) if not one.exists())
-                atomic.write_text(free, earlier.to_json())
+                atomic.write_text(aside(path), earlier.to_json())
         atomic.write_text(path, self.to_json())
 
     @classmethod
@@ -371,13 +373,11 @@ class Certificate(Section):
     def from_document(cls, document: dict[str, Any]) -> Certificate:
         """As ``load``, from what ``document`` gives."""
         version = document.get("schema_version")
-        if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        if isinstance(version, bool) or not isinstance(version, int):
             raise CertificateError("not a certificate of evr: it has no schema_version")
         if version != SCHEMA_VERSION:
-            raise CertificateError(
-                f"schema version {version}; this evr reads {SCHEMA_VERSION}: use the evr that "
-                "wrote it, or certify again"
-            )
+            wrote = "use the evr that wrote it, or certify again"
+            raise CertificateError(f"schema version {version}; this evr reads {SCHEMA_VERSION}: {wrote}")
         if (odd := unprintable(document)) is not None:
             raise CertificateError(f"it contains characters that do not print: {validate.shown(odd)[:80]}")
         if document.get("digest") != digest_of(document):
@@ -420,15 +420,9 @@ def naming(path: Path, what: str = "") -> Iterator[IO[bytes]]:
         raise CertificateError(f"{path}: {what}{error}") from None
 
 
-def kept_paths(path: str | Path) -> list[Path]:
-    """The accepted certificates that are kept beside ``path``, where others took their place; the latest is last."""
-    return list(itertools.takewhile(Path.exists, _numbered(path)))
-
-
-def _numbered(path: str | Path) -> Iterator[Path]:
-    """``run.accepted.json``, ``run.accepted-2.json`` and so on for ``run.json``."""
-    for count in itertools.count(1):
-        yield Path(path).with_suffix(f".accepted{'' if count == 1 else f'-{count}'}{Path(path).suffix}")
+def aside(path: str | Path) -> Path:
+    """``run.accepted.json`` for ``run.json``: where the accepted certificate is kept whose place another one took."""
+    return Path(path).with_suffix(f".accepted{Path(path).suffix}")
 
 
 def digest_of(document: dict[str, Any]) -> str:

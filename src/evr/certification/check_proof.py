@@ -4,7 +4,7 @@
 Standard library only, integers only, Python 3.9 or newer; nothing of evr is needed. The format and
 the arithmetic: docs/proof_format.md. The same arithmetic is proved right in Coq (proofs/ of evr).
 With --enclosures the listed numbers are computed again by mpmath, if it is installed; this checks
-the formulas of the curves, and is not a proof. With --bounds the bounds are printed as integers.
+the formulas of the curves, and is not a proof.
 Exit codes: 0 accepted, 3 refused, 2 not a proof file, damaged, or larger than the limits.
 """
 
@@ -15,7 +15,6 @@ import hashlib
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from fractions import Fraction
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -52,34 +51,21 @@ class Law(NamedTuple):
     infinite: int
 
 
-class Grid(NamedTuple):
-    """Places: coarse from `floor`, fine from `ffirst`, coarse from `hfirst`; so many of each."""
-
-    off: int
-    halv: int
-    floor: int
-    low: int
-    ffirst: int
-    fine: int
-    hfirst: int
-    high: int
-
-    def places(self) -> list[int]:
-        """In units of the fine grid."""
-        size = 1 << self.halv
-        low = [(self.floor + i) * size for i in range(self.low)]
-        high = [(self.hfirst + i) * size for i in range(self.high)]
-        return low + [self.ffirst + i for i in range(self.fine)] + high
-
-
 class Kind(NamedTuple):
     """What is known of a step: (v, d) at each place, or an infinite mass and (cell, p, loss)."""
 
-    grid: Grid
+    off: int
+    halv: int
+    runs: list[tuple[int, int]]  # coarse, fine, coarse places: the first, and how many
     vbits: int
     values: list[tuple[int, int]] | None
     infinite: int
     sets: list[tuple[int, int, int]]
+
+    def places(self) -> list[int]:
+        """In units of the fine grid."""
+        halvings = (self.halv, 0, self.halv)
+        return [first + i << h for (first, number), h in zip(self.runs, halvings) for i in range(number)]
 
 
 class Section(NamedTuple):
@@ -147,17 +133,17 @@ class Words:
         self._words: Iterator[str] = iter(body.decode().split())
 
     def any(self) -> str:
-        """The next word."""
         word = next(self._words, None)
         if word is None:
             raise NotReadError("unreadable: the text ends too soon")
         return word
 
-    def the(self, *expected: str) -> None:
-        """These words and no others."""
+    def the(self, *expected: str) -> Words:
+        """Pass these words, which must be the next ones."""
         for word in expected:
             if (found := self.any()) != word:
                 raise NotReadError(f"unreadable: {found[:40]!r} where {word!r} is expected")
+        return self
 
     def natural(self, most: int | None = None, word: str | None = None) -> int:
         """A number from 0 to `most`."""
@@ -169,7 +155,6 @@ class Words:
         return int(word)
 
     def integers(self, number: int) -> list[int]:
-        """So many integers."""
         words = [self.any() for _ in range(number)]
         return [(-1 if w[0] == "-" else 1) * self.natural(None, w[w[0] == "-" :]) for w in words]
 
@@ -192,53 +177,42 @@ class Words:
         return found
 
     def kind(self) -> Kind:
-        """What is known of a step."""
         name = self.any()
         (off,), halv = self.integers(1), self.natural(MOST_HALVINGS)
         runs = [(self.integers(1)[0], self.natural(MOST_ITEMS)) for _ in range(3)]
-        grid, vbits = Grid(off, halv, *runs[0], *runs[1], *runs[2]), self.natural(MOST_VALUE_BITS)
+        vbits = self.natural(MOST_VALUE_BITS)
         if name == "curve":
             width, exact = self.natural(MOST_ITEMS), self.natural(MOST_ITEMS)
             values = [v for _, number in runs for v in self.run(number)]
             wide = len(values) - exact
             pairs = [(v, width if i < wide else 0) for i, v in enumerate(values)]
-            return Kind(grid, vbits, pairs, 0, [])
+            return Kind(off, halv, runs, vbits, pairs, 0, [])
         if name != "outcomes":
             raise NotReadError(f"unreadable: {name[:40]!r} is neither 'curve' nor 'outcomes'")
         infinite, number = self.natural(), self.natural(MOST_ITEMS)
         cells, masses, losses = (self.run(number) for _ in range(3))
-        return Kind(grid, vbits, None, infinite, list(zip(cells, masses, losses)))
+        return Kind(off, halv, runs, vbits, None, infinite, list(zip(cells, masses, losses)))
 
     def section(self, kinds: int) -> Section:
         """One direction."""
-        self.the("direction")
-        mark = self.any()
-        self.the("grid")
-        bits, den, spacing = self.natural(MOST_BITS), self.natural(), self.natural()
+        mark = self.the("direction").any()
+        bits, den, spacing = self.the("grid").natural(MOST_BITS), self.natural(), self.natural()
         known = [self.kind() for _ in range(kinds)]
-        self.the("products")
-        products = []
-        for _ in range(self.natural(1_000)):
-            row = self.integers(2)
-            products.append([*row, self.natural(MOST_HALVINGS), *self.integers(4)])
-        self.the("halves")
-        i, j = self.integers(2)
+        number = self.the("products").natural(1_000)
+        products = [[*self.integers(2), self.natural(MOST_HALVINGS), *self.integers(4)] for _ in range(number)]
+        i, j = self.the("halves").integers(2)
         if mark not in ("remove", "add", "both"):
             raise NotReadError(f"unreadable: {mark[:40]!r} is not a direction")
         return Section(mark, bits, den, spacing, known, products, (i, j))
 
     def file(self) -> File:
-        """The whole text."""
-        self.the("evr-proof", "1", "relation")
-        relation = self.any()
-        self.the("epsilon")
-        epsilon = self.fraction()
-        self.the("delta")
-        delta = self.fraction()
-        self.the("steps")
-        steps = [(self.natural(), self.any()) for _ in range(self.natural(MOST_KINDS))]
-        self.the("directions")
-        sections = [self.section(len(steps)) for _ in range(self.natural(2))]
+        relation = self.the("evr-proof", "1", "relation").any()
+        epsilon = self.the("epsilon").fraction()
+        delta = self.the("delta").fraction()
+        number = self.the("steps").natural(MOST_KINDS)
+        steps = [(self.natural(), self.any()) for _ in range(number)]
+        number = self.the("directions").natural(2)
+        sections = [self.section(len(steps)) for _ in range(number)]
         self.the("end")
         if next(self._words, None) is not None:
             raise NotReadError("unreadable: words after the end")
@@ -252,15 +226,15 @@ def check_size(section: Section) -> None:
         return abs(place) <= MOST_PLACE << halv
 
     unit, small = section.bits + 100, True
-    cell = max([1, *(1 << kind.grid.halv for kind in section.kinds)])
+    cell = max([1, *(1 << kind.halv for kind in section.kinds)])
     work = sum((len(kind.sets) * unit + cell) * unit for kind in section.kinds)
     for _, _, halv, low, high, floor, top in section.products:
         small &= near(low, halv) and near(high, halv) and near(floor) and near(top)
         span = max(0, top - floor) + (max(0, high - low) if halv else 0)
         work += (span + cell) * unit
     for kind in section.kinds:
-        grid = kind.grid
-        small &= near(grid.floor) and near(grid.ffirst, grid.halv) and near(grid.hfirst)
+        (floor, _), (low, _), (high, _) = kind.runs
+        small &= near(floor) and near(low, kind.halv) and near(high)
     if not small or work > MOST_WORK:
         raise NotReadError(f"too large: places up to {MOST_PLACE:,} and {MOST_WORK:,} bits of masses are followed")
 
@@ -269,26 +243,20 @@ def check_size(section: Section) -> None:
 
 
 def product(p: list[int], q: list[int]) -> list[int]:
-    """Coefficients of the product of two polynomials, by one product of two long numbers."""
+    """Coefficients of the product of two polynomials, by one product of two long numbers in base 10: `decimal`
+    multiplies those by a transform.
+    """
     if not p or not q:
         return [0] * len(p)
-    number, greatest = len(p) + len(q) - 1, sum(p) * sum(q)
-    if greatest == 0:
-        return [0] * number
-    if number <= 500:
-        width = greatest.bit_length() // 8 + 1
-        a, b = (int.from_bytes(b"".join(x.to_bytes(width, "little") for x in f), "little") for f in (p, q))
-        whole = (a * b).to_bytes(number * width, "little")
-        return [int.from_bytes(whole[i : i + width], "little") for i in range(0, number * width, width)]
-    width = len(str(greatest))  # in base 10: `decimal` multiplies long numbers by a transform
+    number, width = len(p) + len(q) - 1, len(str(sum(p) * sum(q)))
+
+    def packed(f: list[int]) -> decimal.Decimal:
+        return decimal.Decimal("".join(str(x).zfill(width) for x in reversed(f)))
+
     with decimal.localcontext() as context:
         context.prec = number * width + 10
         context.Emax, context.Emin = decimal.MAX_EMAX, decimal.MIN_EMIN
         context.traps[decimal.Inexact] = context.traps[decimal.Rounded] = True
-
-        def packed(f: list[int]) -> decimal.Decimal:
-            return decimal.Decimal("".join(str(x).zfill(width) for x in reversed(f)))
-
         one = packed(p)
         text = format(one * (one if p is q else packed(q)), "f").zfill(number * width)
     if len(text) != number * width:
@@ -300,7 +268,6 @@ def product(p: list[int], q: list[int]) -> list[int]:
 
 
 def ceiling(a: int, b: int) -> int:
-    """a / b, rounded up."""
     return -(-a // b)
 
 
@@ -358,21 +325,22 @@ class Checker:
 
     def step(self, kind: Kind) -> Law:
         """One step on its grid (S3, S4.1)."""
-        grid, places = kind.grid, kind.grid.places()
+        places = kind.places()
         if not places or any(a >= b for a, b in zip(places, places[1:])):
             raise RefusedError("the places of a step do not rise")
         if kind.values is None:
             masses, infinite = self._by_outcomes(kind, places)
         else:
             masses, infinite = self._by_curve(kind, places)
-        low, fine = grid.low, grid.low + grid.fine
-        coarse = plus(Masses(grid.floor, masses[:low]), Masses(grid.hfirst, masses[fine:]))
-        return Law(grid.halv, Masses(grid.ffirst, masses[low:fine]), coarse, min(self.unit, infinite))
+        (floor, number), (low, fine), (high, _) = kind.runs
+        end = number + fine
+        coarse = plus(Masses(floor, masses[:number]), Masses(high, masses[end:]))
+        return Law(kind.halv, Masses(low, masses[number:end]), coarse, min(self.unit, infinite))
 
     def _gaps(self, kind: Kind, places: list[int]) -> list[tuple[int, int]]:
         """Bounds of q e^(-width) from each place to the next."""
         known: dict[int, tuple[int, int]] = {}
-        d = self.den << kind.grid.halv
+        d = self.den << kind.halv
         for width in {b - a for a, b in zip(places, places[1:])}:
             known[width] = (self.exp_down(-self.spacing * width, d), self.exp_up(self.spacing * width, d))
         return [known[b - a] for a, b in zip(places, places[1:])]
@@ -395,9 +363,9 @@ class Checker:
         return masses, ceiling((v + d) * self.unit, value)
 
     def _by_outcomes(self, kind: Kind, places: list[int]) -> tuple[list[int], int]:
-        grid, q, value = kind.grid, self.q, 1 << kind.vbits
-        d = self.den << grid.halv + kind.vbits
-        edges = [(grid.off << grid.halv) + p * self.spacing << kind.vbits for p in places]
+        q, value = self.q, 1 << kind.vbits
+        d = self.den << kind.halv + kind.vbits
+        edges = [(kind.off << kind.halv) + p * self.spacing << kind.vbits for p in places]
         gaps = self._gaps(kind, places)
         found, last = [0] * (len(places) + 1), 0
         for cell, mass, loss in kind.sets:
@@ -542,7 +510,7 @@ def bound(file: File, section: Section) -> int:
     counts, x, y = pair(*section.halves)
     if list(counts) != [count for count, _ in file.steps]:
         raise RefusedError("the plan is not about the stated number of steps")
-    offset = sum(count * kind.grid.off for count, kind in zip(counts, section.kinds))
+    offset = sum(count * kind.off for count, kind in zip(counts, section.kinds))
     return check.last_sum(int(eps), offset, x, y)
 
 
@@ -555,25 +523,9 @@ class Answer(NamedTuple):
 
     @property
     def accepted(self) -> bool:
-        """Whether nothing speaks against the file."""
         return not self.reasons
 
 
-@contextmanager
-def any_digits() -> Iterator[None]:
-    """Meanwhile Python reads and writes integers of any length; `MOST_DIGITS` limits those of a file."""
-    if not hasattr(sys, "set_int_max_str_digits"):
-        yield
-        return
-    before = sys.get_int_max_str_digits()
-    sys.set_int_max_str_digits(0)
-    try:
-        yield
-    finally:
-        sys.set_int_max_str_digits(before)
-
-
-@any_digits()
 def check(data: bytes) -> Answer:
     """Judge a proof file; NotReadError where it is not one."""
     file = Words(body_of(data)).file()
@@ -628,27 +580,20 @@ def words(answer: Answer) -> Iterable[str]:
         yield from (f"  {reason}" for reason in answer.reasons)
 
 
-@any_digits()
 def main(arguments: list[str]) -> int:
-    """The command."""
     options = [one for one in arguments if one.startswith("--")]
     paths = [one for one in arguments if not one.startswith("--")]
-    if len(paths) != 1 or not set(options) <= {"--bounds", "--enclosures"}:
+    if len(paths) != 1 or not set(options) <= {"--enclosures"}:
         print(__doc__)
         return 2
     try:
         with open(paths[0], "rb") as handle:
             answer = check(handle.read(MOST_BYTES + 1))
     except (OSError, NotReadError) as why:
-        print(str(why).partition(":")[0] if "--bounds" in options else f"NOT CHECKED: {why}")
+        print(f"NOT CHECKED: {why}")
         return 2
-    if "--bounds" in options:
-        print("accepted" if answer.accepted else "refused")
-        for section, units in zip(answer.file.sections, answer.bounds):
-            print(section.mark, "-" if units is None else units, section.bits)
-    else:
-        print("\n".join(words(answer)))
-    if answer.accepted and "--enclosures" in options:
+    print("\n".join(words(answer)))
+    if answer.accepted and options:
         return enclosures(answer.file)
     return 0 if answer.accepted else 3
 
@@ -689,6 +634,30 @@ def curve_of(mp: Any, law: Any, add: bool) -> Any:
                 c = 1 - (1 - q) * r
                 return c * base(q * r / c) if c > 0 else mp.mpf(0)
             return q * base((r - 1 + q) / q) if r > 1 - q else 1 - r
+
+        return value
+
+    def mixtures(above: list[tuple[Any, Any]], below: list[tuple[Any, Any]]) -> Any:
+        """For two mixtures of Gaussians (mean, weight) of deviation 1, the ratio of which rises."""
+
+        def ratio(t: Any, r: Any) -> Any:
+            here, there = (sum(w * mp.exp(m * t - m * m / 2) for m, w in side) for side in (above, below))
+            return here - r * there
+
+        def value(r: Any) -> Any:
+            least, greatest = (sum(w for m, w in side if m == 0) for side in (above, below))
+            if len(below) == 1 and r <= least:
+                return 1 - r
+            if len(above) == 1 and r * greatest >= 1:
+                return mp.mpf(0)
+            low, high = mp.mpf(-1), mp.mpf(1)
+            while ratio(low, r) > 0:
+                low *= 2
+            while ratio(high, r) < 0:
+                high *= 2
+            t = mp.findroot(lambda t: ratio(t, r), (low, high), solver="anderson", maxsteps=500, verify=False)
+            here, there = (sum(w * beyond(t - m) for m, w in side) for side in (above, below))
+            return here - r * there
 
         return value
 
@@ -747,38 +716,12 @@ def curve_of(mp: Any, law: Any, add: bool) -> Any:
             moved = [(1 - chance) * term(x) + chance * term(x - shift) for x in around]
             return outcomes(list(zip(moved, reversed(moved))))
         return outcomes([(term(x - shift), term(x)) for x in around])
-    if name in ("mixture", "two_sided"):
-        scale = mp.sqrt(numbers[0]) if name == "two_sided" else 1
-        both = [(scale * m, w) for m, w in zip(*rows)]
-        floor = sum(w for m, w in both if m == 0)
-
-        def root(r: Any, other: int) -> Any:
-            """Where the sum of w e^(m t - m^2/2) is r, or r times the same at -t."""
-
-            def ratio(t: Any) -> Any:
-                here, there = (sum(w * mp.exp(s * m * t - m * m / 2) for m, w in both) for s in (1, -1))
-                return here - r * (there if other else 1)
-
-            low, high = mp.mpf(-1), mp.mpf(1)
-            while ratio(low) > 0:
-                low *= 2
-            while ratio(high) < 0:
-                high *= 2
-            return mp.findroot(ratio, (low, high), solver="anderson", maxsteps=500, verify=False)
-
-        def value(r: Any) -> Any:
-            if name == "two_sided":
-                t = root(r, 1)
-                return sum(w * (beyond(t - m) - r * beyond(t + m)) for m, w in both)
-            if add:
-                t = mp.inf if r * floor >= 1 else -root(1 / r, 0)
-                return beyond(t) - r * sum(w * beyond(t + m) for m, w in both) if t < mp.inf else 0
-            if r <= floor:
-                return 1 - r
-            t = root(r, 0)
-            return sum(w * beyond(t - m) for m, w in both) - r * beyond(t)
-
-        return value
+    if name == "two_sided":
+        sizes = [(mp.sqrt(numbers[0]) * m, w) for m, w in zip(*rows)]
+        return mixtures(sizes, [(-m, w) for m, w in sizes])
+    if name == "mixture":
+        means, one = list(zip(*rows)), [(mp.mpf(0), mp.mpf(1))]
+        return mixtures(one, [(-m, w) for m, w in means]) if add else mixtures(means, one)
     if name == "shifted":
         return lambda r: gaussian(mp.sqrt(numbers[0]))(r * mp.exp(-numbers[1]))
     if name == "zcdp":
@@ -839,14 +782,13 @@ def enclosures(file: File) -> int:
         sides = {"remove": [False], "add": [True], "both": [False, True]}[section.mark]
         for kind, (_, text) in zip(section.kinds, file.steps):
             mp.prec = kind.vbits + 100
-            grid = kind.grid
-            unit, fine = mp.mpf(2) ** kind.vbits, mp.mpf(section.den << grid.halv)
+            unit, fine = mp.mpf(2) ** kind.vbits, mp.mpf(section.den << kind.halv)
             slack = mp.mpf(2) ** -20
             for side in sides:
                 curve = curve_of(mp, law_of(text), side)
                 if kind.values is not None:
-                    for place, (v, d) in zip(grid.places(), kind.values):
-                        r = mp.exp(((grid.off << grid.halv) + place * section.spacing) / fine)
+                    for place, (v, d) in zip(kind.places(), kind.values):
+                        r = mp.exp(((kind.off << kind.halv) + place * section.spacing) / fine)
                         wrong += not v - slack <= unit * curve(r) <= v + d + slack
                         number += 1
                     continue
@@ -861,4 +803,6 @@ def enclosures(file: File) -> int:
 
 
 if __name__ == "__main__":
+    if hasattr(sys, "set_int_max_str_digits"):
+        sys.set_int_max_str_digits(0)  # instead of Python's own limit there is MOST_DIGITS
     sys.exit(main(sys.argv[1:]))

@@ -24,6 +24,7 @@ from evr.certification.tables import DamagedRow
 from evr.errors import LedgerError
 
 BUSY_SECONDS = 60.0
+_LOCK = 0x45565231  # "EVR1"
 _MOUNTS = Path("/proc/self/mounts")
 _NETWORK = re.compile(  # file systems of which several hosts may have the same file open
     r"(fuse\.)?(nfs\d?|cifs|smb\w*|sshfs|afs|lustre|gpfs|beegfs\w*|panfs|orangefs|ceph(-fuse)?|gluster\w*"
@@ -46,12 +47,13 @@ class Database(abc.ABC):
         """A connection, inside a transaction."""
 
     @abc.abstractmethod
-    def _version(self, connection: Any) -> int | None:
-        """The version of its tables, None where there are none; raise where they are another program's."""
+    def _tables(self, connection: Any) -> set[str]:
+        """The names of the tables that are there."""
 
-    @abc.abstractmethod
-    def _create(self, connection: Any, *names: str) -> None:
-        """Make tables, and note their version."""
+    def _create(self, connection: Any) -> None:
+        for name, columns in tables.DECLARED.items():
+            connection.execute(f"CREATE TABLE {name} ({columns})")
+        connection.execute("INSERT INTO head VALUES (?, 0, '')", (tables.VERSION,))
 
     def damage(self) -> str | None:
         """What the driver finds broken."""
@@ -62,30 +64,24 @@ class Database(abc.ABC):
         return True
 
     def close(self) -> None:
-        """Let it go."""
         self._connection.close()
 
     def _prepare(self, *, create: bool) -> None:
-        """Make the tables of a new database, and those that an older ledger lacks; refuse what cannot be used."""
+        """Make the tables of a new database; refuse what cannot be used."""
         with self.transaction() as connection:
-            version = self._version(connection)
-            if version is None:
+            found = self._tables(connection)
+            if not found:
                 if not create:
                     raise self._missing()
-                self._create(connection, *tables.TABLES)
-                connection.execute("INSERT INTO head VALUES (1, 0, '')")
-            elif version == tables.VERSION - 1:
-                self._create(connection, *tables.BUDGETS)
-            elif version != tables.VERSION:
+                self._create(connection)
+            elif not found >= tables.DECLARED.keys():
+                raise self._unusable("its tables are those of another program, or of an older evr")
+            head = connection.execute("SELECT version FROM head").fetchone()
+            if head is not None and head["version"] != tables.VERSION:
                 raise self._unusable(
-                    f"schema version {version}, and this evr uses {tables.VERSION}: keep the file for its record, "
-                    "and start a new ledger for new releases"
+                    f"schema version {head['version']}, and this evr uses {tables.VERSION}: keep the file for its "
+                    "record, and start a new ledger for new releases"
                 )
-            for table in tables.TABLES:
-                try:
-                    connection.execute(f"SELECT {', '.join(tables.columns(table))} FROM {table} LIMIT 0").fetchall()
-                except self.errors:
-                    raise self._unusable("it is damaged: its tables are not a ledger's") from None
 
     @contextlib.contextmanager
     def transaction(self, *, writes: bool = True) -> Iterator[Any]:
@@ -95,10 +91,8 @@ class Database(abc.ABC):
             try:
                 yield connection
                 if not self._is_found_again():
-                    raise LedgerError(
-                        f"{self.name}: the ledger was moved, deleted or replaced while it was open: put "
-                        "it back, and begin again"
-                    )
+                    moved = "the ledger was moved, deleted or replaced while it was open"
+                    raise LedgerError(f"{self.name}: {moved}: put it back, and begin again")
                 connection.execute("COMMIT")
             except BaseException:
                 with contextlib.suppress(*self.errors):
@@ -117,7 +111,6 @@ class Database(abc.ABC):
             raise LedgerError(f"{self.name}: the ledger cannot be used ({words})") from error
 
     def damaged(self, what: str) -> LedgerError:
-        """The error that says so."""
         return LedgerError(f"{self.name}: the ledger is damaged ({what}); put it aside and start another release")
 
     def _unusable(self, reason: str) -> LedgerError:
@@ -134,10 +127,6 @@ class SqliteFile(Database):
 
     def __init__(self, path: Path, *, create: bool) -> None:
         self.name, self.address = path, path.absolute()
-        if str(path) == ":memory:" or str(path).startswith("file:"):
-            raise LedgerError(
-                f"{path}: SQLite may forget such a database when it is closed, and a ledger must not: name a file"
-            )
         if not create and not path.exists():
             raise self._missing()
         with self.guarded():
@@ -151,7 +140,6 @@ class SqliteFile(Database):
             try:
                 self._connection.row_factory = sqlite3.Row
                 self._connection.execute("PRAGMA synchronous = EXTRA")  # of the folder, too
-                self._connection.execute("PRAGMA foreign_keys = ON")
                 self._identity = self._at_its_place()
                 self._prepare(create=True)
             except BaseException:
@@ -167,28 +155,15 @@ class SqliteFile(Database):
         self._connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
         return self._connection
 
-    def _version(self, connection: sqlite3.Connection) -> int | None:
-        marks = [connection.execute(f"PRAGMA {one}").fetchone()[0] for one in ("user_version", "application_id")]
-        if marks[1] == tables.APPLICATION_ID:
-            return int(marks[0])
-        if any(marks) or connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            raise self._unusable("it is a database of another program")
-        return None
-
-    def _create(self, connection: sqlite3.Connection, *names: str) -> None:
-        for name in names:
-            connection.execute(f"CREATE TABLE {name} ({tables.TABLES[name]}) STRICT")
-        connection.execute(f"PRAGMA user_version = {tables.VERSION}")
-        connection.execute(f"PRAGMA application_id = {tables.APPLICATION_ID}")
+    def _tables(self, connection: sqlite3.Connection) -> set[str]:
+        return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
     def _at_its_place(self) -> tuple[int, int]:
         """Which file lies at the path; refused if it has other names, which SQLite cannot guard."""
         found = os.stat(self.address)
         if found.st_nlink > 1:
-            raise LedgerError(
-                f"{self.name}: the file has {found.st_nlink} hard links, which is unsafe with "
-                "SQLite: copy it and use only the copy"
-            )
+            unsafe = f"the file has {found.st_nlink} hard links, which is unsafe with SQLite"
+            raise LedgerError(f"{self.name}: {unsafe}: copy it and use only the copy")
         return found.st_dev, found.st_ino
 
     def _is_found_again(self) -> bool:
@@ -206,8 +181,7 @@ class _Session:
         self._connection = connection
 
     def execute(self, statement: str, values: Any = ()) -> Any:
-        marked = re.sub(r":(\w+)", r"%(\1)s", statement).replace("?", "%s")
-        return self._connection.execute(marked, values)
+        return self._connection.execute(statement.replace("?", "%s"), values)
 
 
 class PostgresServer(Database):
@@ -253,7 +227,7 @@ class PostgresServer(Database):
                 session = _Session(self._connection)
                 session.execute("BEGIN" if writes else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
                 if writes:
-                    session.execute(f"SELECT pg_advisory_xact_lock({tables.APPLICATION_ID})")
+                    session.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
                 return session
             except self._driver.OperationalError:  # nothing was begun
                 self.close()
@@ -261,19 +235,13 @@ class PostgresServer(Database):
                     raise
                 time.sleep(0.2)
 
-    def _version(self, connection: Any) -> int | None:
-        found = connection.execute(
-            "SELECT obj_description(oid, 'pg_namespace') AS mark FROM pg_namespace WHERE nspname = 'evr'"
-        ).fetchone()
-        mark = re.fullmatch(r"ledger of evr, version (\d+)", (found or {}).get("mark") or "")
-        return None if mark is None else int(mark[1])
+    def _tables(self, connection: Any) -> set[str]:
+        rows = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'evr'").fetchall()
+        return {row["tablename"] for row in rows}
 
-    def _create(self, connection: Any, *names: str) -> None:
+    def _create(self, connection: Any) -> None:
         connection.execute("CREATE SCHEMA IF NOT EXISTS evr")
-        for name in names:
-            own = re.sub(r"^id INTEGER", "id INTEGER GENERATED BY DEFAULT AS IDENTITY", tables.TABLES[name])
-            connection.execute(f"CREATE TABLE {name} ({own.replace('INTEGER', 'BIGINT')})")
-        connection.execute(f"COMMENT ON SCHEMA evr IS 'ledger of evr, version {tables.VERSION}'")
+        super()._create(connection)
 
 
 def without_password(address: str) -> str:
@@ -286,7 +254,6 @@ def without_password(address: str) -> str:
 
 
 def database_at(place: str | Path, *, create: bool) -> Database:
-    """The database at a path or a URL."""
     if isinstance(place, str) and re.match(r"postgres(ql)?://", place):
         return PostgresServer(place, create=create)
     if isinstance(place, str) and "://" in place:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from dp_accounting import dp_event
 
 from evr import validate
-from evr.certification.event_json import NAME_IN_WORDS, is_name
+from evr.certification.event_json import named
 from evr.certification.event_words import counted, is_about_users
 from evr.mechanisms.schemes import FixedBatchUsersDpEvent, PoissonSampledUsersDpEvent, RandomAllocationDpEvent
 from evr.numbers import typed
@@ -44,9 +44,8 @@ def description_of(given: Mapping[str, Any] | None, event: dp_event.DpEvent) -> 
     for key in given.keys() - set(KEYS):
         raise ValueError(f"description: {key!r} is not one of {', '.join(map(repr, KEYS))}")
     whole = {key: given.get(key) for key in KEYS}
-    if whole["title"] is not None and not is_name(whole["title"]):
-        shown = validate.shown(whole["title"])
-        raise ValueError(f"description: title={shown} is not a title: {NAME_IN_WORDS}")
+    if whole["title"] is not None:
+        named(title=whole["title"])
     if whole["unit"] is not None:
         validate.one_of(UNITS[1:] if is_about_users(event) else UNITS, unit=whole["unit"])
     for key in ("dataset_size", "batch_size"):

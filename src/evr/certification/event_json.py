@@ -33,9 +33,7 @@ DEEPEST = 100
 """Levels of an event tree."""
 
 NAME = r"^[A-Za-z0-9](?: ?[A-Za-z0-9._-]){0,63}$"
-NAME_IN_WORDS = (
-    "use 1 to 64 letters, digits, dots, hyphens, underscores or single spaces, and begin with a letter or a digit"
-)
+LONGEST_NAME = 64
 TIME = r"^[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}\.[0-9]{3}\+00:00$"
 
 # Python names a class of a function f.<locals>.C
@@ -47,16 +45,15 @@ def in_alphabet(text: str) -> str:
     return re.sub(r"[^0-9A-Za-z_.-]", "-", text)[:20] or "unknown"
 
 
-def is_name(value: Any) -> bool:
-    """Whether a value is a name."""
-    return isinstance(value, str) and len(value) <= 64 and re.fullmatch(NAME, value) is not None
-
-
-def checked_name(name: str | None) -> str | None:
-    """A name, or an error."""
-    if name is not None and not is_name(name):
-        raise ValueError(f"this is not a name: {NAME_IN_WORDS}")
-    return name
+def named(**argument: Any) -> str:
+    """A name, or an error that says which argument is none."""
+    ((key, value),) = argument.items()
+    if isinstance(value, str) and len(value) <= LONGEST_NAME and re.fullmatch(NAME, value):
+        return value
+    raise ValueError(
+        f"{key}={validate.shown(value)} is not a name: use 1 to {LONGEST_NAME} letters, digits, dots, hyphens, "
+        "underscores or single spaces, and begin with a letter or a digit"
+    )
 
 
 def walk(document: Any) -> Iterator[tuple[Any, int]]:
@@ -93,7 +90,6 @@ def canonical(document: Any) -> str:
 
 
 def event_digest(event: dp_event.DpEvent) -> str:
-    """SHA-256 of an event's canonical JSON."""
     return digest_of(event_to_json(event))
 
 

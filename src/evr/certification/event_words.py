@@ -1,43 +1,64 @@
-"""Events in words: what ran, and what a statement about it assumes.
+"""Events in words: what ran, and what a statement about it assumes of whoever ran it.
 
-Words come from code only: those of compositions, of sampling and of training schemes from here, those of a mechanism of
-somebody's own from its description, those of any other from its name and fields.
+Words come from code only: those of evr's own events from ``TOLD``, those of a mechanism of somebody's own from its
+description, those of any other from its name and fields.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
-from evr.certification.assumed import ASSUMED, SELECTION
 from evr.described import described, name_in_words
 from evr.mechanisms import schemes
 from evr.mechanisms.registry import MECHANISMS, written_fields
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT
-from evr.mechanisms.sampling import NOISES, SELECTED
+from evr.mechanisms.sampling import NOISES
 from evr.mechanisms.training import PARTITIONS
 from evr.numbers import typed
 
-_SAMPLED = (
-    "each record was in each batch independently with the stated probability (Poisson sampling, not shuffled batches)"
-)
 _THREE = "the sampling probability, the number of steps and the divisor of the sums"
 _UNRELATED = {
     ADD_OR_REMOVE: f"{_THREE} did not depend on the data, the number of records included",
-    ZERO_OUT: (f"the number of records is public, and {_THREE} depended on the data through it alone"),
+    ZERO_OUT: f"the number of records is public, and {_THREE} depended on the data through it alone",
     REPLACE_ONE: f"{_THREE} depended on the data through the number of records alone",
 }
 """R1.7 of docs/guarantees_relations.md, for Poisson sampling."""
+_POISSON = (
+    "each record was in each batch independently with the stated probability (Poisson sampling, not shuffled batches)"
+)
 _SCALAR = (
     "noise that is sampled and not Gaussian was added to one number, to which a record adds between minus and plus the "
     "sensitivity if it is in the batch, and nothing if not"
 )
 """R6 of docs/guarantees_relations.md, under replace-one."""
-_DRAWN = "each batch was a uniformly random set of the stated size, drawn anew for each step (not shuffled batches)"
+_SELECTION = (
+    "the runs had fresh noise and batches each, and their hyper-parameters were drawn anew for each run from a law "
+    "that does not depend on the data",
+    "a run was scored by its output, and by nothing else that depends on the data",
+    "the number of runs was drawn from the stated law before the first of them, and neither it nor the other runs nor "
+    "the time that they took was shown",
+)
+"""Of the best of several runs: Section T1 of docs/guarantees_selection.md."""
+_ALONE = (
+    "what a record adds to a sum was clipped and depended on that record and on earlier outputs only, not on who else "
+    "was in the batch"
+)
+_CONTRIBUTIONS = f"{_ALONE} (no truncated batches, no division by the size of the batch as drawn)"
+"""(H3) of Theorem 1 of docs/guarantees_highdim.md in a user's words: all schemes assume it."""
+_INTEGERS = "the values were integers, and the sensitivity bounds what a record adds to them after all rounding"
+_SCORES = "the sensitivity of the scores is that under the adjacency stated, and does not depend on the data"
+_OWNED = "no user had more than the stated number of records in the data, by a rule that looked at that user alone"
+_CLIPPED = (
+    "each record's gradient was clipped to norm 1 times the clipping norm, and the sum was divided by a constant; "
+    "where a norm per user is stated, the sum of a user's records in a batch was clipped to it too"
+)
+_RUNS = {0.0: "logarithmic", 1.0: "geometric", math.inf: "Poisson"}
 _PARTS = 6  # of a composition that are described one by one
 _LONG = 2000  # characters of them
 _LISTED = 12  # numbers of a list that are written out
@@ -48,76 +69,169 @@ _DISCRETE = (
     schemes.DiscreteGaussianDpEvent,
     schemes.SummedDiscreteGaussiansDpEvent,
 )
-_RUNS = {0.0: "logarithmic", 1.0: "geometric", math.inf: "Poisson"}
 
-SCHEMES: dict[type[dp_event.DpEvent], str] = {
-    dp_event.PoissonSampledDpEvent: "Poisson sampling (sampling probability {rate}) of {inner}",
-    dp_event.SampledWithoutReplacementDpEvent: (
-        "sampling without replacement ({0.sample_size:,} of {0.source_dataset_size:,} records) of {inner}"
+
+class Told(NamedTuple):
+    """How statements speak of a class of events: in words (by default its name and fields), where ``_FACTS`` or fields
+    of the event stand in braces, and with clauses that follow "It assumes that".
+    """
+
+    words: str | Callable[[Any], str] | None = None
+    assumptions: tuple[str, ...] = ()
+
+
+TOLD: dict[type[dp_event.DpEvent], Told] = {
+    dp_event.NoOpDpEvent: Told("nothing"),
+    dp_event.PoissonSampledDpEvent: Told("Poisson sampling (sampling probability {rate}) of {inner}"),
+    dp_event.SampledWithoutReplacementDpEvent: Told(
+        "sampling without replacement ({sample_size:,} of {source_dataset_size:,} records) of {inner}",
+        ("each batch was a uniformly random set of the stated size, drawn anew for each step (not shuffled batches)",),
     ),
-    schemes.BallsInBinsDpEvent: (
-        "balls in bins ({0.cycle_length:,} bins, drawn once, {0.iterations:,} iterations) of {noise}"
+    dp_event.RepeatAndSelectDpEvent: Told(
+        "the best of a random number of runs ({runs}), each of them {inner}", _SELECTION
     ),
-    schemes.RedrawnBinsDpEvent: (
-        "balls in bins ({0.cycle_length:,} bins, drawn anew in each of {0.epochs:,} epochs) of {noise}"
+    schemes.BinomialSelectDpEvent: Told(
+        "the best of a random number of runs (binomial law, at most {most_runs:,}, each with probability {chance}), "
+        "each of them {inner}",
+        _SELECTION,
     ),
-    schemes.MatrixMechanismDpEvent: (
-        "{0.iterations:,} iterations of {noise}, each record at least {0.min_sep:,} iterations apart{often}"
-    ),
-    schemes.CyclicPoissonDpEvent: (
-        "cyclic Poisson sampling ({0.cycle_length:,} {groups} groups in turn, sampling probability {rate}, "
-        "{0.iterations:,} iterations) of {noise}"
-    ),
-    schemes.BMinSepDpEvent: (
-        "{0.min_sep:,}-min-sep sampling (sampling probability {rate}, {start} start, {0.iterations:,} iterations) "
-        "of {noise}"
-    ),
-    schemes.ShuffledBatchesDpEvent: "{epochs} of shuffled batches of {noise}",
-    schemes.PoissonSampledUsersDpEvent: (
-        "Poisson sampling (sampling probability {rate}, at most {owned} per user{clipped}) of {noise}"
-    ),
-    schemes.RandomAllocationDpEvent: (
-        "random allocation (each record in {0.participations:,} of {0.iterations:,} iterations, drawn at random) "
-        "of {noise}"
-    ),
-    schemes.FixedBatchUsersDpEvent: (
-        "sampling without replacement ({0.sample_size:,} of {0.source_dataset_size:,} records, at most {owned} per "
-        "user) of {noise}"
-    ),
-    schemes.UsersDpEvent: "{inner}, for users of at most {owned}",
-    dp_event.RepeatAndSelectDpEvent: "the best of a random number of runs ({runs}), each of them {inner}",
-    schemes.BinomialSelectDpEvent: (
-        "the best of a random number of runs (binomial law, at most {0.most_runs:,}, each with probability {chance}), "
-        "each of them {inner}"
-    ),
-    schemes.ThresholdSelectDpEvent: (
+    schemes.ThresholdSelectDpEvent: Told(
         "the first good one of several runs (after each that is not good, the last with probability {last}), "
-        "each of them {inner}"
+        "each of them {inner}",
+        _SELECTION,
+    ),
+    schemes.DiscreteGaussianDpEvent: Told(None, (_INTEGERS,)),
+    schemes.SummedDiscreteGaussiansDpEvent: Told(None, (_INTEGERS,)),
+    schemes.EpsilonDeltaDpEvent: Told(
+        None, ("what is known to be private by itself is so under the adjacency stated",)
+    ),
+    dp_event.ZCDpEvent: Told(None, ("what is known to be zCDP is so under the adjacency stated, in both directions",)),
+    schemes.ExponentialMechanismDpEvent: Told(
+        None,
+        (
+            "each choice was made with probabilities proportional to e^(epsilon score / (2 sensitivity)), or with "
+            "Gumbel noise of that scale (without the 2 for monotone scores, and not under replace-one)",
+            _SCORES,
+        ),
+    ),
+    schemes.PermuteAndFlipDpEvent: Told(None, (_SCORES,)),
+    schemes.BallsInBinsDpEvent: Told(
+        "balls in bins ({cycle_length:,} bins, drawn once, {iterations:,} iterations) of {noise}",
+        (
+            "each record was put into one bin, with equal chances and independently of all others, once for the whole "
+            "training (not fixed-size batches of shuffled data)",
+            _CONTRIBUTIONS,
+        ),
+    ),
+    schemes.RedrawnBinsDpEvent: Told(
+        "balls in bins ({cycle_length:,} bins, drawn anew in each of {epochs:,} epochs) of {noise}",
+        (
+            "each record was put into one bin in each epoch, with equal chances and independently of all others and of "
+            "other epochs (not fixed-size batches of shuffled data)",
+            _CONTRIBUTIONS,
+        ),
+    ),
+    schemes.RandomAllocationDpEvent: Told(
+        "random allocation (each record in {participations:,} of {iterations:,} iterations, drawn at random) "
+        "of {noise}",
+        (
+            "each record took part in exactly the stated number of iterations, a uniformly random set of them, drawn "
+            "independently of all other records (not shuffled batches of a fixed size)",
+            _CONTRIBUTIONS,
+        ),
+    ),
+    schemes.MatrixMechanismDpEvent: Told(
+        "{iterations:,} iterations of {noise}, each record at least {min_sep:,} iterations apart{often}",
+        ("no record took part more often, or at iterations closer to each other, than stated", _CONTRIBUTIONS),
+    ),
+    schemes.CyclicPoissonDpEvent: Told(
+        "cyclic Poisson sampling ({cycle_length:,} {groups} groups in turn, sampling probability {rate}, "
+        "{iterations:,} iterations) of {noise}",
+        (
+            "each record was in a batch of its group's turn independently with the stated probability, and its group "
+            "came about as stated",
+            _CONTRIBUTIONS,
+        ),
+    ),
+    schemes.BMinSepDpEvent: Told(
+        "{min_sep:,}-min-sep sampling (sampling probability {rate}, {start} start, {iterations:,} iterations) "
+        "of {noise}",
+        ("each eligible record was in a batch independently with the stated probability", _CONTRIBUTIONS),
+    ),
+    schemes.ShuffledBatchesDpEvent: Told(
+        "{runs_over} of shuffled batches of {noise}",
+        (
+            "each record was in at most one batch of each epoch, and the order of the records and the sizes of the "
+            "batches did not depend on what the records contain",
+            _ALONE,
+        ),
+    ),
+    dp_event.SingleEpochTreeAggregationDpEvent: Told(None, ("each record was in at most one step of all trees",)),
+    dp_event.TruncatedSubsampledGaussianDpEvent: Told(
+        None,
+        (
+            "each record was sampled independently with the stated probability, and of a batch that was too large a "
+            "uniformly random part of the stated size was kept",
+            "the larger of two neighbouring data sets has the stated number of records",
+        ),
+    ),
+    schemes.PoissonSampledUsersDpEvent: Told(
+        "Poisson sampling (sampling probability {rate}, at most {owned} per user{clipped}) of {noise}",
+        (_OWNED, "each record was in each batch independently, with the stated probability", _CLIPPED),
+    ),
+    schemes.FixedBatchUsersDpEvent: Told(
+        "sampling without replacement ({sample_size:,} of {source_dataset_size:,} records, at most {owned} per user) "
+        "of {noise}",
+        (
+            _OWNED,
+            "each batch was a uniformly random set of the stated size, drawn anew for each step, and a user with fewer "
+            "records has empty ones in their places",
+            _CLIPPED,
+        ),
+    ),
+    schemes.UsersDpEvent: Told(
+        "{inner}, for users of at most {owned}",
+        (_OWNED, "what is said of a record below holds for each record of a user by itself"),
     ),
 }
-"""Sampling, training schemes and selections: ``0`` is the event, ``inner`` the event in it, ``_FACTS`` has the rest."""
+
+
+class _Facts(dict[str, Any]):
+    """What may stand in braces: fields of an event, and what they mean in words."""
+
+    def __init__(self, event: Any) -> None:
+        self.event = event
+
+    def __missing__(self, key: str) -> Any:
+        return _FACTS[key](self.event) if key in _FACTS else getattr(self.event, key)
+
 
 _FACTS: dict[str, Callable[[Any], str]] = {
+    "inner": lambda event: describe(event.event),
     "rate": lambda event: typed(event.sampling_probability),
-    "noise": lambda event: noise_in_words(event.noise_multiplier, getattr(event, "strategy", schemes.IDENTITY)),
-    "often": lambda event: "" if (most := event.max_participations) is None else f", at most {most:,} times",
+    "chance": lambda event: typed(event.probability),
+    "last": lambda event: typed(event.stop_probability),
+    "runs_over": lambda event: counted(event.epochs, "epoch"),
+    "owned": lambda event: counted(event.records_per_user, "record"),
     "groups": lambda event: validate.one_of(PARTITIONS, partition=event.partition),
     "start": lambda event: "warm" if event.warm_start else "cold",
-    "epochs": lambda event: counted(event.epochs, "epoch"),
-    "owned": lambda event: counted(event.records_per_user, "record"),
+    "often": lambda event: "" if (most := event.max_participations) is None else f", at most {most:,} times",
     "clipped": lambda event: (
         ""
         if (norm := event.user_norm) is None
         else f", those of one user in a batch clipped together to {typed(norm)} clipping norms"
     ),
+    "noise": lambda event: _noise(event.noise_multiplier, getattr(event, "strategy", schemes.IDENTITY)),
     "runs": lambda event: (
         f"{_RUNS[event.shape]} law, mean {typed(event.mean)}"
         if event.shape in _RUNS
         else f"truncated negative binomial law, mean {typed(event.mean)}, shape {typed(event.shape)}"
     ),
-    "chance": lambda event: typed(event.probability),
-    "last": lambda event: typed(event.stop_probability),
 }
+
+
+class _NoWords(ValueError):
+    pass
 
 
 def describe(event: dp_event.DpEvent) -> str:
@@ -140,31 +254,31 @@ def describe(event: dp_event.DpEvent) -> str:
     full = isinstance(event, dp_event.PoissonSampledDpEvent) and event.sampling_probability == 1
     if full or isinstance(event, schemes.ZeroOutDpEvent):
         return describe(event.event)  # the statement names the neighbours
-    if isinstance(event, dp_event.NoOpDpEvent):
-        return "nothing"
-    return _own_words(event)
-
-
-def _own_words(event: dp_event.DpEvent) -> str:
-    """The words of one mechanism: those that were registered, those of a scheme, or its name and fields."""
-    name, words, scheme = type(event).__name__, described(type(event)).words, SCHEMES.get(type(event), "")
-    if words is None and not scheme:
-        return _by_fields(event, name_in_words(type(event)))
-    inner = describe(event.event) if "{inner}" in scheme else ""
+    name, words = type(event).__name__, _told(type(event)).words or _by_fields
     try:
-        facts = {key: fact(event) for key, fact in _FACTS.items() if f"{{{key}}}" in scheme}
-        text = words(event) if words else scheme.format(event, inner=inner, **facts)
+        text = words.format_map(_Facts(event)) if isinstance(words, str) else words(event)
+    except _NoWords:
+        raise
     except Exception as error:  # somebody else's function may raise anything
-        raise ValueError(f"{name} has no words for these values: {type(error).__name__}: {error}") from error
+        raise _NoWords(f"{name} has no words for these values: {type(error).__name__}: {error}") from error
     if not isinstance(text, str) or not text.strip() or not text.isprintable():
-        raise ValueError(f"the words of {name} are {text!r}: they must be one line of text")
+        raise _NoWords(f"the words of {name} are {text!r}: they must be one line of text")
     return text
 
 
-def noise_in_words(noise_multiplier: float, strategy: Any) -> str:
+def counted(count: float, what: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "step"), counted(2000, "step")
+    ('1 step', '2,000 steps')
+    """
+    return f"{typed(count)} {what}{'' if count == 1 else 's'}"
+
+
+def _noise(noise_multiplier: float, strategy: Any) -> str:
     """The mechanism of each step of a scheme. Of a long strategy the entries are left out (``is_abridged``).
 
-    >>> print(noise_in_words(1.5, (1.0, 0.5)))
+    >>> print(_noise(1.5, (1.0, 0.5)))
     a Gaussian mechanism (noise multiplier 1.5, noise correlated by a Toeplitz strategy of 2 bands,
     its columns taken as given: 1, 0.5)
     """
@@ -178,16 +292,8 @@ def noise_in_words(noise_multiplier: float, strategy: Any) -> str:
     return f"a Gaussian mechanism (noise multiplier {typed(noise_multiplier)}{correlated})"
 
 
-def counted(count: float, what: str) -> str:
-    """A number of things.
-
-    >>> counted(1, "step"), counted(2000, "step")
-    ('1 step', '2,000 steps')
-    """
-    return f"{typed(count)} {what}{'' if count == 1 else 's'}"
-
-
-def _by_fields(event: dp_event.DpEvent, name: str) -> str:
+def _by_fields(event: dp_event.DpEvent) -> str:
+    name = name_in_words(type(event))
     article = "an" if name[:1].lower() in "aeiou" else "a"
     fields = [
         f"{one.alias.replace('_', ' ')} {_value(getattr(event, one.name))}" for one in written_fields(type(event))
@@ -203,6 +309,11 @@ def _value(value: Any) -> str:
     if len(value) > _LISTED:
         return f"of {len(value):,} values, the first being {_value(value[0])}"
     return str(list(value))
+
+
+def _told(event_type: type[dp_event.DpEvent]) -> Told:
+    own = described(event_type)
+    return TOLD.get(event_type, Told()) if own.assumptions is None else Told(own.words, own.assumptions)
 
 
 def _too_many(parts: list[str]) -> bool:
@@ -247,38 +358,29 @@ def is_about_users(event: dp_event.DpEvent) -> bool:
     return isinstance(event, USERS) or any(map(is_about_users, _below(event)))
 
 
-def assumptions(*events: dp_event.DpEvent, relation: NeighboringRelation = ADD_OR_REMOVE) -> list[str]:
-    """The assumptions of statements about events under a relation, each a clause that follows "that".
+def assumptions(event: dp_event.DpEvent, *, relation: NeighboringRelation = ADD_OR_REMOVE) -> list[str]:
+    """The assumptions of a statement about an event under a relation, each a clause that follows "that".
 
     >>> assumptions(dp_event.GaussianDpEvent(1.0))
     []
     """
-    sampling: dict[str, None] = {}
-    mechanisms = []
-    for one in _spread(events):
-        if isinstance(one, dp_event.PoissonSampledDpEvent) and one.sampling_probability != 1:
-            sampling[_SAMPLED] = None
-            sampling[_UNRELATED[relation]] = None
-            if relation is REPLACE_ONE and type(one.event) in NOISES[1:]:
-                sampling[_SCALAR] = None
-        elif isinstance(one, dp_event.SampledWithoutReplacementDpEvent):
-            sampling[_DRAWN] = None
-        elif isinstance(one, SELECTED):
-            sampling.update(dict.fromkeys(SELECTION))
-        elif type(one) in MECHANISMS:
-            mechanisms.append(type(one))
-    clauses = [*sampling] + [clause for mechanism in dict.fromkeys(mechanisms) for clause in _assumed(mechanism)]
+    around: list[str] = []  # of sampling and selection
+    inside: dict[type[dp_event.DpEvent], tuple[str, ...]] = {}
+    for one in _spread(event):
+        if type(one) in MECHANISMS:
+            inside[type(one)] = _told(type(one)).assumptions
+        elif isinstance(one, dp_event.PoissonSampledDpEvent) and one.sampling_probability != 1:
+            scalar = relation is REPLACE_ONE and type(one.event) in NOISES[1:]
+            around += [_POISSON, _UNRELATED[relation], *([_SCALAR] if scalar else [])]
+        else:
+            around += _told(type(one)).assumptions
+    clauses = [*dict.fromkeys(around), *itertools.chain(*inside.values())]
     return list(reversed(dict.fromkeys(reversed(clauses))))  # what several share comes last
 
 
-def _assumed(event_type: type[dp_event.DpEvent]) -> tuple[str, ...]:
-    own = described(event_type).assumptions
-    return ASSUMED.get(event_type, ()) if own is None else own
-
-
-def _spread(events: tuple[dp_event.DpEvent, ...]) -> Iterator[dp_event.DpEvent]:
-    """Every event in the trees, and in what stands for an event without assumptions of its own."""
-    stack = list(reversed(events))
+def _spread(tree: dp_event.DpEvent) -> Iterator[dp_event.DpEvent]:
+    """Every event in a tree, and in what stands for an event without assumptions of its own."""
+    stack = [tree]
     while stack:
         event = stack.pop()
         yield event
@@ -288,7 +390,7 @@ def _spread(events: tuple[dp_event.DpEvent, ...]) -> Iterator[dp_event.DpEvent]:
             items = value if isinstance(value, list | tuple) else [value]
             inner += [item for item in items if isinstance(item, dp_event.DpEvent)]
         mechanism = MECHANISMS.get(type(event))
-        if mechanism is not None and not _assumed(type(event)):
+        if mechanism is not None and not _told(type(event)).assumptions:
             laws = mechanism.laws(event)
             inner += [laws] if isinstance(laws, dp_event.DpEvent) else []
         stack.extend(reversed(inner))

@@ -20,15 +20,8 @@ PAPER = r"""
 """As CITATION.cff, which a test holds it to."""
 TITLE = "evr: tight privacy accounting you can trust"
 
-_SPECIAL = {
+_SPECIAL = {letter: f"\\{letter}" for letter in "{}$&%#_"} | {
     "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "%": r"\%",
-    "#": r"\#",
-    "_": r"\_",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     '"': "''",
@@ -69,15 +62,14 @@ def typeset(text: str) -> str:
     """
     parts, last = [], 0
     for found in _MATHEMATICS.finditer(text):
-        parts.append(_escaped(text[last : found.start()]))
         epsilon, delta, alone, letter = found.groups()
         if letter:
-            parts.append(f"${_GREEK[letter]}$")
+            mathematics = _GREEK[letter]
         elif alone:
-            parts.append(f"${latex(alone)}$")
+            mathematics = latex(alone)
         else:
-            pair = rf"\varepsilon = {latex(epsilon)}, \delta = {latex(delta)}"
-            parts.append(f"$({pair})$")
+            mathematics = rf"(\varepsilon = {latex(epsilon)}, \delta = {latex(delta)})"
+        parts += [_escaped(text[last : found.start()]), f"${mathematics}$"]
         last = found.end()
     return "".join([*parts, _escaped(text[last:])])
 

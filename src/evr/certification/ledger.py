@@ -5,9 +5,9 @@ probability ``kappa base 2^-i``, so all of them together with less than ``kappa 
 default all attempts at the same ``(epsilon, delta)`` are one release and the base is that delta. A named release takes
 any claims that are at least that of its first attempt, the base.
 
-A crash, Ctrl-C or kill counts, because the row is there already. The database's write lock gives out the numbers, so no
-two processes have the same one. The one output of a release is counted in the same way, before its mechanism starts,
-and stays counted (Section 5.6).
+A crash, Ctrl-C or kill counts, because the entry is there already. Whoever writes has read the whole journal under the
+database's write lock, so no two processes have the same number. The one output of a release is counted in the same way,
+before its mechanism starts, and stays counted (Section 5.6).
 """
 
 from __future__ import annotations
@@ -16,38 +16,27 @@ import contextlib
 import math
 import warnings
 from collections.abc import Iterator
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from dp_accounting import NeighboringRelation
 
-from evr import validate
-from evr.certification import tables
 from evr.certification.databases import database_at
-from evr.certification.event_json import NAME_IN_WORDS, is_name
-from evr.certification.tables import Attempt, Contents, ReleaseRow, this_process
+from evr.certification.event_json import named
+from evr.certification.tables import Attempt, Journal, ReleaseRow, this_process
 from evr.errors import AlreadyReleasedError, LedgerError, NearbyReleaseWarning
 from evr.verification import Claim, Terms
 from evr.verification.settings import Settings
 
 DEFAULT_PATH = Path(".evr") / "ledger.sqlite"
-_ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
+_UNWRITTEN = 0  # the id of a release that is not in the journal yet
 _ALIKE = 1e-5  # relative: numbers that agree so far are one number, rounded twice
 
 
 def now() -> str:
     """The time, for a row."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def release_key(epsilon: float, delta: float, name: str | None, relation: NeighboringRelation = _ADD_OR_REMOVE) -> str:
-    """What attempts of one release have in common."""
-    if name is not None:
-        return f"name {name}"
-    key = f"epsilon {(epsilon + 0.0).hex()} claim {(delta + 0.0).hex()}"  # -0.0 is 0.0
-    return key if relation is _ADD_OR_REMOVE else f"{key} {relation.name}"
 
 
 class Ledger:
@@ -75,11 +64,6 @@ class Ledger:
         self.path, self.address = self._database.name, self._database.address
         self.transaction = self._database.transaction
 
-    @classmethod
-    def of(cls, ledger: Ledger | str | Path | None) -> Ledger:
-        """The ledger given, or one at that path."""
-        return ledger if isinstance(ledger, Ledger) else cls(ledger)
-
     def close(self) -> None:
         """Let the database go."""
         self._database.close()
@@ -98,37 +82,40 @@ class Ledger:
             raise self._database.damaged(found)
         self.contents()
 
+    def contents(self) -> Journal:
+        """Everything that is counted, at one moment."""
+        with self.transaction(writes=False) as connection:
+            return Journal(connection)
+
     def releases(self) -> list[ReleaseRow]:
         """Every release, oldest first."""
-        return self.contents().releases
+        return list(self.contents().releases.values())
 
     def attempts(self) -> list[Attempt]:
         """Every attempt, oldest first."""
-        return self.contents().attempts
+        return list(self.contents().attempts.values())
 
     def interrupted(self) -> list[Attempt]:
         """Attempts that were interrupted, or whose process is gone, latest first."""
         return [a for a in reversed(self.attempts()) if a.state == "interrupted" or a.is_orphan]
 
-    def spent(self, release: ReleaseRow) -> float:
-        """The sum of the budgets of a release's attempts: always below ``kappa`` times the base."""
-        return math.fsum(attempt.budget for attempt in self.contents().of(release))
-
     def upcoming(
-        self,
-        claim: Claim,
-        *,
-        name: str | None = None,
-        relation: NeighboringRelation = _ADD_OR_REMOVE,
-        for_output: bool = False,
+        self, claim: Claim, *, name: str | None, relation: NeighboringRelation, for_output: bool
     ) -> tuple[Terms, int]:
         """The terms and the number that the next attempt would have; nothing is written. ``for_output``: refused if the
         release has let out its one output.
         """
-        _, terms, _, number = _terms(self.contents(), claim, name, relation, for_output)
-        return terms, number
+        held = self.contents()
+        release = _release_of(held, claim, name, relation, for_output)
+        return release.terms, len(held.of(release)) + 1
 
     # --- counting ---------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def counting(self) -> Iterator[Journal]:
+        """Everything that is counted, to be added to: all or nothing, and nobody else writes meanwhile."""
+        with self.transaction() as connection:
+            yield Journal(connection)
 
     def begin(
         self,
@@ -142,89 +129,86 @@ class Ledger:
         **columns: Any,
     ) -> Attempt:
         """Write an attempt down and give it its number and budget; ``columns`` are what it takes to continue it."""
-        with self.transaction() as connection:
-            held = tables.contents(connection)
-            key, terms, release, number = _terms(held, claim, name, relation, for_output)
-            if release is not None:
-                if any(one.entropy == entropy for one in held.of(release)):
-                    raise LedgerError(
-                        f"entropy {entropy:#x} was used before in this release: an attempt needs "
-                        "fresh samples, so give another seed, or none"
-                    )
-                release_id = release.id
-            else:
+        with self.counting() as held:
+            release = _release_of(held, claim, name, relation, for_output)
+            earlier = held.of(release)
+            number, terms = len(earlier) + 1, release.terms
+            if any(one.entropy == entropy for one in earlier):
+                raise LedgerError(
+                    f"entropy {entropy:#x} was used before in this release: an attempt needs "
+                    "fresh samples, so give another seed, or none"
+                )
+            if release.id == _UNWRITTEN:
                 if name is None:
                     _warn_of_twins(held, claim, relation)
-                new = {"key": key, "name": name, "kappa": terms.kappa, "base": terms.base, "created": now()}
-                release_id = tables.append(connection, "releases", new)["id"]
-            row = {
+                release = held.write("releases", key=release.key, name=name, terms=terms, created=release.created)
+            attempt: Attempt = held.write(
+                "attempts",
                 **columns,
-                "release_id": release_id,
-                "number": number,
-                "entropy": f"{entropy:x}",
-                "epsilon": claim.epsilon,
-                "delta": claim.delta,
-                "tau": claim.tau,
-                "log_budget": Claim(claim.epsilon, claim.delta, claim.tau, terms).log_budget(number),
-                "settings": asdict(settings),
-                "relation": relation,
-                "started": now(),
-                "state": "running",
-                "owner": this_process(),
-                "seen": now(),
-            }
-            return tables.row_of(Attempt, tables.append(connection, "attempts", row))
+                release_id=release.id,
+                number=number,
+                entropy=entropy,
+                epsilon=claim.epsilon,
+                delta=claim.delta,
+                tau=claim.tau,
+                log_budget=Claim(claim.epsilon, claim.delta, claim.tau, terms).log_budget(number),
+                settings=settings,
+                relation=relation,
+                started=now(),
+                state="running",
+                owner=this_process(),
+                seen=now(),
+            )
+            return attempt
 
-    def finish(self, attempt: Attempt, state: str, *, samples: int | None = None, message: str | None = None) -> None:
-        """Write down how an attempt ended."""
-        with self.transaction() as connection:
-            _change(connection, attempt, state=state, samples=samples, message=message, finished=now(), seen=now())
+    def finish(self, attempt: Attempt, state: str, **known: Any) -> None:
+        """Write down how an attempt ended (``samples``, ``message``, where the certificate was ``written``)."""
+        with self.counting() as held:
+            _check_owner(held, attempt)
+            held.write("attempts", id=attempt.id, state=state, finished=now(), **known)
 
     def keep(self, attempt: Attempt) -> None:
         """Say that an attempt is still being made: one that is silent for long is taken for interrupted."""
         with self.transaction() as connection:
-            _change(connection, attempt, seen=now())
+            _check_owner(Journal(connection), attempt)
+            connection.execute(
+                "INSERT INTO signs_of_life VALUES (?, ?) ON CONFLICT (attempt) DO UPDATE SET seen = excluded.seen",
+                (attempt.id, now()),
+            )
 
     def take_over(self, attempt: Attempt) -> Attempt:
         """Make an interrupted attempt this process's own; only one of several gets it."""
-        with self.transaction() as connection:
-            taken = {"state": "running", "owner": this_process(), "seen": now(), "finished": None, "message": None}
-            return _change(connection, attempt, " AND state = :known_state", **taken)
+        with self.counting() as held:
+            _check_owner(held, attempt, attempt.state)
+            mine = {"state": "running", "owner": this_process(), "seen": now(), "finished": None, "message": None}
+            taken: Attempt = held.write("attempts", id=attempt.id, **mine)
+            return taken
 
     def count_output(self, attempt: Attempt) -> None:
         """Count the one output of a release, for good, before a mechanism runs.
 
         Raises ``AlreadyReleasedError`` if it is counted already, by whomever and however that ended.
         """
-        with self.transaction() as connection:
-            held = tables.contents(connection)
-            (release,) = [one for one in held.releases if one.id == attempt.release_id]
-            _refuse_second_output(held, release)
-            accepted = {one.id for one in held.of(release) if one.state == "accepted"}
-            if attempt.id not in accepted:
+        with self.counting() as held:
+            release = held.releases[attempt.release_id]
+            _refuse_second_output(release)
+            if held.attempts[attempt.id].state != "accepted":
                 raise LedgerError(f"attempt {attempt.number} was not accepted: it allows no output")
-            row = {"attempt_id": attempt.id, "owner": this_process(), "opened": now()}
-            tables.append(connection, "outputs", {"release_id": release.id, **row})
+            opened = {"attempt_id": attempt.id, "owner": this_process(), "opened": now()}
+            held.write("releases", id=release.id, output="open", **opened)
 
     def end_output(self, attempt: Attempt, ending: Literal["released", "raised"]) -> None:
         """Write down how the mechanism ended, for the reader: its output is counted already, and stays so."""
-        with self.transaction() as connection:
-            connection.execute(
-                "UPDATE outputs SET ending = ?, ended = ? WHERE release_id = ? AND attempt_id = ? "
-                "AND owner = ? AND ending IS NULL",
-                (ending, now(), attempt.release_id, attempt.id, this_process()),
-            )
-
-    def contents(self) -> Contents:
-        """Everything that is counted, at one moment."""
-        with self.transaction(writes=False) as connection:
-            return tables.contents(connection)
+        with self.counting() as held:
+            release = held.releases[attempt.release_id]
+            if (release.output, release.attempt_id, release.owner) == ("open", attempt.id, this_process()):
+                held.write("releases", id=release.id, output=ending, ended=now())
 
 
 @contextlib.contextmanager
 def opened(ledger: Ledger | str | Path | None) -> Iterator[Ledger]:
     """A ledger to work with; closed at the end if it was opened here."""
-    one = Ledger.of(ledger)
+    one = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     try:
         yield one
     finally:
@@ -232,81 +216,72 @@ def opened(ledger: Ledger | str | Path | None) -> Iterator[Ledger]:
             one.close()
 
 
-def _terms(
-    held: Contents, claim: Claim, name: str | None, relation: NeighboringRelation, for_output: bool
-) -> tuple[str, Terms, ReleaseRow | None, int]:
-    """The release that a claim belongs to: its key, its terms, its row if there is one, the next attempt's number."""
-    if name is not None and not is_name(name):
-        raise LedgerError(f"release={validate.shown(name)} is not a name: {NAME_IN_WORDS}")
-    key = release_key(claim.epsilon, claim.delta, name, relation)
-    release = next((one for one in held.releases if one.key == key), None)
-    terms, earlier = Terms(claim.kappa, claim.delta), []
-    if release is not None:
-        terms, earlier = release.terms, held.of(release)
-        # docs/guarantees_relations.md, Section R1
-        if earlier and (first := earlier[0].relation) is not relation:
-            raise LedgerError(
-                f"release {name!r} was begun under {first.name}, and this is {relation.name}: a "
-                "release has one relation of neighbours; give the new one another name"
-            )
-    if claim.delta < terms.base:
+def _release_of(
+    held: Journal, claim: Claim, name: str | None, relation: NeighboringRelation, for_output: bool
+) -> ReleaseRow:
+    """The release that a claim belongs to; if it has none yet, the one that it would begin."""
+    key = f"epsilon {(claim.epsilon + 0.0).hex()} claim {(claim.delta + 0.0).hex()}"  # -0.0 is 0.0
+    if name is not None:
+        key = f"name {named(release=name)}"
+    elif relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
+        key = f"{key} {relation.name}"
+    release = next((one for one in held.releases.values() if one.key == key), None)
+    if release is None:
+        return ReleaseRow(_UNWRITTEN, key, name, Terms(claim.kappa, claim.delta), now())
+    # docs/guarantees_relations.md, Section R1
+    if (first := held.of(release)[0].relation) is not relation:
         raise LedgerError(
-            f"the claim {claim.delta!r} is below {terms.base!r}, which the first attempt at "
+            f"release {name!r} was begun under {first.name}, and this is {relation.name}: a "
+            "release has one relation of neighbours; give the new one another name"
+        )
+    if claim.delta < release.terms.base:
+        raise LedgerError(
+            f"the claim {claim.delta!r} is below {release.terms.base!r}, which the first attempt at "
             f"release {name!r} fixed as the least: claim a greater delta, or start another release"
         )
-    if for_output and release is not None:
-        _refuse_second_output(held, release)
-    return key, terms, release, len(earlier) + 1
+    if for_output:
+        _refuse_second_output(release)
+    return release
 
 
-def _warn_of_twins(held: Contents, claim: Claim, relation: NeighboringRelation) -> None:
+def _warn_of_twins(held: Journal, claim: Claim, relation: NeighboringRelation) -> None:
     """Warn if a release that is about to be made differs from an older one by rounding only."""
-    for release in held.releases:
+    for release in held.releases.values():
         first = held.of(release)[0]
-        same = release.name is None and first.relation is relation
-        epsilon, delta = first.epsilon, first.delta
-        near = math.isclose(epsilon, claim.epsilon, rel_tol=_ALIKE) and math.isclose(delta, claim.delta, rel_tol=_ALIKE)
-        if same and near:
+        pairs = ((first.epsilon, claim.epsilon), (first.delta, claim.delta))
+        near = all(math.isclose(one, other, rel_tol=_ALIKE) for one, other in pairs)
+        if near and release.name is None and first.relation is relation:
             out = "has let out its output" if release.output else "has let nothing out yet"
             warnings.warn(
-                f"a new release: ({claim.epsilon!r}, {claim.delta!r}) differs only by rounding "
-                f"from ({epsilon!r}, {delta!r}) of {release.created}, which {out}. Their attempts "
-                "and outputs are counted apart. If they are meant to be one release, claim exactly "
-                "the older numbers",
+                f"a new release: ({claim.epsilon!r}, {claim.delta!r}) differs only by rounding from "
+                f"({first.epsilon!r}, {first.delta!r}) of {release.created}, which {out}. Their attempts and outputs "
+                "are counted apart. If they are meant to be one release, claim exactly the older numbers",
                 NearbyReleaseWarning,
                 stacklevel=2,
             )
 
 
-def _refuse_second_output(held: Contents, release: ReleaseRow) -> None:
-    output = held.outputs.get(release.id)
-    if output is None:
+def _refuse_second_output(release: ReleaseRow) -> None:
+    if release.output is None:
         return
-    what = "this release (the same epsilon and delta)"
-    if release.name is not None:
-        what = f"release {release.name!r}"
-    if output["ending"] == "released":
+    what = "this release (the same epsilon and delta)" if release.name is None else f"release {release.name!r}"
+    if release.output == "released":
         raise AlreadyReleasedError(
-            f"{what} let out its one output at {output['ended']}. Another output costs privacy "
+            f"{what} let out its one output at {release.ended}. Another output costs privacy "
             "again: if that is meant, give the new release another name"
         )
-    host, process = output["owner"].split(" ")[:2]
-    ran = f"at {output['opened']} in process {process} on {host}, which is still running or has"
-    ran = f"{ran} crashed" if output["ending"] is None else f"and raised at {output['ended']}"
+    host, process = release.owner.split(" ")[:2]
+    ran = f"at {release.opened} in process {process} on {host}, which is still running or has crashed"
+    if release.output == "raised":
+        ran = f"and raised at {release.ended}"
     raise AlreadyReleasedError(
         f"{what} ran its mechanism {ran}. Its one output may have gone out: give a new release "
         "another name (if nothing went out, it costs what this one would have)"
     )
 
 
-def _change(connection: Any, attempt: Attempt, also: str = "", **columns: Any) -> Attempt:
-    """Change columns of an attempt that is still its owner's."""
-    known = {f"known_{name}": getattr(attempt, name) for name in ("id", "owner", "state")}
-    changes = ", ".join(f"{name} = :{name}" for name in columns)
-    rows = connection.execute(
-        f"UPDATE attempts SET {changes} WHERE id = :known_id AND owner = :known_owner{also} RETURNING *",
-        {**columns, **known},
-    ).fetchall()
-    if not rows:
+def _check_owner(held: Journal, attempt: Attempt, *state: str) -> None:
+    """Raise if an attempt is not any more its owner's, or not any more in that state."""
+    current = held.attempts[attempt.id]
+    if current.owner != attempt.owner or current.state not in (state or (current.state,)):
         raise LedgerError(f"attempt {attempt.number} was taken over by another process")
-    return tables.row_of(Attempt, rows[0])

@@ -66,16 +66,16 @@ def attacks(found: Risk, whose: str, asked: Question, *, replaced: bool) -> list
     """A sentence for each question; ``replaced`` where neighbours differ in which of two records they hold."""
     accused, before, guessed = map(percent, asked)
     hits = percent(found.true_positive_rate(asked.false_positive_rate))
+    first = f"one {whose} took part"
+    told = (
+        f"accuses {accused} of the {whose}s that did not take part finds at most {hits} of those that did, on average"
+    )
     if replaced:
         first = f"the first of two given {whose}s is in the data"
         told = f"takes the second of two given {whose}s for the first in {accused} of all cases recognises the first in"
-        told = f"An attacker who {told} at most {hits}."
-    else:
-        first = f"one {whose} took part"
-        told = f"accuses {accused} of the {whose}s that did not take part finds at most {hits} of those that did"
-        told = f"An attacker who {told}, on average."
+        told += f" at most {hits}"
     return [
-        told,
+        f"An attacker who {told}.",
         f"If the chance that {first} was {before} beforehand, such an attacker is right with a chance of at most "
         f"{percent(found.posterior(asked.prior, asked.false_positive_rate))} when saying so.",
         f"A secret of one {whose} that can be guessed with a chance of {guessed} is found with a chance of at most "
@@ -90,11 +90,11 @@ def basis(found: Risk, whose: str, certificate: Certificate | None) -> str:
     rests = f"are proved in exact arithmetic from {found.points} points of the privacy curve"
     if found.proof == "certificate":
         assert certificate is not None
-        rests = "follow from the certificate's one pair of epsilon and delta, which is proved in exact arithmetic"
+        pair = "is proved in exact arithmetic"
         if METHOD_WORDS[certificate.verification.method].samples:
             total = stated(certificate.release.total_budget, 2)
-            rests = rests.replace("is proved in exact arithmetic", "samples verified: if it were false, it would be ")
-            rests += f"accepted with a probability of at most {total}"
+            pair = f"samples verified: if it were false, it would be accepted with a probability of at most {total}"
+        rests = f"follow from the certificate's one pair of epsilon and delta, which {pair}"
     given = "it ran as described" if certificate is None else "the assumptions of the statement hold"
     return (
         f"The attacker may have any computing power, see every output and know all other {whose}s. These bounds "

@@ -11,13 +11,11 @@ import hashlib
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from itertools import accumulate, chain, pairwise
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from dp_accounting import NeighboringRelation
 from flint import arb, ctx, fmpz
 
 from evr import atomic
@@ -105,12 +103,12 @@ def proof_of(certificate: Certificate) -> bytes:
     """The proof file of an accepted certificate whose proof is strict."""
     if not certificate.accepted or certificate.verification.method not in ("strict", "both"):
         raise CertificateError("only an accepted certificate with a proof in exact arithmetic has a proof file")
-    plans: dict[Direction, ProofPlan | None] = {}
-    for name, report in certificate.verification.directions.items():
-        stated = None if report.strict is None else StatedProof.from_json(report.strict)
-        plans[Direction(name)] = None if stated is None else stated.plan
-    relation = NeighboringRelation[certificate.neighboring_relation]
-    composition, claim = Composition.of(certificate.dp_event(), relation), certificate.claim
+    sections = certificate.verification.directions.items()
+    plans = {
+        Direction(name): None if one.strict is None else StatedProof.from_json(one.strict).plan
+        for name, one in sections
+    }
+    composition, claim = Composition.of(certificate.dp_event(), certificate.relation), certificate.claim
     return proof_file(composition, Fraction(claim.epsilon), Fraction(claim.delta), plans)
 
 
@@ -170,47 +168,37 @@ def _gaussian(square: Fraction) -> tuple[Any, ...]:
     return ("gaussian", noise) if single else ("gaussians", square)
 
 
-@dataclass(frozen=True)
-class _Places:
-    """Where a kind of step is listed: coarse places, fine ones, coarse ones."""
+class _Places(NamedTuple):
+    """Where a kind of step is listed: at coarse places (run 0), fine ones (run 1) and coarse ones (run 2)."""
 
     offset: Fraction
     spacing: Fraction
     halvings: int
-    runs: tuple[range, range, range]
+    listed: list[tuple[int, int]]  # the run, and the place in units of its grid
 
     @classmethod
     def single(cls, loss: Fraction) -> _Places:
         """One place, for S5.1."""
-        return cls(loss, Fraction(1), 0, (range(1), range(0), range(0)))
+        return cls(loss, Fraction(1), 0, [(0, 0)])
 
     @classmethod
     def of(cls, grid: Grid, spacing: Fraction) -> _Places:
         """The places of a plan's grid."""
         h = grid.halvings
-        runs = (range(grid.floor, grid.top + 1), range(0), range(0))
+        runs = [range(grid.floor, grid.top + 1)]
         if h:
             fine = range(grid.low << h, (grid.high << h) + 1)
-            runs = (range(grid.floor, grid.low), fine, range(grid.high + 1, grid.top + 1))
-        return cls(grid.offset, spacing, h, runs)
+            runs = [range(grid.floor, grid.low), fine, range(grid.high + 1, grid.top + 1)]
+        return cls(grid.offset, spacing, h, [(run, place) for run, places in enumerate(runs) for place in places])
 
     def losses(self) -> list[Fraction]:
-        """The losses of the places, rising."""
-        unit, (low, fine, high) = self.spacing / (1 << self.halvings), self.runs
-        places = chain((p << self.halvings for p in low), fine, (p << self.halvings for p in high))
-        return [self.offset + place * unit for place in places]
-
-    def cut(self, start: int, stop: int) -> _Places:
-        """The places from number ``start`` to before ``stop``."""
-        runs, before = [], 0
-        for run in self.runs:
-            runs.append(run[max(0, start - before) : max(0, stop - before)])
-            before += len(run)
-        return _Places(self.offset, self.spacing, self.halvings, (runs[0], runs[1], runs[2]))
+        unit = self.spacing / (1 << self.halvings)
+        return [self.offset + (place if run == 1 else place << self.halvings) * unit for run, place in self.listed]
 
     def words(self, den: int, vbits: int) -> str:
         """The grid of a kind, as the file has it."""
-        ends = (f"{run.start if run else 0} {len(run)}" for run in self.runs)
+        runs = [[place for one, place in self.listed if one == run] for run in range(3)]
+        ends = (f"{run[0] if run else 0} {len(run)}" for run in runs)
         return f"{int(self.offset * den)} {self.halvings} {' '.join(ends)} {vbits}"
 
 
@@ -223,8 +211,7 @@ def _section(steps: Sequence[Step], epsilon: Fraction, plan: ProofPlan | None) -
         spacing, places = Fraction(1), [_Places.single(epsilon)]
     else:
         places = [_Places.of(grid, spacing) for grid in plan.grids]
-    denominators = (number.denominator for number in (spacing, epsilon, *(p.offset for p in places)))
-    den = math.lcm(*denominators)
+    den = math.lcm(*(number.denominator for number in (spacing, epsilon, *(p.offset for p in places))))
     products: list[tuple[int, ...]] = []
     windows = iter(plan.windows if plan else ())
 
@@ -253,7 +240,6 @@ def _greatest(law: ExactLaw) -> Fraction:
 
 
 def _above(number: arb) -> int:
-    """The ceiling of a ball's upper end."""
     found = ceiling(number.upper())
     if found is None:
         raise ArithmeticError(f"{number} has no finite enclosure")
@@ -267,10 +253,9 @@ def _kind(law: ExactLaw, places: _Places, grid: Grid | None, ends: bool, checker
     for precision in (checker.bits + GUARD, 2 * checker.bits + 4 * GUARD):  # as evr's own
         if isinstance(law, ExactCurve):
             text = _curve(law, places, precision + finer, checker, whole=grid is None, ends=ends)
-        elif isinstance(law, ExactOutcomes):
-            text = _outcomes(law, places, precision, checker)
         else:
-            raise UnsupportedEventError(f"{law!r} has neither a curve nor outcomes to list")
+            assert isinstance(law, ExactOutcomes)  # every law with a text is one of the two
+            text = _outcomes(law, places, precision, checker)
         found = checker.step(check_proof.Words(text.encode() + b"\n").kind())
         if wanted is None or (
             found.infinite == wanted.infinite
@@ -297,12 +282,10 @@ def _curve(
             start = bisect_left(losses, True, key=lambda loss: not ball(loss) <= least)
             end = bisect_left(losses, True, key=lambda loss: bool(ball(loss) >= most))
         start = min(max(0, start - 1), end)
-    cut, exact = places.cut(start, end + 1), int(end < len(losses))
-    listed = losses[start : min(end, len(losses))]
-    values, width = _floors(law, listed, vbits)
+    cut, exact = places._replace(listed=places.listed[start : end + 1]), int(end < len(losses))
+    values, width = _floors(law, losses[start:end], vbits)
     values += [0] * exact
-    lengths = [len(run) for run in cut.runs]
-    parts = [values[b - n : b] for n, b in zip(lengths, accumulate(lengths), strict=True)]
+    parts = [[value for value, (one, _) in zip(values, cut.listed, strict=True) if one == run] for run in range(3)]
     runs = [line for part in parts for line in _packed(part)]
     return "\n".join([f"curve {cut.words(checker.den, vbits)} {width} {exact}", *runs])
 

@@ -11,12 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-
-from dp_accounting import NeighboringRelation
 
 from evr import validate
 from evr.bounds.strict import ProofPlan, StatedProof
@@ -56,8 +53,6 @@ _RECORD = (
 
 @dataclass(frozen=True)
 class Mismatch:
-    """One field that differs."""
-
     field: str
     recorded: Any
     recomputed: Any
@@ -155,14 +150,22 @@ def replay(
     if workers is not None:
         validate.positive_integer(workers=workers)
     check_progress(progress)
-    seconds = seconds_allowed(max_seconds)
-    verification = None
+    seconds, verification = seconds_allowed(max_seconds), None
     try:
         with watching(progress) as hook, alarmed(seconds, "replaying it"):
-            verification, again = _repeated(certificate, fresh, workers, hook, seconds)
-        if again is None:
-            theirs, ours = certificate.verdict, verification.verdict.value
-            return Replay(() if ours == theirs else (Mismatch("verdict", theirs, ours),), verification, fresh=True)
+            claim, settings = _claim(certificate)
+            composition = understood(certificate, seconds)
+            how = Attempt(number=certificate.release.attempt, workers=workers, progress=hook)
+            if fresh:
+                verification = prove(composition, claim, settings, how)
+                theirs, ours = certificate.verdict, verification.verdict.value
+                return Replay(() if ours == theirs else (Mismatch("verdict", theirs, ours),), verification, fresh=True)
+            if seconds < math.inf:
+                refuse_large_plans(certificate, composition)
+            how = replace(how, seed=int(certificate.verification.entropy, 16), progress=_within(certificate, hook))
+            plans, proofs = _plans(certificate)
+            verification = how.run(composition, claim, settings, plans, proofs)
+            again = _rebuilt(certificate, claim, settings, verification)
         found = [Mismatch(*one) for one in _differences(certificate.document(), again.document())]
         found += _unbelievable(certificate)
     except (TooLongError, DeviceError):
@@ -174,45 +177,19 @@ def replay(
     return _judged(certificate, found, verification, fresh)
 
 
-def _repeated(
-    certificate: Certificate, fresh: bool, workers: int | None, progress: Hook | None, seconds: float
-) -> tuple[Verification, Certificate | None]:
-    """The verification done again and, of the same samples, the certificate as it should be."""
-    claim, settings = _claim(certificate)
-    composition = understood(certificate, seconds)
-    how = Attempt(
-        number=certificate.release.attempt,
-        seed=None if fresh else int(certificate.verification.entropy, 16),
-        workers=workers,
-        progress=progress if fresh else _within(certificate, progress),
-    )
-    if fresh:
-        return prove(composition, claim, settings, how), None
-    if seconds < math.inf:
-        refuse_large_plans(certificate, composition)
-    verification = how.run(composition, claim, settings, _plans(certificate), _proofs(certificate))
-    return verification, _rebuilt(certificate, claim, settings, verification)
-
-
-def _plans(certificate: Certificate) -> Planner:
-    """The plan of each direction's samples, from the certificate."""
-    sections = certificate.verification.directions.items()
-    plans: dict[str, DrawPlan] = {name: DrawPlan.from_json(one.plan) for name, one in sections if one.plan is not None}
-    return lambda trial: plans.get(trial.direction)
-
-
-def _proofs(certificate: Certificate) -> StrictPlanner:
-    """The grids of each direction's proof."""
+def _plans(certificate: Certificate) -> tuple[Planner, StrictPlanner]:
+    """The plan of each direction's samples, and the grids of its proof, from the certificate."""
     sections = certificate.verification.directions
+    draws = {name: DrawPlan.from_json(one.plan) for name, one in sections.items() if one.plan is not None}
+    proofs = {name: StatedProof.from_json(one.strict) for name, one in sections.items() if one.strict is not None}
 
-    def planner(direction: Direction, steps: tuple[Step, ...]) -> list[ProofPlan]:
-        section = sections.get(direction.value)
-        if section is None or section.strict is None:
+    def strict(direction: Direction, steps: tuple[Step, ...]) -> list[ProofPlan]:
+        if direction.value not in proofs:
             raise ValueError(f"there is no proof for direction {direction.value!r}")
-        plan = StatedProof.from_json(section.strict).plan
+        plan = proofs[direction.value].plan
         return [] if plan is None else [plan]
 
-    return planner
+    return lambda trial: draws.get(trial.direction), strict
 
 
 def _within(certificate: Certificate, progress: Hook | None) -> Hook:
@@ -230,10 +207,9 @@ def _within(certificate: Certificate, progress: Hook | None) -> Hook:
 
 def _judged(certificate: Certificate, found: list[Mismatch], verification: Verification | None, fresh: bool) -> Replay:
     """Judge the differences, given the software that made the certificate."""
-    theirs, here = certificate.software.model_dump(), software()
+    theirs, here, checked = certificate.software.model_dump(), software(), certificate.verification
     other = [key for key in here if key != "commit" and theirs[key] != here[key]]
-    sections = certificate.verification.directions.values()
-    devices = sorted({one.plan["device"] for one in sections if one.plan} - {"cpu"})
+    devices = sorted({one.plan["device"] for one in checked.directions.values() if one.plan} - {"cpu"})
     notes = [] if certificate.record is None else [_RECORD]
     if not other and not devices:
         return Replay(tuple(found), verification, fresh, tuple(notes))
@@ -247,29 +223,23 @@ def _judged(certificate: Certificate, found: list[Mismatch], verification: Verif
         notes.append(
             f"{drawn_by} on {', '.join(devices)}: statistics are compared to a relative difference of {_CLOSE:g}"
         )
-    is_drawn = partial(_is_drawn, certificate.verification.method)
+
+    def is_drawn(field: str) -> bool:
+        """Whether a field depends on the samples. Integers come out the same everywhere."""
+        sampled = field.startswith(("verification.directions", "verification.samples"))
+        return sampled and checked.method != "strict" and ".strict." not in field
+
+    def is_reworded(field: str) -> bool:
+        """Whether a statement may differ because its numbers do, or because another version words it otherwise."""
+        return field == "statement" and ("evr" in other or certificate.statement == statement(certificate.document()))
+
     kept = [m for m in found if not (is_drawn(m.field) and _close(m.recorded, m.recomputed))]
     if len(kept) < len(found):
         notes.append(f"{len(found) - len(kept)} statistics differ in their last digits only")
     undecided = None
-    if other and kept and all(is_drawn(m.field) or _is_reworded(certificate, m.field) for m in kept):
+    if other and kept and all(is_drawn(m.field) or is_reworded(m.field) for m in kept):
         undecided = f"{drawn_by} with {made}, and this is {have}. {_WAYS_ON}"
     return Replay(tuple(kept), verification, fresh, tuple(notes), undecided)
-
-
-def _is_drawn(method: str, field: str) -> bool:
-    """Whether a field depends on the samples. Integers come out the same everywhere."""
-    if method == "strict" or ".strict." in field:
-        return False
-    return field.startswith(("verification.directions", "verification.samples"))
-
-
-def _is_reworded(certificate: Certificate, field: str) -> bool:
-    """Whether a statement may differ because its numbers do, or because another version words it otherwise."""
-    if field != "statement":
-        return False
-    reworded = certificate.software.evr != software()["evr"]
-    return reworded or certificate.statement == statement(certificate.document())
 
 
 def _claim(certificate: Certificate) -> tuple[Claim, Settings]:
@@ -285,9 +255,13 @@ def _claim(certificate: Certificate) -> tuple[Claim, Settings]:
 
 
 def _rebuilt(certificate: Certificate, claim: Claim, settings: Settings, verification: Verification) -> Certificate:
-    """The certificate as it should be."""
     document = certificate.document()
     taken = {key: document.get(key) for key in (*UNCHECKED, "event", "description", "neighboring_relation")}
+    epsilon, event = certificate.per_record, certificate.dp_event()
+    if not (
+        epsilon is not None and certificate.accepted and is_proved(epsilon, event, claim.delta, certificate.relation)
+    ):
+        epsilon = None  # the number for one record, unless it is proved again
     proof = None if certificate.proof is None else seal_of(proof_of(certificate))
     return build(
         verification,
@@ -295,16 +269,8 @@ def _rebuilt(certificate: Certificate, claim: Claim, settings: Settings, verific
         settings,
         name=certificate.release.name,
         entropy_is_fresh=certificate.verification.entropy_is_fresh,
-        given={**taken, "proof": proof, "per_record": _per_record(certificate)},
+        given={**taken, "proof": proof, "per_record": epsilon},
     )
-
-
-def _per_record(certificate: Certificate) -> float | None:
-    """The number for one record, if it is there and proved again."""
-    epsilon, relation = certificate.per_record, NeighboringRelation[certificate.neighboring_relation]
-    if epsilon is None or not certificate.accepted:
-        return None
-    return epsilon if is_proved(epsilon, certificate.dp_event(), certificate.claim.delta, relation) else None
 
 
 def _unbelievable(certificate: Certificate) -> Iterator[Mismatch]:

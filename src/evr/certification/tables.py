@@ -1,11 +1,9 @@
-"""The tables of the ledger and their rows.
+"""The tables of a ledger, and the journal that they are written in.
 
-Releases, attempts and outputs are links of one chain: the seal of each is a digest of what it was written with and of
-the seal before it, and the chain's head stands by itself. So a row that was changed or is missing shows. A seal is no
-signature: it shows damage, not forgery.
-
-A database holds the version of its tables. A ledger of version 4, which has no budgets yet, gets their tables when it
-is opened; other versions are refused. Numbers that must come back exactly are stored as hexadecimal floats.
+A journal only grows: an entry makes a row of a table, or changes some of its columns. Entries are links of a chain: the
+seal of each is a digest of it and of the seal before it, and the chain's head stands by itself. So an entry that was
+changed or is missing shows. A seal is no signature: it shows damage, not forgery. When an attempt was last seen alive
+stands beside the journal and is replaced.
 """
 
 from __future__ import annotations
@@ -14,62 +12,27 @@ import hashlib
 import json
 import math
 import os
-import re
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from dp_accounting import NeighboringRelation
 
-from evr import validate
 from evr.verification import Terms
 from evr.verification.settings import Settings
 
-T = TypeVar("T")
-APPLICATION_ID = 0x45565231  # "EVR1": tells a ledger from another program's database
-VERSION = 5
-ELSEWHERE = "certificate: "
-"""The message of an attempt begins so if its certificate went elsewhere than was planned."""
+VERSION = 6
 _FORGOTTEN_SECONDS = 600.0  # after which a silent process on another machine is taken for dead
 
-_ID = "id INTEGER PRIMARY KEY, link INTEGER NOT NULL UNIQUE"
-TABLES = {
-    "head": "one INTEGER PRIMARY KEY CHECK (one = 1), links INTEGER NOT NULL, seal TEXT NOT NULL",
-    "releases": f"""{_ID}, key TEXT NOT NULL UNIQUE, name TEXT, kappa TEXT NOT NULL, base TEXT NOT NULL,
-        created TEXT NOT NULL, seal TEXT NOT NULL""",
-    "attempts": f"""{_ID}, release_id INTEGER NOT NULL REFERENCES releases (id),
-        number INTEGER NOT NULL CHECK (number >= 1), entropy TEXT NOT NULL, entropy_is_fresh INTEGER NOT NULL,
-        epsilon TEXT NOT NULL, delta TEXT NOT NULL, tau TEXT NOT NULL, log_budget TEXT NOT NULL,
-        settings TEXT NOT NULL, relation TEXT NOT NULL, options TEXT NOT NULL, event TEXT NOT NULL,
-        event_digest TEXT NOT NULL, software TEXT NOT NULL, started TEXT NOT NULL, seal TEXT NOT NULL,
-        state TEXT NOT NULL CHECK (state IN ('running', 'accepted', 'rejected', 'failed', 'interrupted')),
-        owner TEXT NOT NULL, seen TEXT NOT NULL, finished TEXT, samples INTEGER, message TEXT,
-        UNIQUE (release_id, number), UNIQUE (release_id, entropy)""",
-    "outputs": """release_id INTEGER PRIMARY KEY REFERENCES releases (id), link INTEGER NOT NULL UNIQUE,
-        attempt_id INTEGER NOT NULL REFERENCES attempts (id), owner TEXT NOT NULL, opened TEXT NOT NULL,
-        seal TEXT NOT NULL, ending TEXT CHECK (ending IN ('released', 'raised')), ended TEXT""",
-    "budgets": f"""{_ID}, name TEXT NOT NULL UNIQUE, kind TEXT NOT NULL CHECK (kind IN ('planned', 'adaptive')),
-        epsilon TEXT NOT NULL, delta TEXT NOT NULL, relation TEXT NOT NULL, owner TEXT NOT NULL,
-        created TEXT NOT NULL, seal TEXT NOT NULL""",
-    "spendings": f"""{_ID}, budget_id INTEGER NOT NULL REFERENCES budgets (id),
-        attempt_id INTEGER REFERENCES attempts (id), state TEXT NOT NULL CHECK (state IN ('tried', 'spent')),
-        number INTEGER NOT NULL CHECK (number >= 1), event TEXT NOT NULL, method TEXT NOT NULL,
-        spender TEXT NOT NULL, owner TEXT NOT NULL, moment TEXT NOT NULL, seal TEXT NOT NULL,
-        UNIQUE (budget_id, state, number)""",
+DECLARED = {
+    "head": "version INTEGER NOT NULL, links INTEGER NOT NULL, seal TEXT NOT NULL",
+    "entries": "link INTEGER PRIMARY KEY, kind TEXT NOT NULL, content TEXT NOT NULL, seal TEXT NOT NULL",
+    "signs_of_life": "attempt INTEGER PRIMARY KEY, seen TEXT NOT NULL",
 }
-"""The columns of each table, as SQLite declares them."""
-BUDGETS = ("budgets", "spendings")
-"""The tables that a ledger of version 4 lacks."""
-_LATER = {  # columns that change, or that the chain itself writes
-    "releases": {"id", "seal"},
-    "attempts": {"id", "seal", "state", "owner", "seen", "finished", "samples", "message"},
-    "outputs": {"seal", "ending", "ended"},
-    "budgets": {"id", "seal"},
-    "spendings": {"id", "seal"},
-}
+"""What the database holds, as SQLite declares it; ``content`` is JSON."""
 
 
 class DamagedRow(ValueError):
@@ -89,6 +52,8 @@ class ReleaseRow:
     output
         None before the one output is counted; then, for good, ``"open"`` (its mechanism is running or has crashed),
         ``"released"`` (it returned) or ``"raised"``.
+    attempt_id, owner, opened, ended
+        Of the output: what allows it, who runs the mechanism, since when and until when.
     """
 
     id: int
@@ -96,7 +61,11 @@ class ReleaseRow:
     name: str | None
     terms: Terms
     created: str
-    output: str | None
+    output: str | None = None
+    attempt_id: int | None = None
+    owner: str = ""
+    opened: str | None = None
+    ended: str | None = None
 
 
 @dataclass(frozen=True)
@@ -122,9 +91,10 @@ class Attempt:
     state: str
     owner: str
     seen: str
-    finished: str | None
-    samples: int | None
-    message: str | None
+    finished: str | None = None
+    samples: int | None = None
+    message: str | None = None
+    written: str | None = None  # the certificate, if it went elsewhere than was planned
 
     @property
     def budget(self) -> float:
@@ -134,14 +104,10 @@ class Attempt:
     @property
     def certificate(self) -> str | None:
         """Where its certificate was written, or is to be; None if it leaves none."""
-        if self.message is not None and self.message.startswith(ELSEWHERE):
-            return self.message.removeprefix(ELSEWHERE)
-        path: str | None = self.options.get("path")
-        return path
+        return self.written or self.options.get("path")
 
     @property
     def is_orphan(self) -> bool:
-        """Whether its process is gone."""
         return self.state == "running" and not is_alive(self.owner, self.seen)
 
 
@@ -177,122 +143,71 @@ class Spending:
     moment: str
 
 
-@dataclass(frozen=True)
-class Contents:
-    """Everything that a ledger counts."""
+_ROWS: dict[str, Any] = {"releases": ReleaseRow, "attempts": Attempt, "budgets": BudgetRow, "spendings": Spending}
+_READ: dict[str, Callable[[Any], Any]] = {
+    "terms": lambda fields: Terms(**fields),
+    "settings": lambda fields: Settings(**fields),
+    "relation": lambda name: NeighboringRelation[name],
+}
+"""How columns are read that JSON does not hold as they are."""
 
-    releases: list[ReleaseRow]
-    attempts: list[Attempt]
-    outputs: dict[int, Any]
-    budgets: list[BudgetRow]
-    spendings: list[Spending]
+
+class Journal:
+    """Everything that a ledger counts, at one moment: rows by their id, oldest first. The whole chain is checked.
+    ``write`` adds to it, inside of the transaction that it was read in.
+    """
+
+    def __init__(self, connection: Any) -> None:
+        self._connection, self._links, self._seal = connection, 0, ""
+        self.releases: dict[int, ReleaseRow] = {}
+        self.attempts: dict[int, Attempt] = {}
+        self.budgets: dict[int, BudgetRow] = {}
+        self.spendings: dict[int, Spending] = {}
+        for row in connection.execute("SELECT link, kind, content, seal FROM entries ORDER BY link").fetchall():
+            self._links += 1
+            self._seal = seal(self._seal, row["kind"], row["content"])
+            if row["link"] != self._links:
+                raise DamagedRow("an entry that was written is missing")
+            if row["seal"] != self._seal:
+                raise DamagedRow(f"entry {row['link']} is not what was written ({row['kind']})")
+            self._enter(row["kind"], json.loads(row["content"]))
+        head = connection.execute("SELECT links, seal FROM head").fetchone()
+        if head is None or (head["links"], head["seal"]) != (self._links, self._seal):
+            raise DamagedRow("an entry that was written is missing, or the head of the chain")
+        for row in connection.execute("SELECT attempt, seen FROM signs_of_life").fetchall():
+            attempt = self.attempts[row["attempt"]]
+            self.attempts[attempt.id] = replace(attempt, seen=max(attempt.seen, row["seen"]))
 
     def of(self, release: ReleaseRow) -> list[Attempt]:
         """The attempts at a release."""
-        return [one for one in self.attempts if one.release_id == release.id]
+        return [one for one in self.attempts.values() if one.release_id == release.id]
+
+    def write(self, kind: str, /, **columns: Any) -> Any:
+        """Make a row of a table, or change the one with this ``id``; the row."""
+        columns = {"id": 1 + len(getattr(self, kind)), **columns}
+        content = json.dumps(columns, default=_written)
+        self._links += 1
+        self._seal = seal(self._seal, kind, content)
+        entry = (self._links, kind, content, self._seal)
+        self._connection.execute("INSERT INTO entries (link, kind, content, seal) VALUES (?, ?, ?, ?)", entry)
+        self._connection.execute("UPDATE head SET links = ?, seal = ?", (self._links, self._seal))
+        return self._enter(kind, json.loads(content))
+
+    def _enter(self, kind: str, columns: dict[str, Any]) -> Any:
+        table: dict[int, Any] = getattr(self, kind)
+        columns |= {name: read(columns[name]) for name, read in _READ.items() if name in columns}
+        known = table.get(columns["id"])
+        row = table[columns["id"]] = _ROWS[kind](**columns) if known is None else replace(known, **columns)
+        return row
 
 
-def seal(*values: Any) -> str:
-    """A digest of values, in order."""
-    return hashlib.sha256(json.dumps(values, default=repr).encode()).hexdigest()
+def _written(value: Any) -> Any:
+    """What JSON does not know: a relation, and what is made of several values."""
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value.name
 
 
-def _sealed(table: str, row: Any) -> list[Any]:
-    """What of a row must not change."""
-    return [table, *(row[name] for name in sorted(set(row.keys()) - _LATER[table]))]
-
-
-def _stored(value: Any) -> Any:
-    """A value as a column holds it: ``row_of`` undoes it."""
-    if isinstance(value, float):
-        return value.hex()
-    if isinstance(value, dict):
-        return json.dumps(value)
-    return value.name if isinstance(value, NeighboringRelation) else value
-
-
-def _head(connection: Any) -> tuple[int, str]:
-    """How many links the chain has, and the last seal."""
-    row = connection.execute("SELECT links, seal FROM head").fetchone()
-    if row is None:
-        raise DamagedRow("the head of its chain is missing")
-    return row["links"], row["seal"]
-
-
-def append(connection: Any, table: str, row: dict[str, Any]) -> Any:
-    """Write a row as the next link of the chain; the row as it is stored."""
-    links, before = _head(connection)
-    row = {**{name: _stored(value) for name, value in row.items()}, "link": links + 1}
-    row["seal"] = seal(before, _sealed(table, row))
-    places = ", ".join(f":{column}" for column in row)
-    (written,) = connection.execute(
-        f"INSERT INTO {table} ({', '.join(row)}) VALUES ({places}) RETURNING *", row
-    ).fetchall()
-    connection.execute("UPDATE head SET links = ?, seal = ?", (row["link"], row["seal"]))
-    return written
-
-
-def contents(connection: Any) -> Contents:
-    """Every row, once the whole chain is checked. The caller holds a transaction."""
-    rows = {table: connection.execute(f"SELECT * FROM {table} ORDER BY link").fetchall() for table in _LATER}
-    links = sorted(((row["link"], table, row) for table in rows for row in rows[table]), key=lambda x: x[0])
-    before = ""
-    for place, (link, table, row) in enumerate(links, start=1):
-        if link != place:
-            raise DamagedRow("a row that was written is missing")
-        before_this, before = before, row["seal"]
-        if before != seal(before_this, _sealed(table, row)):
-            raise DamagedRow(f"row {link} is not what was written ({table})")
-    if _head(connection) != (len(links), before):
-        raise DamagedRow("a row that was written is missing")
-    outputs = {row["release_id"]: row for row in rows["outputs"]}
-    releases = [_release(row, outputs.get(row["id"])) for row in rows["releases"]]
-    return Contents(
-        releases,
-        [row_of(Attempt, row) for row in rows["attempts"]],
-        outputs,
-        [row_of(BudgetRow, row) for row in rows["budgets"]],
-        [row_of(Spending, row) for row in rows["spendings"]],
-    )
-
-
-def row_of(kind: type[T], row: Any) -> T:
-    """A row as its class, the chain's columns left out."""
-    names = [name for name in row.keys() if name not in ("link", "seal")]  # noqa: SIM118, a row iterates over values
-    return kind(**{name: _READ[name](row[name]) if name in _READ else row[name] for name in names})
-
-
-def _release(row: Any, output: Any) -> ReleaseRow:
-    terms = Terms(float.fromhex(row["kappa"]), float.fromhex(row["base"]))
-    state = None if output is None else output["ending"] or "open"
-    return ReleaseRow(row["id"], row["key"], row["name"], terms, row["created"], state)
-
-
-def parsed(text: str) -> dict[str, Any]:
-    """An object that was written as JSON."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
-        raise DamagedRow(f"{validate.shown(text)} is not an object of JSON")
-    return value
-
-
-_READ: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("epsilon", "delta", "tau", "log_budget"), float.fromhex),
-    **dict.fromkeys(("options", "event", "software"), parsed),
-    "settings": lambda text: Settings(**parsed(text)),
-    "relation": lambda name: NeighboringRelation[name],
-    "entropy": lambda digits: int(digits, 16),
-    "entropy_is_fresh": bool,
-}
-"""How columns are read that do not hold what they mean."""
-
-
-def columns(table: str) -> list[str]:
-    """The columns of a table."""
-    return re.findall(r"(?:^|,\s+)(\w+) (?:INTEGER|TEXT)", TABLES[table])
+def seal(*texts: Any) -> str:
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
 
 
 def _started(process: int) -> str:

@@ -13,8 +13,6 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from dp_accounting import NeighboringRelation
-
 from evr import validate
 from evr.bounds.strict import StatedProof
 from evr.certification.certificate import Certificate
@@ -27,8 +25,7 @@ from evr.sampling import DrawPlan, built
 MAX_SECONDS = 600.0
 """Allowed by default."""
 
-_MOST_PARTS = 5_000_000  # of an event tree
-_MOST_OUTCOMES = 10_000_000  # of its discrete laws
+_MOST_OUTCOMES = 10_000_000  # of an event: its parts, and those of its discrete laws
 _MOST_KINDS = 1_000  # of steps
 _MOST_CELLS = 1 << 20  # of a plan
 _MOST_BITS = 1 << 34  # of the masses of a strict proof
@@ -58,20 +55,16 @@ def alarmed(seconds: float, doing: str) -> Iterator[None]:
     if not alarms or seconds >= 1e9:
         yield
         return
-    armed = True
 
     def ring(*_: Any) -> None:
-        if armed:
-            raise _Alarm
+        raise _Alarm
 
     before = signal.signal(signal.SIGALRM, ring)
     try:
-        try:
-            # again every second, should something swallow it
-            signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
-            yield
-        finally:
-            armed = False
+        # again every second, should something swallow it
+        signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+        yield
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
     except _Alarm:
         raise TooLongError(
             f"{doing} took more than {seconds:g} s: if you trust the file, allow more with "
@@ -92,22 +85,19 @@ def _refuse(size: float, most: float, what: str) -> None:
 
 def understood(certificate: Certificate, seconds: float) -> Composition:
     """The composition of a certificate's event, unless it is too large."""
-    parts, outcomes = (0, 0.0) if seconds == math.inf else _size(certificate.event)
-    _refuse(parts, _MOST_PARTS, "its event has {:,} parts")
-    _refuse(outcomes, _MOST_OUTCOMES, "its event has about {:,.0f} outcomes")
-    relation = NeighboringRelation[certificate.neighboring_relation]
-    composition = Composition.of(certificate.dp_event(), relation)
+    if seconds < math.inf:
+        _refuse(_size(certificate.event), _MOST_OUTCOMES, "its event has about {:,.0f} parts and outcomes")
+    composition = Composition.of(certificate.dp_event(), certificate.relation)
     if seconds < math.inf:
         kinds = max(len(composition.simplified(direction)) for direction in Direction)
         _refuse(kinds, _MOST_KINDS, "its event composes {:,} kinds of steps")
     return composition
 
 
-def _size(document: Any) -> tuple[int, float]:
-    """How many parts an event given as JSON has, and about how many outcomes its discrete laws."""
-    parts, outcomes = 0, 0.0
+def _size(document: Any) -> float:
+    """About how many parts an event given as JSON has, and outcomes its discrete laws."""
+    outcomes = 0.0
     for value, _ in walk(document):
-        parts += isinstance(value, dict | list)
         if isinstance(value, list):
             outcomes += len(value)
         elif isinstance(value, dict):
@@ -115,7 +105,7 @@ def _size(document: Any) -> tuple[int, float]:
                 size = len(value[key]) if isinstance(value[key], list) else value[key]
                 if isinstance(size, int | float):
                     outcomes += _OUTCOMES[key] * min(abs(size), 1e18)
-    return parts, outcomes
+    return outcomes
 
 
 def refuse_large_plans(certificate: Certificate, composition: Composition) -> None:

@@ -86,9 +86,7 @@ def ran(document: dict[str, Any]) -> str:
 
 
 def unit(document: dict[str, Any]) -> str:
-    """Whose data the guarantee protects: a record, unless the event or the description says
-    more.
-    """
+    """Whose data the guarantee protects: a record, unless the event or the description says more."""
     given = document["description"]
     unnamed = "user" if _of_users(document) else "record" if given["algorithm"] is None else "example"
     return str(given["unit"] or unnamed)
@@ -105,7 +103,6 @@ def _of_clients(words: str, document: dict[str, Any]) -> str:
 
 
 def neighbours(document: dict[str, Any]) -> str:
-    """Which data sets are neighbours."""
     return _of_clients(adjacency(document["neighboring_relation"], users=_of_users(document)), document)
 
 
@@ -113,60 +110,50 @@ def short_statement(document: dict[str, Any]) -> str:
     """Two sentences for a paper, and a third between them where users are protected and the number for one record is
     proved too; ``assumed`` lists what they assume.
     """
-    return f"{_claimed(document)} {_beside(document)}{_checked(document)}"
+    return f"{_claimed(document)} {_checked(document)}"
 
 
 def statement(document: dict[str, Any]) -> str:
     """The statement of a certificate, from the rest of it: the short one, the attempt, and every assumption."""
-    release = document["release"]
-    named = "a named release" if release["name"] is not None else "its release"
-    parts = [short_statement(document)]
-    if document["verdict"] == "accepted":
-        parts.append(
-            "It also holds if later mechanisms are chosen from the outputs of earlier ones within "
-            "the parameters stated."
-        )
-    parts.append(f"This was attempt {release['attempt']} at {named}.")
-    if document["verdict"] == "accepted":
-        parts.append(f"The statement assumes that {'; that '.join(assumed(document))}.")
-    return " ".join(parts)
+    short, release = short_statement(document), document["release"]
+    attempt = f"This was attempt {release['attempt']} at {'its' if release['name'] is None else 'a named'} release."
+    if document["verdict"] == "rejected":
+        return f"{short} {attempt}"
+    return (
+        f"{short} It also holds if later mechanisms are chosen from the outputs of earlier ones within the parameters "
+        f"stated. {attempt} The statement assumes that {'; that '.join(assumed(document))}."
+    )
 
 
 def _claimed(document: dict[str, Any]) -> str:
-    """The first sentence: what holds, or was claimed."""
-    claim, subject = document["claim"], ran(document)
-    pair = f"({stated(claim['epsilon'])}, {stated(claim['delta'])})"
-    rest = f"{pair}-differentially private per {unit(document)} under {neighbours(document)}"
+    subject, private = ran(document), _private(document, document["claim"]["epsilon"])
+    rest = f"{private} per {unit(document)} under {neighbours(document)}"
     if document["verdict"] == "rejected":
         return f"It was not shown that {subject} is {rest}."
+    if document.get("per_record") is not None:
+        own = _private(document, document["per_record"])
+        rest += f". Per record (of those in the data) instead of per {unit(document)} it is {own}"
     return f"{subject[0].upper()}{subject[1:]} is {rest}."
 
 
-def _beside(document: dict[str, Any]) -> str:
-    """The number for one record, beside that for users."""
-    if document.get("per_record") is None:
-        return ""
-    pair = f"({stated(document['per_record'])}, {stated(document['claim']['delta'])})"
-    return f"Per record (of those in the data) instead of per {unit(document)} it is {pair}-differentially private. "
+def _private(document: dict[str, Any], epsilon: float) -> str:
+    return f"({stated(epsilon)}, {stated(document['claim']['delta'])})-differentially private"
 
 
 def _checked(document: dict[str, Any]) -> str:
-    """The second sentence: by whom and how it was checked."""
+    """The last sentence: by whom and how it was checked."""
     checked = document["verification"]
     words = METHOD_WORDS[checked["method"]]
     by = f"evr {document['software']['evr']}"
     if document["verdict"] == "rejected":
-        return (
-            f"The attempt was made by {by} ({words.proof}); it gives no guarantee, and does not "
-            "show that the claim is false."
-        )
+        attempt = f"The attempt was made by {by} ({words.proof})"
+        return f"{attempt}; it gives no guarantee, and does not show that the claim is false."
     drawn = f" ({checked['samples']:,} samples)" if checked["method"] != "strict" else ""
     if words.samples:
         total = stated(document["release"]["total_budget"], 2)
         return (
-            f"This was {words.verified} by {by}{drawn}: if it were false, the probability of "
-            f"accepting it in any number of attempts would be at most {total}, which delta "
-            "includes."
+            f"This was {words.verified} by {by}{drawn}: if it were false, the probability of accepting it in any "
+            f"number of attempts would be at most {total}, which delta includes."
         )
     proofs = [section["strict"] for section in checked["directions"].values()]
     bounds = [rounded_up(StatedProof.from_json(proof).delta) for proof in proofs if proof is not None]
@@ -192,12 +179,10 @@ def assumed(document: dict[str, Any]) -> list[str]:
         clauses.insert(0, f"each record holds all data of one {given}")
     sampled = METHOD_WORDS[checked["method"]].samples
     if sampled:
-        fresh = "the entropy of the samples was fresh"
-        clauses.append(
-            f"{fresh} (it is recorded as fresh, which nothing can prove)"
-            if checked["entropy_is_fresh"]
-            else f"{fresh} (the caller chose the seed: nobody may have searched for a lucky one)"
-        )
+        why = "it is recorded as fresh, which nothing can prove"
+        if not checked["entropy_is_fresh"]:
+            why = "the caller chose the seed: nobody may have searched for a lucky one"
+        clauses.append(f"the entropy of the samples was fresh ({why})")
     clauses.append(
         "the choice of mechanisms and of when to stop did not depend on the data, every attempt is "
         "in one ledger, and only one output of the release was published"
@@ -216,8 +201,7 @@ def _of_record(record: dict[str, Any] | None) -> list[str]:
     processes = "process" if len(others) == 1 else "processes"
     more = f" (and those of {len(others):,} more {processes})" if others else ""
     about = (
-        f"the training ran as its record says, whose last seal begins with {seal[:16]}{more} "
-        "(a replay does not read the record; Record.is_certified_by tells whether the record names "
-        "this certificate)"
+        f"the training ran as its record says, whose last seal begins with {seal[:16]}{more} (a replay does not read "
+        "the record; Record.is_certified_by tells whether the record names this certificate)"
     )
     return [about, *(words for kind in record["notes"] if (words := NOTES[kind]))]

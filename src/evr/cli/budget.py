@@ -65,7 +65,7 @@ def show(name: Name, plot: Plot = None, ledger: LedgerFile = None, json: Json = 
         held = opened.contents()
         account = Account.of(held, name)
     used = [account.first(count).used() for count in range(len(account.spent) + 1)]
-    document = _document(account, used, {one.id: one for one in held.attempts})
+    document = _document(account, used, held.attempts)
     if json:
         as_json(document)
     else:

@@ -128,7 +128,7 @@ class Reporting:
             raise typer.Exit(REJECTED)
 
     def _tell_all(self, certificate: Certificate) -> None:
-        from evr.certification.certificate import kept_paths
+        from evr.certification.certificate import aside
 
         verdict = certificate.verdict.capitalize()
         say(f"{verdict}: {_sentence(certificate)}\n\n{certificate.short_statement}\n")
@@ -139,8 +139,8 @@ class Reporting:
             say(f"{_why_rejected(certificate)}\n")
         if self.path is not None:
             print(f"certificate: {self.path}")
-            if not certificate.accepted and (kept := kept_paths(self.path)):
-                print(f"the one that was accepted before: {kept[-1]}")
+            if not certificate.accepted and (kept := aside(self.path)).exists():
+                print(f"the one that was accepted before: {kept}")
         release = certificate.release
         spent = (
             f"false-positive allowance spent on it: {stated(release.budget, 2)} of {stated(release.total_budget, 2)}"

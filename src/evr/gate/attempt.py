@@ -17,7 +17,7 @@ from evr.certification.certificate import Certificate
 from evr.certification.event_json import digest_of, event_from_json
 from evr.certification.ledger import Ledger, now, opened
 from evr.certification.proof_file import proof_file, seal_of, write_proof
-from evr.certification.tables import ELSEWHERE, Attempt
+from evr.certification.tables import Attempt
 from evr.errors import ClusterError, DeviceError, EvrError, LedgerError
 from evr.gate.request import Request, writable
 from evr.laws import Direction
@@ -48,7 +48,7 @@ def start(ledger: Ledger, request: Request, *, for_output: bool = False) -> Atte
         name=request.name,
         for_output=for_output,
         entropy=fresh_entropy() if seed is None else seed,
-        entropy_is_fresh=int(seed is None),
+        entropy_is_fresh=seed is None,
         event=request.document,
         event_digest=digest_of(request.document),
         options={
@@ -162,8 +162,8 @@ def perform(
         )
         if (where := path or options["path"]) is not None:
             certificate.save(where)
-        elsewhere = None if path is None else f"{ELSEWHERE}{path}"
-        ledger.finish(attempt, certificate.verdict, samples=verification.samples, message=elsewhere)
+        elsewhere = None if path is None else str(path)
+        ledger.finish(attempt, certificate.verdict, samples=verification.samples, written=elsewhere)
     return certificate
 
 
