@@ -25,16 +25,17 @@ Kinds and keys are those of the registered mechanisms (``descriptor.py``), and `
 
 from __future__ import annotations
 
-import abc
 import collections.abc
 import contextlib
 import difflib
 import functools
+import inspect
 import operator
 import re
 import tomllib
 import types
 import typing
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Union
@@ -61,78 +62,84 @@ def _ratio(value: Any) -> Any:
     return int(found[1]) / int(found[2]) if found and int(found[2]) else value
 
 
-_RATIO = BeforeValidator(_ratio)
-
-
 class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class _Repeated(_Table, abc.ABC):
+class _Mechanism(_Table):
+    """The table of one kind of mechanism. Keys are aliases: no name of a field is in the way."""
+
+    make: ClassVar[Callable[..., dp_event.DpEvent]]
+    kind: str
     repeat: int = 1
 
-    @abc.abstractmethod
-    def _once(self) -> dp_event.DpEvent: ...
+    @property
+    def given(self) -> dict[str, Any]:
+        """The keys that the file has, but for those that every table has."""
+        return self.model_dump(by_alias=True, exclude_unset=True, exclude={"kind", "repeat"})
 
     def event(self) -> dp_event.DpEvent:
-        one = self._once()
+        one = type(self).make(**self.given)
         count = validate.positive_integer(repeat=self.repeat)
         return one if count == 1 else dp_event.SelfComposedDpEvent(one, count)
 
 
-class _DpSgd(_Repeated):
-    """A sampled Gaussian mechanism, many times: the keys are the arguments of ``evr.dpsgd``."""
-
-    kind: Literal["dpsgd"]
-    noise_multiplier: float
-    sampling_probability: Annotated[float | None, _RATIO] = None
-    steps: int | None = None
-    dataset_size: int | None = None
-    batch_size: int | None = None
-    epochs: float | None = None
-    sampling: Literal["poisson", "without-replacement", "allocation"] = "poisson"
-    records_per_user: int | None = None
-    user_norm: float | None = None
-
-    def _once(self) -> dp_event.DpEvent:
-        return events.dpsgd(**self.model_dump(exclude={"kind", "repeat"}))
+def _table(kind: str, keys: Mapping[str, tuple[Any, Any]], make: Callable[..., dp_event.DpEvent]) -> type[_Mechanism]:
+    """The table of a kind whose keys have these types and defaults, ``...`` for none."""
+    fields: dict[str, Any] = {
+        f"key_{index}": (
+            Annotated[annotation, BeforeValidator(_ratio)] if key == "sampling_probability" else annotation,
+            Field(default=default, alias=key),
+        )
+        for index, (key, (annotation, default)) in enumerate(keys.items())
+    }
+    table = create_model(kind, __base__=_Mechanism, kind=(Literal[kind], ...), **fields)
+    table.make = make
+    return table
 
 
-class _Described(_Repeated):
-    """The table of a mechanism by its description. Keys are aliases: no name of a field is in the way."""
+def _dpsgd() -> type[_Mechanism]:
+    """The keys are the arguments of ``evr.dpsgd``."""
+    hints = typing.get_type_hints(events.dpsgd)
+    defaults = {one.name: one.default for one in inspect.signature(events.dpsgd).parameters.values()}
+    keys = {name: (hints[name], ... if one is inspect.Parameter.empty else one) for name, one in defaults.items()}
+    return _table(DPSGD, keys, events.dpsgd)
 
-    made_of: ClassVar[type[dp_event.DpEvent]]
 
-    def _once(self) -> dp_event.DpEvent:
-        given = {
-            field.alias: _frozen(getattr(self, name))
-            for name, field in type(self).model_fields.items()
-            if field.alias and (name in self.model_fields_set or field.alias in described(self.made_of).fields)
-        }
-        q = validate.probability(sampling_probability=getattr(self, "sampling_probability", 1.0))
-        one, most = self.made_of(**given), getattr(self, "records_per_user", None)
-        one = one if q == 1 else dp_event.PoissonSampledDpEvent(q, one)
+def _described(mechanism: Mechanism) -> type[_Mechanism]:
+    """The table of a mechanism by its description, or ``TypeError``."""
+    cls, description = mechanism.event, described(mechanism.event)
+    if not is_writable(cls):
+        raise TypeError(f"{cls.__name__} is not made by attrs, so its fields have no names in a file")
+    hints = dict[str, Any]()
+    with contextlib.suppress(NameError):  # of a class within a function, whose names nobody else sees
+        hints = typing.get_type_hints(cls)
+    own = {
+        one.alias: description.fields.get(one.alias)
+        or (_in_a_file(hints.get(one.name, one.type), one.alias), ... if one.default is attr.NOTHING else None)
+        for one in written_fields(cls)
+    }
+    keys = dict(own)
+    if mechanism.takes_sampling and "sampling_probability" not in own:
+        keys["sampling_probability"] = (float, 1.0)
+    elif cls in SPLIT:
+        keys["records_per_user"] = (int | None, None)
+    defaults = {key: default for key, (_, default) in description.fields.items() if default is not ...}
+
+    def make(**given: Any) -> dp_event.DpEvent:
+        one = cls(**defaults | {key: _frozen(value) for key, value in given.items() if key in own})
+        more = {key: value for key, value in given.items() if key not in own}
+        probability = validate.probability(sampling_probability=more.get("sampling_probability", 1.0))
+        one = one if probability == 1 else dp_event.PoissonSampledDpEvent(probability, one)
+        most = more.get("records_per_user")
         return one if most is None else events.UsersDpEvent(one, most)
+
+    return _table(description.kind, keys, make)
 
 
 def _frozen(value: Any) -> Any:
     """Lists as tuples: the fields of events are compared and hashed."""
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
-
-
-def _keys(mechanism: Mechanism) -> dict[str, tuple[Any, Any]]:
-    """The keys of a mechanism's table, each with a type and a default, ``...`` for none, or ``TypeError``."""
-    if not is_writable(mechanism.event):
-        name = mechanism.event.__name__
-        raise TypeError(f"{name} is not made by attrs, so its fields have no names in a file")
-    hints, given = dict[str, Any](), described(mechanism.event).fields
-    with contextlib.suppress(NameError):  # of a class within a function, whose names nobody else sees
-        hints = typing.get_type_hints(mechanism.event)
-    return {
-        one.alias: given.get(one.alias)
-        or (_in_a_file(hints.get(one.name, one.type), one.alias), ... if one.default is attr.NOTHING else None)
-        for one in written_fields(mechanism.event)
-    }
 
 
 def _in_a_file(hint: Any, name: str) -> Any:
@@ -150,25 +157,6 @@ def _in_a_file(hint: Any, name: str) -> Any:
         f"its field {name!r} is declared as {shown}, which has no form in a spec file: "
         f"register it with fields={{{name!r}: (type, default)}}"
     )
-
-
-def _table(mechanism: Mechanism) -> type[_Repeated]:
-    own = _keys(mechanism)
-    keys: dict[str, Any] = {
-        f"key_{index}": (
-            Annotated[annotation, _RATIO] if key == "sampling_probability" else annotation,
-            Field(default=default, alias=key),
-        )
-        for index, (key, (annotation, default)) in enumerate(own.items())
-    }
-    keys["kind"] = (Literal[described(mechanism.event).kind], ...)
-    if mechanism.takes_sampling and "sampling_probability" not in own:
-        keys["sampling_probability"] = (Annotated[float, _RATIO], 1.0)
-    elif mechanism.event in SPLIT:
-        keys["records_per_user"] = (int | None, None)
-    model = create_model(mechanism.event.__name__, __base__=_Described, **keys)
-    model.made_of = mechanism.event
-    return model
 
 
 class Target(_Table):
@@ -200,23 +188,22 @@ class Spec(_Table):
 
     def event(self, relation: Relation | None = None) -> dp_event.DpEvent:
         """The event tree, translated once under the relation given or the file's, so that errors name their table."""
-        built = []
-        for index, mechanism in enumerate(self.mechanism):
-            try:
-                event = mechanism.event()
-                Composition.of(event, relation or self.adjacency)
-            except (ValueError, TypeError) as error:
-                where = f"{self._source}mechanism[{index}] (kind {mechanism.kind!r})"
-                raise SpecError(f"{where}: {error}") from None
-            built.append(event)
+        built = [
+            self._checked(mechanism.event, relation, f"mechanism[{index}] (kind {mechanism.kind!r})")
+            for index, mechanism in enumerate(self.mechanism)
+        ]
         one = built[0] if len(built) == 1 else dp_event.ComposedDpEvent(built)
         if self.tuning is None:
             return one
+        given = self.tuning.model_dump()
+        return self._checked(lambda: tuning(one, **given).event, relation, "tuning")
+
+    def _checked(self, make: Callable[[], dp_event.DpEvent], relation: Relation | None, where: str) -> dp_event.DpEvent:
         try:
-            event = tuning(one, **self.tuning.model_dump()).event
+            event = make()
             Composition.of(event, relation or self.adjacency)
         except (ValueError, TypeError) as error:
-            raise SpecError(f"{self._source}tuning: {error}") from None
+            raise SpecError(f"{self._source}{where}: {error}") from None
         return event
 
 
@@ -225,7 +212,7 @@ class _Grammar:
     """What may stand in a file: the whole, a table for each kind, and kinds that have none with the reason."""
 
     spec: type[Spec]
-    tables: dict[str, type[_Repeated]]
+    tables: dict[str, type[_Mechanism]]
     without: dict[str, str]
 
     def keys(self, location: tuple[str | int, ...]) -> list[str]:
@@ -239,12 +226,12 @@ class _Grammar:
 
 @functools.lru_cache(maxsize=4)
 def _grammar(mechanisms: tuple[Mechanism, ...]) -> _Grammar:
-    tables: dict[str, type[_Repeated]] = {DPSGD: _DpSgd}
+    tables = {DPSGD: _dpsgd()}
     without = {}
     for mechanism in mechanisms:
         kind = described(mechanism.event).kind
         try:
-            tables[kind] = _table(mechanism)
+            tables[kind] = _described(mechanism)
         except TypeError as error:
             without[kind] = str(error)
     union: Any = functools.reduce(operator.or_, tables.values())
