@@ -86,14 +86,15 @@ class _Mechanism(_Table):
 
 def _table(kind: str, keys: Mapping[str, tuple[Any, Any]], make: Callable[..., dp_event.DpEvent]) -> type[_Mechanism]:
     """The table of a kind whose keys have these types and defaults, ``...`` for none."""
-    fields: dict[str, Any] = {
+    fields: dict[str, Any] = {"kind": (Literal[kind], ...)}
+    fields |= {
         f"key_{index}": (
             Annotated[annotation, BeforeValidator(_ratio)] if key == "sampling_probability" else annotation,
             Field(default=default, alias=key),
         )
         for index, (key, (annotation, default)) in enumerate(keys.items())
     }
-    table = create_model(kind, __base__=_Mechanism, kind=(Literal[kind], ...), **fields)
+    table = create_model(kind, __base__=_Mechanism, **fields)
     table.make = make
     return table
 

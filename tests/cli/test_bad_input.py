@@ -81,19 +81,19 @@ def test_an_exact_proof_is_shown_without_columns_of_samples(certificate: Path, e
 def test_a_picture_is_of_the_relation_that_was_asked_for(
     evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drawn: dict[str, Any] = {}
-    figure = plots.privacy_curves
+    drawn = []
+    figure = plots.curve
 
-    def watched(lines: dict[str, Any], **options: Any) -> Any:
-        drawn.update(lines)
-        return figure(lines, **options)
+    def watched(found: Any, **options: Any) -> Any:
+        drawn.append(found)
+        return figure(found, **options)
 
-    monkeypatch.setattr("evr.report.plots.privacy_curves", watched)
+    monkeypatch.setattr("evr.report.plots.curve", watched)
     flags = ["--epsilon", "0,1", "--adjacency", "replace-one", "--plot", "curve.svg"]
     ran = evr("estimate", "noise.toml", *flags)
     assert ran.code == 0
-    epsilons, deltas = drawn["fft"]
-    assert (epsilons[-1], deltas[-1]) == (1.0, near(float(ran.rows[2][1]), rel=1e-5))
+    (curve,) = drawn
+    assert (curve.epsilons[-1], curve.deltas[-1]) == (1.0, near(float(ran.rows[2][1]), rel=1e-5))
 
 
 def test_a_rejection_says_why(evr: Callable[..., Any]) -> None:

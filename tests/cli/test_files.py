@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import evr as package
-from evr.cli.options import Training, WhatRan
+from evr.cli.options import WhatRan
 from evr.cli.output import certificate_path
 from evr.numbers import stated
 from helpers import near
@@ -235,6 +235,6 @@ def test_a_search_is_not_described_as_one_training(tmp_path: Path) -> None:
     path = tmp_path / "search.toml"
     path.write_text(one)
     sizes = {"algorithm": "DP-SGD", "dataset_size": 60_000, "batch_size": 256, "epochs": 15}
-    assert WhatRan(path, Training(), None).description() == sizes
+    assert WhatRan(path).description() == sizes
     path.write_text(one + "\n[tuning]\nmean = 20\n")
-    assert WhatRan(path, Training(), None).description() == {}
+    assert WhatRan(path).description() == {}

@@ -102,7 +102,7 @@ def test_what_looks_like_markup_is_shown_as_it_is(
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     note = "pip install 'evr-dp[compare]' brings it, and much more than this line holds"
-    table("Peers of [all] kinds", ["name", "kind", "note"], [["autodp", "none", note]])
+    table("Peers of [all] kinds", [{"name": "autodp", "kind": "none", "note": note}])
     shown = words(capsys.readouterr().out)
     assert "'evr-dp[compare]'" in shown
     assert "[all]" in shown

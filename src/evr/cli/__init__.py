@@ -57,7 +57,7 @@ def _read_enough() -> int:
 def _usage(error: Exception) -> None:
     """Say in one line what typer found wrong with the command line; raise what is not its complaint again."""
     from evr.cli.output import fail
-    from evr.cli.spellings import command_meant, flag_meant
+    from evr.cli.spellings import meant
 
     if not hasattr(error, "format_message"):
         raise error
@@ -66,6 +66,6 @@ def _usage(error: Exception) -> None:
         sys.exit(2)
     context = getattr(error, "ctx", None)
     said = " ".join(error.format_message().split())
-    message = flag_meant(error, context) or command_meant(said) or said
+    message = meant(error, said) or said
     where = f" Try '{context.command_path} --help'." if context is not None else ""
     fail(message[:1].lower() + message[1:] + ("" if message.endswith((".", "?", "!")) else ".") + where)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evr.cli.options import RELATIONS, Json, LedgerFile, Plot, Quiet, choice_option, number_option, picture
+from evr.cli.options import RELATIONS, Json, LedgerFile, Plot, Quiet, choice_option, number_option
 from evr.cli.output import as_json, draw, new_files, number, say, table
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def show(name: Name, plot: Plot = None, ledger: LedgerFile = None, json: Json = 
     from evr.certification import Ledger
     from evr.certification.budget import Account
 
-    new_files(plot=picture(plot))
+    new_files(plot=plot)
     with Ledger(ledger, create=False) as opened:
         held = opened.contents()
         account = Account.of(held, name)
@@ -69,9 +69,9 @@ def show(name: Name, plot: Plot = None, ledger: LedgerFile = None, json: Json = 
     if json:
         as_json(document)
     else:
-        columns = ("number", "by", "moment", "what_ran", "proof", "used", "certificate")
-        rows = [[_cell(one[key]) for key in columns] for one in document["spendings"]]
-        table(f"Spent from {name}", [key.replace("_", " ") for key in columns], rows, quiet=quiet)
+        table(
+            f"Spent from {name}", [one | {"used": f"{one['used']:.1%}"} for one in document["spendings"]], quiet=quiet
+        )
         if not quiet:
             say(_summary(document))
     spenders = [one.spender for one in account.spent]
@@ -130,6 +130,20 @@ def _document(account: Account, used: list[float], attempts: dict[int, Attempt])
 
     row = account.row
     last = account.events[-1] if account.events else None
+    spendings = []
+    for one, part in zip(account.spent, used[1:], strict=True):
+        attempt = attempts.get(one.attempt_id or 0)
+        spendings.append(
+            {
+                "number": one.number,
+                "by": one.spender,
+                "moment": one.moment[:19],
+                "what_ran": describe_event(one.event, attempt.options["description"] if attempt else None),
+                "proof": one.method,
+                "used": part,
+                "certificate": attempt.certificate if attempt else None,
+            }
+        )
     return {
         "budget": row.name,
         "kind": row.kind,
@@ -141,19 +155,7 @@ def _document(account: Account, used: list[float], attempts: dict[int, Attempt])
         "fits_again": last is not None and account.seems_to_allow(last),
         "steps_left": None if last is None else account.most_steps(last),
         "sampled_proofs": account.tries,
-        "spendings": [
-            {
-                "number": one.number,
-                "by": one.spender,
-                "moment": one.moment[:19],
-                "what_ran": describe_event(one.event, attempt.options["description"] if attempt else None),
-                "proof": one.method,
-                "used": part,
-                "certificate": attempt.certificate if attempt else None,
-            }
-            for one, part in zip(account.spent, used[1:], strict=True)
-            for attempt in [attempts.get(one.attempt_id or 0)]
-        ],
+        "spendings": spendings,
     }
 
 
@@ -170,7 +172,3 @@ def _summary(document: dict[str, Any]) -> str:
         f"Everything spent is {pair}-DP together, under {document['relation']} ({document['kind']}). "
         f"{document['used']:.1%} is used.{left}"
     )
-
-
-def _cell(value: Any) -> str:
-    return "-" if value is None else f"{value:.1%}" if isinstance(value, float) else str(value)

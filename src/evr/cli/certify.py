@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from evr.cli import REJECTED
 from evr.cli.options import (
     Force,
     Json,
@@ -23,7 +24,7 @@ from evr.cli.options import (
     text_option,
     whole_option,
 )
-from evr.cli.output import certificate_path, new_certificate, new_page, wrote
+from evr.cli.output import certificate_path, new_certificate, new_files, wrote
 from evr.cli.reporting import Reporting, who_drew
 from evr.cli.sanity import note
 from evr.cli.show import write_page
@@ -89,10 +90,7 @@ def command(
     Example: evr certify examples/dpsgd.toml
     """
     record = ran.record()
-    if record is None:
-        event, claim, relation = ran.described()
-    else:
-        event, claim, relation = record.event, None, ran.adjacency
+    event, claim, relation = ran.described() if record is None else (record.event, None, ran.adjacency)
     if claim is not None:
         epsilon, delta = (claim.epsilon, claim.delta) if epsilon is None and delta is None else (epsilon, delta)
         tau = claim.tau if tau is None else tau
@@ -100,18 +98,14 @@ def command(
         raise ValueError(f"--by={by} says who spends from a budget: add --budget, or leave it out")
     if method == "strict" and seed is not None:
         raise ValueError(f"--seed={seed} belongs to methods that sample: leave it out with --method strict")
-    note(ran, event, epsilon=epsilon, delta=delta, quiet=quiet)
+    note(event, records=ran.records if record is None else None, epsilon=epsilon, delta=delta, quiet=quiet)
     path = new_certificate(output or certificate_path(ran.spec, event, epsilon, delta), force=force)
-    if report is not None:
-        new_page(report, path)
+    new_files(path, report=report)
     told = Reporting(path, ledger, json=json, quiet=quiet, dry_run=dry_run)
-    with told.ledger_to_ask() as counted, told.working(_doing(epsilon, delta)) as announce:
+    with told.ledger_to_ask() as counted, told.working("Working out what to prove, and how.") as announce:
         from evr.certification.budget import Budget
         from evr.gate import certify
 
-        description = {"title": title, "unit": unit}
-        if record is None:
-            description |= ran.description()
         certify_this = partial(certify, event) if record is None else record.certify
         certificate = certify_this(
             epsilon=epsilon,
@@ -128,29 +122,19 @@ def command(
             announce=announce,
             method=method,
             neighboring_relation=relation,
-            description=description,
+            description={"title": title, "unit": unit} | (ran.description() if record is None else {}),
             **({} if device == "cpu" else {"device": device}),
         )
     if epsilon is None:
-        note(ran, epsilon=certificate.claim.epsilon, quiet=quiet)
+        note(epsilon=certificate.claim.epsilon, quiet=quiet)
     if device == "auto" and not quiet:
         print(who_drew(certificate), file=sys.stderr)
-    try:
-        told.tell(certificate)
-    finally:  # rejected or not
-        if proof is not None and certificate.proof is not None:
-            wrote(proof, quiet=quiet or json)
-            wrote(proof.with_name("check_proof.py"), quiet=quiet or json)
-        if report is not None:
-            held = proof if certificate.proof is not None else None
-            write_page(certificate, report, source=path, proof=held)
-            wrote(report, quiet=quiet or json)
-
-
-def _doing(epsilon: float | None, delta: float | None) -> str:
-    """Say that the claim is being worked out."""
-    if epsilon is None:
-        return f"Working out epsilon at delta = {delta}, and how to prove it."
-    if delta is None:
-        return f"Working out delta at epsilon = {epsilon}, and how to prove it."
-    return f"Working out how to prove ({epsilon}, {delta})."
+    told.tell(certificate)
+    held = None if certificate.proof is None else proof
+    if held is not None:
+        wrote(held, held.with_name("check_proof.py"), quiet=told.silent)
+    if report is not None:
+        write_page(certificate, report, source=path, proof=held)
+        wrote(report, quiet=told.silent)
+    if not certificate.accepted:
+        raise typer.Exit(REJECTED)

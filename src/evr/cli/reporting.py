@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from evr.cli import REJECTED
 from evr.cli.output import as_json, number, say
 from evr.numbers import duration, stated
 
@@ -102,30 +101,24 @@ class Reporting:
             "method": forecast.settings.method,
             "samples": forecast.total_samples,
             "seconds": forecast.total_seconds,
-            "certificate": None if self.path is None else str(self.path),
-            "ledger": self.counted,
+            **self._files,
         }
 
+    @property
+    def _files(self) -> dict[str, str | None]:
+        return {"certificate": None if self.path is None else str(self.path), "ledger": self.counted}
+
     def tell(self, certificate: Certificate) -> None:
-        """Print how the attempt ended, and leave with 3 if it was rejected."""
+        """Print how the attempt ended."""
         if self.json:
             keys = ("verdict", "guarantee", "statement", "claim", "release", "budget", "digest")
             document = certificate.document()
-            as_json(
-                {
-                    **{key: document.get(key) for key in keys},
-                    "short_statement": certificate.short_statement,
-                    "samples": certificate.verification.samples,
-                    "certificate": self.path and str(self.path),
-                    "ledger": self.counted,
-                }
-            )
+            found = {"short_statement": certificate.short_statement, "samples": certificate.verification.samples}
+            as_json({key: document.get(key) for key in keys} | found | self._files)
         elif self.quiet:
             print(_sentence(certificate))
         else:
             self._tell_all(certificate)
-        if not certificate.accepted:
-            raise typer.Exit(REJECTED)
 
     def _tell_all(self, certificate: Certificate) -> None:
         from evr.certification.certificate import kept_paths
