@@ -36,9 +36,8 @@ import tomllib
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Union
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union
 
 import attr
 from dp_accounting import dp_event
@@ -64,6 +63,9 @@ def _ratio(value: Any) -> Any:
 
 class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+Table = TypeVar("Table", bound=_Table)
 
 
 class _Mechanism(_Table):
@@ -99,6 +101,7 @@ def _table(kind: str, keys: Mapping[str, tuple[Any, Any]], make: Callable[..., d
     return table
 
 
+@functools.cache
 def _dpsgd() -> type[_Mechanism]:
     """The keys are the arguments of ``evr.dpsgd``."""
     hints = typing.get_type_hints(events.dpsgd)
@@ -107,6 +110,7 @@ def _dpsgd() -> type[_Mechanism]:
     return _table(DPSGD, keys, events.dpsgd)
 
 
+@functools.lru_cache(maxsize=100)
 def _described(mechanism: Mechanism) -> type[_Mechanism]:
     """The table of a mechanism by its description, or ``TypeError``."""
     cls, description = mechanism.event, described(mechanism.event)
@@ -181,7 +185,7 @@ class Tuned(_Table):
 class Spec(_Table):
     """A whole file."""
 
-    mechanism: list[Any]
+    mechanism: list[_Mechanism] = Field(min_length=1)
     tuning: Tuned | None = None
     adjacency: Literal["add-or-remove", "replace-one", "zero-out"] | None = None
     claim: Target = Target()
@@ -206,38 +210,6 @@ class Spec(_Table):
         except (ValueError, TypeError) as error:
             raise SpecError(f"{self._source}{where}: {error}") from None
         return event
-
-
-@dataclass(frozen=True)
-class _Grammar:
-    """What may stand in a file: the whole, a table for each kind, and kinds that have none with the reason."""
-
-    spec: type[Spec]
-    tables: dict[str, type[_Mechanism]]
-    without: dict[str, str]
-
-    def keys(self, location: tuple[str | int, ...]) -> list[str]:
-        """The keys that are known where a complaint is about."""
-        model: type[BaseModel] = self.spec
-        if len(location) > 1:
-            others: dict[str | int, type[BaseModel]] = {"claim": Target, "tuning": Tuned}
-            model = others.get(location[0]) or self.tables[str(location[2])]
-        return sorted(field.alias or name for name, field in model.model_fields.items())
-
-
-@functools.lru_cache(maxsize=4)
-def _grammar(mechanisms: tuple[Mechanism, ...]) -> _Grammar:
-    tables = {DPSGD: _dpsgd()}
-    without = {}
-    for mechanism in mechanisms:
-        kind = described(mechanism.event).kind
-        try:
-            tables[kind] = _described(mechanism)
-        except TypeError as error:
-            without[kind] = str(error)
-    union: Any = functools.reduce(operator.or_, tables.values())
-    listed: Any = list[Annotated[union, Field(discriminator="kind")]]
-    return _Grammar(create_model("Spec", __base__=Spec, mechanism=(listed, Field(min_length=1))), tables, without)
 
 
 _NOTHING = (
@@ -301,43 +273,61 @@ def parse(text: str) -> Spec:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # an endless integer is a ValueError, too
         raise SpecError(f"not valid TOML: {error or type(error).__name__}") from None
-    grammar = _grammar(tuple(MECHANISMS.values()))
-    if isinstance(data.get("mechanism"), dict):
+    tables = data.get("mechanism")
+    if isinstance(tables, dict):
         raise SpecError("[mechanism] is one table, and a file holds a list of them: write [[mechanism]]")
-    if "mechanism" not in data and data.keys() <= {"claim", "adjacency", "tuning"}:
+    if tables is None and data.keys() <= {"claim", "adjacency", "tuning"}:
         raise SpecError(_NOTHING)
+    if isinstance(tables, list):
+        data["mechanism"] = [_mechanism(table, f"mechanism[{index}]") for index, table in enumerate(tables)]
+    models: dict[str, type[_Table]] = {"claim": Target, "tuning": Tuned}
+    for key in models.keys() & data.keys():
+        if isinstance(data[key], dict):
+            data[key] = _validated(models[key], data[key], f"{key}.")
+    return _validated(Spec, data, "")
+
+
+def _mechanism(table: Any, where: str) -> _Mechanism:
+    if not isinstance(table, dict):
+        raise SpecError(f"{where}: input should be a table (found {validate.shown(table)})")
+    kinds = {described(one.event).kind: one for one in MECHANISMS.values()}
+    kind = table.get("kind")
+    if kind == DPSGD:
+        return _validated(_dpsgd(), table, f"{where}.")
+    if not isinstance(kind, str) or kind not in kinds:
+        known = [DPSGD, *(name for name, one in kinds.items() if _can_be_written(one))]
+        near = difflib.get_close_matches(str(kind), known, n=1)
+        said = "missing" if kind is None else f"unknown kind {validate.shown(kind)}"
+        raise SpecError(f"{where}.kind: {said}; {_hint(near, known)}")
     try:
-        return grammar.spec.model_validate(data)
+        model = _described(kinds[kind])
+    except TypeError as error:
+        raise SpecError(f"{where}.kind: {kind!r} cannot be written here: {error}") from None
+    return _validated(model, table, f"{where}.")
+
+
+def _can_be_written(mechanism: Mechanism) -> bool:
+    try:
+        return _described(mechanism) is not None
+    except TypeError:
+        return False
+
+
+def _hint(near: list[str], known: list[str]) -> str:
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+
+
+def _validated(model: type[Table], data: dict[str, Any], where: str) -> Table:
+    """A table; or the most telling complaint, an unknown key before a missing one, which it may explain."""
+    try:
+        return model.model_validate(data)
     except ValidationError as error:
-        raise SpecError(_first(error, grammar)) from None
-
-
-def _first(error: ValidationError, grammar: _Grammar) -> str:
-    """The most telling complaint of pydantic: an unknown key before a missing one, which it may explain."""
-    problems = sorted(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
-    problem = problems[0]
-    location = [  # without the kind, and without pydantic's names for the members of a union
-        part
-        for index, part in enumerate(problem["loc"])
-        if (index != 2 or part not in grammar.tables) and (index < 4 or isinstance(part, int))
-    ]
-    path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in location).lstrip(".")
-    kind = problem["type"]
-    if kind == "extra_forbidden":
-        known = grammar.keys(problem["loc"])
-        near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.4)
-        return f"{path}: unknown key; " + (f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}")
-    if kind in ("union_tag_invalid", "union_tag_not_found"):
-        return f"{path}.kind: {_no_kind(problem['input'], grammar)}"
-    return f"{path}: {problem['msg'][0].lower()}{problem['msg'][1:]}" + (
-        "" if kind == "missing" else f" (found {validate.shown(problem['input'])})"
-    )
-
-
-def _no_kind(table: Any, grammar: _Grammar) -> str:
-    given = table.get("kind") if isinstance(table, dict) else None
-    if isinstance(given, str) and given in grammar.without:
-        return f"{given!r} cannot be written here: {grammar.without[given]}"
-    near = difflib.get_close_matches(str(given), grammar.tables, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(grammar.tables)}"
-    return f"{'missing' if given is None else f'unknown kind {validate.shown(given)}'}; {hint}"
+        problem = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
+    key, *within = problem["loc"]
+    path = f"{where}{key}" + "".join(f"[{part}]" for part in within if isinstance(part, int))
+    if problem["type"] == "extra_forbidden":
+        known = sorted(field.alias or name for name, field in model.model_fields.items())
+        near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.4)
+        raise SpecError(f"{path}: unknown key; {_hint(near, known)}")
+    found = "" if problem["type"] == "missing" else f" (found {validate.shown(problem['input'])})"
+    raise SpecError(f"{path}: {problem['msg'][0].lower()}{problem['msg'][1:]}{found}")

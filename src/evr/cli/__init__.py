@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 
 REJECTED = 3
 """The exit code of a claim that is rejected, or refused as false."""
@@ -20,10 +21,10 @@ def main() -> None:
     import typer
 
     from evr.cli.app import app
-    from evr.cli.output import fail, plain_warnings
+    from evr.cli.output import fail
     from evr.errors import BudgetExceededError, FalseClaimError
 
-    plain_warnings()
+    warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     try:
         code = app(standalone_mode=False, prog_name="evr")
         sys.stdout.flush()

@@ -74,8 +74,7 @@ def show(name: Name, plot: Plot = None, ledger: LedgerFile = None, json: Json = 
         )
         if not quiet:
             say(_summary(document))
-    spenders = [one.spender for one in account.spent]
-    draw(plot, lambda plots: plots.budget(account.row, spenders, used), quiet=quiet or json)
+    draw(plot, lambda plots: plots.budget(account, used), quiet=quiet or json)
 
 
 @app.command(short_help="What certificates cost together.")

@@ -8,13 +8,11 @@ import json
 import math
 import os
 import sys
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 from evr import atomic
-from evr.errors import NearbyReleaseWarning
 from evr.numbers import short_exponent
 
 _WORDS = 24  # of a last column, below which folding it does not read well
@@ -24,19 +22,6 @@ def fail(message: str, code: int = 2) -> NoReturn:
     """Say in one line what is wrong, and leave: by default with the code of bad input."""
     print(f"error: {message}", file=sys.stderr)
     sys.exit(code)
-
-
-def plain_warnings() -> None:
-    """From here on a warning of evr's own is one line on standard error; others are shown as they always are."""
-    others = warnings.showwarning
-
-    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-        if issubclass(category, NearbyReleaseWarning):
-            print(f"warning: {message}", file=sys.stderr)
-        else:
-            others(message, category, *where, **more)
-
-    warnings.showwarning = show
 
 
 def table(title: str, rows: Sequence[Mapping[str, Any]], *, quiet: bool = False) -> None:
@@ -165,13 +150,14 @@ def certificate_path(spec: Path | None, event: Any, epsilon: float | None, delta
     """
     if spec is not None:
         return spec.with_name(f"{spec.stem.removesuffix('.record')}.certificate.json")
-    sampled = event.event
+    sampled = getattr(event, "event", event)  # an allocation is no repetition of a step
     named = {
         "noise": getattr(sampled, "event", sampled).noise_multiplier,
         "batch": getattr(sampled, "sample_size", None),
         "of": getattr(sampled, "source_dataset_size", None),
         "q": getattr(sampled, "sampling_probability", None),
-        "steps": event.count,
+        "steps": getattr(event, "count", None) or event.iterations,
+        "each": getattr(sampled, "participations", None),
         "records": getattr(sampled, "records_per_user", None),
         "epsilon": epsilon,
         "delta": delta,

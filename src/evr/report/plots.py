@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import io
+import itertools
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -24,8 +25,8 @@ from evr.numbers import above, latex, scientific, scientific_above, ten_to
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from evr.certification.budget import Account
     from evr.certification.certificate import ClaimSection, DirectionSection
-    from evr.certification.tables import BudgetRow
     from evr.estimation.results import Curve
     from evr.proving.audit import Audit
 
@@ -176,26 +177,19 @@ def audit(found: Audit) -> Figure:
 
 
 @_styled
-def budget(row: BudgetRow, spenders: Sequence[str], used: Sequence[float]) -> Figure:
+def budget(account: Account, used: Sequence[float]) -> Figure:
     """What each spending took from a budget, a colour for each spender: ``used`` is the part after each, from 0 on."""
+    row, spenders = account.row, [one.spender for one in account.spent]
     figure, axes = _axes(f"Budget {row.name}")
-    planned = row.kind == "planned"
-    unit = row.epsilon if planned else 100.0
-    names = list(dict.fromkeys(spenders))
-    for index, name in enumerate(names):
+    unit, label = (row.epsilon, _epsilon_at(row.delta)) if row.kind == "planned" else (100.0, "percent of the budget")
+    for look, name in zip(itertools.cycle(LOOKS), dict.fromkeys(spenders)):
         mine = [i for i, spender in enumerate(spenders) if spender == name]
         rises = [unit * (used[i + 1] - used[i]) for i in mine]
-        colour = LOOKS[index % len(LOOKS)].colour
-        axes.bar([i + 1 for i in mine], rises, bottom=[unit * used[i] for i in mine], color=colour, label=name)
-    axes.axhline(unit, color=PAINTS["bad"], linestyle="--", linewidth=1.4)
-    axes.annotate(
-        "budget", (1, unit), (0, 4), xycoords=("axes fraction", "data"), textcoords="offset points", ha="right"
-    )
-    axes.set(xlim=(0.4, max(len(spenders), 4) + 0.6), ylim=(0, 1.12 * unit), xlabel="spendings, in order")
-    axes.set_ylabel(_epsilon_at(row.delta) if planned else "percent of the budget")
+        axes.bar([i + 1 for i in mine], rises, bottom=[unit * used[i] for i in mine], color=look.colour, label=name)
+    axes.axhline(unit, color=PAINTS["bad"], linestyle="--", linewidth=1.4, label="budget")
+    axes.set(xlim=(0.4, max(len(spenders), 4) + 0.6), ylim=(0, 1.12 * unit), xlabel="spendings, in order", ylabel=label)
     axes.xaxis.get_major_locator().set_params(integer=True)
-    if names:
-        axes.legend(loc="lower right")
+    axes.legend(loc="lower right")
     return figure
 
 
@@ -356,14 +350,12 @@ def _powers_of_ten(axes: Any) -> None:
 
 
 def _counts(axes: Any, last: float) -> None:
-    """Numbers of samples along the bottom, in thousands or millions."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
+    """Numbers of samples along the bottom: 500k, 2M."""
+    from matplotlib.ticker import EngFormatter
 
-    units = ((1e6, "million samples"), (1e3, "thousand samples"), (1.0, "samples"))
-    unit, name = next(one for one in units if last >= 2 * one[0] or one[0] == 1.0)
-    axes.xaxis.set_major_locator(MaxNLocator(5))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / unit:g}"))
-    axes.set(xlim=(0, 1.03 * last), xlabel=name)
+    axes.locator_params(axis="x", nbins=5)
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.set(xlim=(0, 1.03 * last), xlabel="samples")
 
 
 def _trace(report: DirectionSection) -> tuple[Any, ...]:
