@@ -53,7 +53,7 @@ def test_batches_without_replacement_have_a_name_too(evr: Callable[..., Any]) ->
 
 def test_batches_by_allocation_are_described_and_have_a_name_too(evr: Callable[..., Any]) -> None:
     flags = ["--noise-multiplier", 2, "--dataset-size", 100, "--batch-size", 10, "--epochs", 2]
-    assert "Batches: 20; a record is in 2 of them.\n" in evr("describe", *flags, "--sampling", "allocation").out
+    assert "each record in 2 batches of all, at random" in evr("describe", *flags, "--sampling", "allocation").out
     ran = evr("certify", *flags, "--sampling", "allocation", "--delta", 1e-3, "--dry-run", "--json")
     assert ran.json["certificate"] == "dpsgd-noise2-steps20-each2-delta0.001.certificate.json"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from evr.cli.options import Json, WhatRan, asks_what_ran
@@ -16,10 +15,11 @@ EPSILONS = (0.1, 0.5, 1.0, 2.0)
 
 @asks_what_ran
 def command(ran: WhatRan, json: Json = False) -> None:
-    """Show how evr understands it: noise and batches in words, then each mechanism's pairs and the delta of one step.
+    """Show how evr understands it: the training in words, then each mechanism's pairs and the delta of one step.
 
     Example: evr describe examples/dpsgd.toml
     """
+    from evr.certification.description import trained
     from evr.certification.event_words import assumptions, describe
     from evr.described import ADJACENCIES
     from evr.laws import Direction
@@ -46,8 +46,9 @@ def command(ran: WhatRan, json: Json = False) -> None:
     if not steps:
         print("This composition costs no privacy.")
         return
-    for sentence in _noise_and_batches(ran):
-        say(sentence)
+    if training := trained(event, {"algorithm": None, "unit": None, **ran.description()}):
+        say(f"Training: {training}.")
+        say("A noise multiplier is the standard deviation of the noise over the clipping norm.")
     say(f"What ran: {describe(event)}.")
     say(f"Neighbours: {ADJACENCIES[composition.relation]}.")
     for clause in assumed:
@@ -67,32 +68,3 @@ def _delta(law: LossLaw, epsilon: float) -> float | None:
     from evr.laws import DominatingPair
 
     return pair_delta(law, epsilon) if isinstance(law, DominatingPair) else None
-
-
-def _noise_and_batches(ran: WhatRan) -> Iterator[str]:
-    """The noise and the batches of every DP-SGD training, in the words of people who train."""
-    if ran.file is None:
-        yield from _in_units(ran)
-        return
-    for index, one in enumerate(ran.file.mechanism):
-        if one.kind == "dpsgd":
-            where = f" of mechanism[{index}]" if len(ran.file.mechanism) > 1 else ""
-            yield from _in_units(WhatRan(**one.given), repeat=one.repeat, where=where)
-
-
-def _in_units(training: WhatRan, *, repeat: int = 1, where: str = "") -> Iterator[str]:
-    """The noise and the batches of one training, ``where`` it stands in a file."""
-    event, records, batch = training.event(), training.dataset_size, training.batch_size
-    noise = f"{training.noise_multiplier:g} times the clipping norm"
-    yield f"Noise{where}: its standard deviation is {noise}, in each step."
-    if training.sampling == "allocation":
-        yield f"Batches{where}: {repeat * event.iterations:,}; a record is in {event.participations:,} of them."
-        return
-    count = f"Batches{where}: {repeat * event.count:,}"
-    if training.sampling == "without-replacement":
-        yield f"{count}, each of {batch:,} of {records:,} records."
-    else:
-        about = "" if records is None or batch is None else f": about {batch:,} of {records:,} records"
-        yield f"{count}; a record is in each with probability {event.event.sampling_probability:.6g}{about}."
-    if training.records_per_user is not None:
-        yield f"Users{where}: one owns at most {training.records_per_user:,} records, and is protected as a whole."
