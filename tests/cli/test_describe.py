@@ -38,9 +38,9 @@ def test_flags(capsys, monkeypatch):
     code, out, err = run(capsys, monkeypatch, "describe", *FLAGS)
     assert (code, err) == (0, "")
     words, pairs = out.split("\n\n")
-    assert words.splitlines()[:3] == [
-        "Training: DP-SGD (Poisson sampling with probability 0.01, 100 steps, noise multiplier 1); the noise multiplier "
-        "is its standard deviation over the clipping norm.",
+    assert words.splitlines()[:4] == [
+        "Training: DP-SGD (Poisson sampling with probability 0.01, 100 steps, noise multiplier 1).",
+        "A noise multiplier is the standard deviation of the noise over the clipping norm.",
         "What ran: 100 times Poisson sampling (sampling probability 0.01) of a Gaussian mechanism "
         "(noise multiplier 1).",
         "Neighbours: add-or-remove-one adjacency.",
@@ -97,7 +97,7 @@ def test_a_file_of_one_training_is_described_as_one(capsys, monkeypatch, tmp_pat
     code, out, _ = run(capsys, monkeypatch, "describe", EXAMPLES / "dpsgd.toml")
     assert code == 0
     assert out.startswith(
-        "Training: DP-SGD (Poisson sampling with probability 0.001, 1,000 steps, noise multiplier 1);"
+        "Training: DP-SGD (Poisson sampling with probability 0.001, 1,000 steps, noise multiplier 1)."
     )
     path = tmp_path / "two.toml"
     path.write_text(
