@@ -91,7 +91,7 @@ def resume(
 ) -> None:
     """Continue a verification that was interrupted, killed or cut off; the verdict is the one it would have had.
 
-    If several were interrupted, evr lists them; choose one by its id.
+    If several were interrupted, choose one by its id, which `evr ledger` shows.
 
     Example: evr resume
     """
@@ -126,35 +126,19 @@ def _chosen(ledger: Ledger, number: int | None) -> Attempt:
     ids = ", ".join(str(attempt.id) for attempt in waiting)
     if number is not None:
         raise ValueError(f"attempt {number} was not interrupted; those that were: {ids}")
-    rows = [
-        {
-            "id": one.id,
-            "started": one.started[:19],
-            "what ran": ran(one),
-            "claim": pair(one),
-            "certificate": one.options["path"],
-        }
-        for one in waiting
-    ]
-    table("Interrupted attempts, the latest first", rows)
-    raise ValueError(f"which one? Add its id: {ids}")
+    raise ValueError(f"which one? Add its id: {ids}; `evr ledger` says what they are about")
 
 
 def _attempt(attempt: Attempt, release: str, state: str) -> dict[str, Any]:
+    from evr.certification.words import describe_event
+
+    words = describe_event(attempt.event, attempt.options["description"])
     kept = ("id", "epsilon", "delta", "tau", "samples", "started", "finished", "certificate", "message")
     return {name: getattr(attempt, name) for name in kept} | {
         "release": release,
         "attempt": attempt.number,
         "state": state,
         "allowance": attempt.budget,
-        "what_ran": ran(attempt),
+        "what_ran": textwrap.shorten(words, _WIDTH, placeholder=" ..."),
         "event": attempt.event_digest[:12],
     }
-
-
-def ran(attempt: Attempt) -> str:
-    """What an attempt was about, in the few words that a table holds."""
-    from evr.certification.words import describe_event
-
-    words = describe_event(attempt.event, attempt.options["description"])
-    return textwrap.shorten(words, _WIDTH, placeholder=" ...")

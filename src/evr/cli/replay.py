@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from evr.certification import Certificate
     from evr.certification.replay import Replay
 
-_SHOWN = 20
 _SIGNER = "That this training made these files is the word of whoever signed, if anybody."
 
 
@@ -75,10 +74,8 @@ def command(
             }
         )
     else:
-        for mismatch in found.mismatches[:_SHOWN]:
+        for mismatch in found.mismatches:
             say(str(mismatch))
-        if (more := len(found.mismatches) - _SHOWN) > 0:
-            say(f"and {more:,} more; --json lists them all")
         say(f"{file}: {_outcome(certificate, found, fresh=fresh)}")
         if not quiet and found.undecided is None:
             for note in found.notes:

@@ -165,10 +165,9 @@ def _curve(certificate: Certificate, composition: Composition) -> plots.Picture:
 
 def _direction(certificate: Certificate, name: DirectionName) -> dict[str, Any]:
     """The result in one direction, with pictures where samples were drawn."""
-    report, pictures = certificate.verification.directions[name], []
-    if report.trace and report.samples:
-        pictures = [plots.running_estimate(report, certificate.claim, name)]
-        pictures += [] if report.log_target is None else [plots.log_wealth(report, name)]
+    report = certificate.verification.directions[name]
+    drawn = report.trace and report.samples
+    pictures = [plots.running_estimate(report, certificate.claim, name)] if drawn else []
     return {"name": name, "report": report, "pictures": pictures}
 
 

@@ -91,11 +91,6 @@ DIRECTIONS = {
     "both directions": Look(PAINTS["remove"]),
 }
 """The looks of the curves of a certificate."""
-_AUDITED = {
-    "scores of the canaries": Look(PAINTS["remove"]),
-    "claimed, at most": Look(PAINTS["add"], (0, (4, 2))),
-    "guessing": Look(PAINTS["muted"], (0, (1, 1.5)), 1.2),
-}
 
 
 def _styled(draw: Callable[..., Drawn]) -> Callable[..., Drawn]:
@@ -153,24 +148,26 @@ def curve(found: Curve, *, title: str | None = None) -> Figure:
 @_styled
 def audit(found: Audit) -> Figure:
     """The scores' true over false positive rates beneath the claimed curve, and the bounds on epsilon below it."""
-    figure = _figure(height=5.4)
-    rates, bounds = figure.subplots(2, 1, height_ratios=(3, 1))
+    figure, (rates, bounds) = _axes(height=5.4, nrows=2, height_ratios=(3, 1))
     every = np.geomspace(1e-4, 1.0, 200)
     attack = {"scores of the canaries": (found.attack.false, found.attack.true)}
     claimed = found.claimed_curve
     at_most = {} if claimed is None else {"claimed, at most": (every, [claimed.at(rate) for rate in every])}
-    _lines(rates, {**attack, **at_most, "guessing": (every, every)}, _AUDITED)
+    _lines(rates, {**attack, **at_most})
+    rates.plot(every, every, color=PAINTS["muted"], linestyle=":", linewidth=1.2, label="guessing")
+    rates.legend()
     shown = max(1e-4, 0.5 / found.canaries)
     rates.set(xscale="log", yscale="log", xlim=(shown, 1.0), ylim=(shown, 1.3))
     rates.set(xlabel="false positive rate", ylabel="true positive rate")
     family = {"noise": "any noise multiplier", "gaussian": "Gaussian mechanisms"}[found.family]
     bars = {"any mechanism": found.epsilon_of_any, family: found.epsilon}
-    drawn = bounds.barh(list(bars), list(bars.values()), height=0.5, color=[PAINTS["muted"], PAINTS["remove"]])
-    bounds.bar_label(drawn, [f"{value:.3g}" for value in bars.values()], padding=3, color=PAINTS["ink"])
+    drawn = bounds.barh(list(bars), list(bars.values()), height=0.5, color=[PAINTS["muted"], LOOKS[0].colour])
+    bounds.bar_label(drawn, fmt="{:.3g}", padding=3)
     ends = [*bars.values(), found.claimed or 0.0, 1e-3]
     if found.claimed is not None:
-        bounds.axvline(found.claimed, color=PAINTS["add"], linestyle=(0, (4, 2)))
-        bounds.set_title(f"claimed: ε = {above(found.claimed, 3)}", loc="left", fontsize=11.5, color=PAINTS["add"])
+        look = LOOKS[1]  # that of the claimed curve
+        bounds.axvline(found.claimed, color=look.colour, linestyle=look.dashes)
+        bounds.set_title(f"claimed: ε = {above(found.claimed, 3)}", loc="left", fontsize=11.5, color=look.colour)
     at_least = f"{_epsilon_at(found.delta)}: at least, confidence {found.confidence:g}"
     bounds.set(xlim=(0.0, 1.2 * max(ends)), xlabel=at_least)
     return figure
@@ -222,47 +219,31 @@ def certified_curve(curves: Mapping[str, Series], claim: ClaimSection, *, accept
 @_styled
 def running_estimate(report: DirectionSection, claim: ClaimSection, direction: str) -> Picture:
     """The mean of the samples so far with its 95% band, in units of the claimed delta."""
+    from matplotlib.ticker import EngFormatter
+
     figure, axes = _axes()
-    samples, means, errors, _ = _trace(report)
+    rows = [row[:3] for row in report.trace if row[0] < report.samples]
+    rows.append([report.samples, report.estimate, report.standard_error])
+    samples, means, errors = (np.array(column, float) for column in zip(*rows, strict=True))
     means, errors = means / claim.delta, errors / claim.delta
     paint = PAINTS[direction]
     axes.errorbar(samples[-1:], means[-1:], 1.96 * errors[-1:], color=paint, capsize=4)
     low, high = means - 1.96 * errors, means + 1.96 * errors
     axes.fill_between(samples, low, high, color=paint, alpha=0.2, lw=0)
-    axes.plot(samples, means, color=paint, label="mean of the samples, 95% band")
+    axes.plot(samples, means, "-", color=paint, label="mean of the samples, 95% band")
     axes.axhline(report.threshold / claim.delta, color=PAINTS["ink"], lw=1.2, label="threshold")
     half = max(3 * (1 - claim.tau), 5 * float(errors[-1]), 1.2 * abs(float(means[-1]) - 1))
-    axes.set(ylim=(1 - half, 1 + half), ylabel="δ over the claimed δ")
+    axes.set(ylim=(1 - half, 1 + half), ylabel="δ over the claimed δ", xlim=(0, 1.03 * samples[-1]), xlabel="samples")
     ticks = [1 - half / 2, 1.0, 1 + half / 2]
     axes.set_yticks(ticks, [f"{tick:.3g}" for tick in ticks])
-    _counts(axes, float(samples[-1]))
+    axes.locator_params(axis="x", nbins=5)
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.legend()
     described = (
         f"After {report.samples:,} samples their mean is {means[-1]:.4g} of the claimed delta, "
         f"with a standard error of {errors[-1]:.2g}."
     )
     return Picture(f"Mean of the samples, {direction} direction", described, figure)
-
-
-@_styled
-def log_wealth(report: DirectionSection, direction: str) -> Picture:
-    """Log wealth of the sequential test, climbing to its target."""
-    assert report.log_target is not None
-    figure, axes = _axes()
-    traced, _, _, wealths = _trace(report)
-    samples, wealth = [0.0, *traced.tolist()], [0.0, *wealths.tolist()]
-    paint = PAINTS["good" if report.accepted else "bad"]
-    axes.axhline(report.log_target, color=PAINTS["ink"], lw=1.2, label="target, log 1/β")
-    axes.plot(samples, wealth, color=paint, label="log wealth")
-    axes.fill_between(samples, wealth, 0, color=paint, alpha=0.15, lw=0)
-    axes.set(ylim=(min(0.0, *wealth) * 1.1, max(report.log_target, *wealth) * 1.15), ylabel="log wealth")
-    _counts(axes, samples[-1])
-    axes.legend()
-    described = (
-        f"The log wealth of the bets {'reached' if report.accepted else 'did not reach'} its "
-        f"target of {report.log_target:.4g}; it ended at {wealth[-1]:.4g}."
-    )
-    return Picture(f"Log wealth, {direction} direction", described, figure)
 
 
 @_styled
@@ -307,19 +288,12 @@ def inline(picture: Picture, key: str) -> str:
     return re.sub(r"<svg\b[^>]*>", lambda _: opening, text, count=1)
 
 
-def _figure(height: float = 3.6) -> Figure:
-    """A figure of its own, known to no window system."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+def _axes(title: str | None = None, *, height: float = 3.6, **grid: Any) -> tuple[Figure, Any]:
+    """A figure of its own, known to no window system, and its axes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5.2, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def _axes(title: str | None = None) -> tuple[Figure, Any]:
-    figure = _figure()
-    axes = figure.add_subplot()
+    axes = figure.subplots(**grid)
     if title:
         axes.set_title(title, loc="left", fontsize=12)
     return figure, axes
@@ -347,20 +321,3 @@ def _powers_of_ten(axes: Any) -> None:
     axes.yaxis.set_major_locator(LogLocator(10, numticks=7))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: ten_to(math.log10(value)) if value > 0 else ""))
-
-
-def _counts(axes: Any, last: float) -> None:
-    """Numbers of samples along the bottom: 500k, 2M."""
-    from matplotlib.ticker import EngFormatter
-
-    axes.locator_params(axis="x", nbins=5)
-    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-    axes.set(xlim=(0, 1.03 * last), xlabel="samples")
-
-
-def _trace(report: DirectionSection) -> tuple[Any, ...]:
-    """Samples, means, standard errors and log wealth along the way, to the very end."""
-    wealth = math.nan if report.log_wealth is None else report.log_wealth
-    rows = [row for row in report.trace if row[0] < report.samples]
-    rows.append([report.samples, report.estimate, report.standard_error, wealth])
-    return tuple(np.array(column, float) for column in zip(*rows, strict=True))
