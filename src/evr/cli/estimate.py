@@ -30,7 +30,7 @@ from evr.methods import ESTIMATES
 from evr.numbers import above
 
 if TYPE_CHECKING:
-    from evr.estimation.results import Curve, OnlineEpsilon, PrivacyCurve
+    from evr.estimation.results import OnlineEpsilon, PrivacyCurve
     from evr.spec import Target
     from evr.sweeps import Sweep
 
@@ -162,8 +162,7 @@ class _Question(NamedTuple):
         if csv is not None:
             write_csv(csv, rows)
             wrote(csv, quiet=quiet)
-        caption = f"{title}\n{self.ran.caption}"
-        draw(plot, lambda plots: plots.curve(self._smooth(found, plots), title=caption), quiet=quiet)
+        draw(plot, lambda plots: plots.curve(found, title=f"{title}\n{self.ran.caption}"), quiet=quiet)
 
     def _online(self, every: int, asked: dict[str, Any]) -> tuple[str, OnlineEpsilon]:
         from evr.estimation import online_epsilon
@@ -187,16 +186,6 @@ class _Question(NamedTuple):
         found = sweep(**settings, **{self.given: self.at}, method=self.method, **asked)
         at_one = "" if isinstance(self.at, tuple) else f" at {self.given} = {number(self.at)}"
         return f"{self.wanted.capitalize()}{at_one}", found
-
-    def _smooth(self, found: Curve, plots: Any) -> Curve:
-        """A privacy curve at more epsilons, for a picture; what else there is, as it is."""
-        from evr.estimation import privacy_curve
-        from evr.estimation.results import PrivacyCurve
-
-        if not isinstance(found, PrivacyCurve):
-            return found
-        epsilons = plots.smooth(min(self.at), max(self.at))
-        return privacy_curve(self.event, epsilons, method=self.method, neighboring_relation=self.relation)
 
     def compare(self, *, json: bool, quiet: bool) -> None:
         """Other people's answers beside evr's."""
