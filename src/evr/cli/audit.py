@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from evr.cli import REJECTED
-from evr.cli.options import Json, Plot, Quiet, file_option, number_option
+from evr.cli import REJECTED, options
 from evr.cli.output import as_json, draw, new_files, say
 
 _COINS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
@@ -19,15 +18,15 @@ def command(
     scores: Annotated[
         Path, typer.Argument(metavar="SCORES", help="A CSV file with the columns score and included, a row for each.")
     ],
-    certificate: Annotated[Path | None, file_option("The certificate to test.")] = None,
-    delta: Annotated[float | None, number_option("Delta of the bound; by default the certificate's, or 1e-5.")] = None,
-    confidence: Annotated[float, number_option("Confidence of the lower bound.", show_default=True)] = 0.95,
+    certificate: Annotated[Path | None, options.file("The certificate to test.")] = None,
+    delta: Annotated[float | None, options.number("Delta of the bound; by default the certificate's, or 1e-5.")] = None,
+    confidence: Annotated[float, options.number("Confidence of the lower bound.", show_default=True)] = 0.95,
     independent: Annotated[
         bool, typer.Option("--independent", help="Given the coins, scores of different canaries are independent.")
     ] = False,
-    plot: Plot = None,
-    json: Json = False,
-    quiet: Quiet = False,
+    plot: options.Plot = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Test a certificate against the scores of canaries that took part by fair coins, and bound epsilon from below.
 

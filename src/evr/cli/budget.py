@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evr.cli.options import RELATIONS, Json, LedgerFile, Plot, Quiet, choice_option, number_option
+from evr.cli import options
 from evr.cli.output import as_json, draw, new_files, number, say, table
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the budget.", show_default=False)]
-Level = Annotated[float, number_option("The limit for everything that is spent, together.")]
+Level = Annotated[float, options.number("The limit for everything that is spent, together.")]
 
 
 @app.command(short_help="Make a budget.")
@@ -25,17 +25,17 @@ def create(
     epsilon: Level,
     delta: Level,
     relation: Annotated[
-        str, choice_option(RELATIONS, "Which data sets are neighbours, for every spending.")
+        str, options.choice(options.RELATIONS, "Which data sets are neighbours, for every spending.")
     ] = "add-or-remove",
     kind: Annotated[
         str,
-        choice_option(
+        options.choice(
             ("planned", "adaptive"),
             "planned: the next spending never depends on earlier outputs; composition is exact. adaptive: it may.",
         ),
     ] = "planned",
-    ledger: LedgerFile = None,
-    quiet: Quiet = False,
+    ledger: options.LedgerFile = None,
+    quiet: options.Quiet = False,
 ) -> None:
     """Make a budget in the ledger: everything that is spent from it is (epsilon, delta)-DP together.
 
@@ -52,7 +52,13 @@ def create(
 
 
 @app.command(short_help="What was spent by whom and when; what is left.")
-def show(name: Name, plot: Plot = None, ledger: LedgerFile = None, json: Json = False, quiet: Quiet = False) -> None:
+def show(
+    name: Name,
+    plot: options.Plot = None,
+    ledger: options.LedgerFile = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
     """Show what was spent from a budget, by whom and when, and what is left; --plot draws it.
 
     Example: evr budget show patients --plot patients.svg
@@ -80,9 +86,9 @@ def show(name: Name, plot: Plot = None, ledger: LedgerFile = None, json: Json = 
 @app.command(short_help="What certificates cost together.")
 def compose(
     files: Annotated[list[Path], typer.Argument(metavar="CERTIFICATE...", help="Certificates.", show_default=False)],
-    delta: Annotated[float, number_option("At which delta to compose.")],
-    json: Json = False,
-    quiet: Quiet = False,
+    delta: Annotated[float, options.number("At which delta to compose.")],
+    json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Say what certificates cost together: composed, beside the sum of their numbers.
 

@@ -7,18 +7,18 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from evr import validate
-from evr.cli.options import Json, Quiet, WhatRan, asks_what_ran, number_option
+from evr.cli import options
 from evr.cli.output import as_json, number, say, seconds
 from evr.cli.sanity import note
 
 
-@asks_what_ran
+@options.asks_what_ran
 def command(
-    ran: WhatRan,
-    epsilon: Annotated[float | None, number_option("The target's epsilon.")] = None,
-    delta: Annotated[float | None, number_option("The target's delta.")] = None,
-    json: Json = False,
-    quiet: Quiet = False,
+    ran: options.WhatRan,
+    epsilon: Annotated[float | None, options.number("The target's epsilon.")] = None,
+    delta: Annotated[float | None, options.number("The target's delta.")] = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Find the smallest noise multiplier for a number of steps, or the largest number of steps for a noise multiplier,
     that meets a target.
@@ -69,7 +69,7 @@ def _repeated(event: Any) -> tuple[str, Callable[[Any], Any]]:
     return "repetitions", lambda count: dp_event.SelfComposedDpEvent(event, count)
 
 
-def _question(ran: WhatRan) -> tuple[str, Callable[[Any], Any]]:
+def _question(ran: options.WhatRan) -> tuple[str, Callable[[Any], Any]]:
     """The parameter to find, and the event at each of its values."""
     lengths = [f"--{name}" for name in ("steps", "epochs") if name in ran.given]
     if ran.noise_multiplier is None and lengths:

@@ -9,21 +9,7 @@ from typing import Annotated
 
 import typer
 
-from evr.cli import REJECTED
-from evr.cli.options import (
-    Force,
-    Json,
-    LedgerFile,
-    Quiet,
-    WhatRan,
-    Workers,
-    asks_what_ran,
-    choice_option,
-    file_option,
-    number_option,
-    text_option,
-    whole_option,
-)
+from evr.cli import REJECTED, options
 from evr.cli.output import certificate_path, new_certificate, new_files, wrote
 from evr.cli.reporting import Reporting, who_drew
 from evr.cli.sanity import note
@@ -43,42 +29,42 @@ TAU = (
 DEVICES = "What draws the samples: the processor, a GPU, or a GPU if one can be used."
 
 
-@asks_what_ran
+@options.asks_what_ran
 def command(
-    ran: WhatRan,
+    ran: options.WhatRan,
     epsilon: Annotated[
-        float | None, number_option("Find and certify delta at this epsilon; with --delta, this pair.")
+        float | None, options.number("Find and certify delta at this epsilon; with --delta, this pair.")
     ] = None,
     delta: Annotated[
-        float | None, number_option("Find and certify epsilon at this delta; with --epsilon, this pair.")
+        float | None, options.number("Find and certify epsilon at this delta; with --epsilon, this pair.")
     ] = None,
-    tau: Annotated[float | None, number_option(TAU)] = None,
-    output: Annotated[Path | None, file_option("Where to write the certificate.", "--output", "-o")] = None,
-    force: Force = False,
-    report: Annotated[Path | None, file_option("Write the certificate's page (HTML) to this file too.")] = None,
+    tau: Annotated[float | None, options.number(TAU)] = None,
+    output: Annotated[Path | None, options.file("Where to write the certificate.", "--output", "-o")] = None,
+    force: options.Force = False,
+    report: Annotated[Path | None, options.file("Write the certificate's page (HTML) to this file too.")] = None,
     proof: Annotated[
-        Path | None, file_option("Write a proof file that needs no evr, and its checker check_proof.py.")
+        Path | None, options.file("Write a proof file that needs no evr, and its checker check_proof.py.")
     ] = None,
-    ledger: LedgerFile = None,
-    release: Annotated[str | None, text_option("Count attempts under a name, across claims.")] = None,
-    budget: Annotated[str | None, text_option("Spend from this budget of the ledger.")] = None,
-    by: Annotated[str | None, text_option("Who spends; by default the name of the user.")] = None,
+    ledger: options.LedgerFile = None,
+    release: Annotated[str | None, options.text("Count attempts under a name, across claims.")] = None,
+    budget: Annotated[str | None, options.text("Spend from this budget of the ledger.")] = None,
+    by: Annotated[str | None, options.text("Who spends; by default the name of the user.")] = None,
     title: Annotated[
         str | None, typer.Option(help="A label for the training, in the statement.", show_default=False)
     ] = None,
     unit: Annotated[
         str | None,
-        choice_option(UNITS, "Whose data one record holds: an example's, a user's or a client's.", show_default=False),
+        options.choice(UNITS, "Whose data one record holds: an example's, a user's or a client's.", show_default=False),
     ] = None,
-    method: Annotated[str, choice_option(AUTO, METHODS)] = "auto",
-    seed: Annotated[int | None, whole_option("Make samples repeatable; leave it out for anything you publish.")] = None,
-    workers: Workers = None,
-    device: Annotated[str, choice_option(("cpu", "cuda", "auto"), DEVICES)] = "cpu",
+    method: Annotated[str, options.choice(AUTO, METHODS)] = "auto",
+    seed: Annotated[int | None, options.whole("Make samples repeatable; not for anything you publish.")] = None,
+    workers: options.Workers = None,
+    device: Annotated[str, options.choice(("cpu", "cuda", "auto"), DEVICES)] = "cpu",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done, and how long it takes; nothing is counted.")
     ] = False,
-    json: Json = False,
-    quiet: Quiet = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """State what a training run or any composition guarantees: estimate, verify, write a certificate.
 

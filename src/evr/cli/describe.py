@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from evr.cli.options import Json, WhatRan, asks_what_ran
+from evr.cli import options
 from evr.cli.output import as_json, number, say, table
 
 if TYPE_CHECKING:
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 EPSILONS = (0.1, 0.5, 1.0, 2.0)
 
 
-@asks_what_ran
-def command(ran: WhatRan, json: Json = False) -> None:
+@options.asks_what_ran
+def command(ran: options.WhatRan, json: options.Json = False) -> None:
     """Show how evr understands it: the training in words, then each mechanism's pairs and the delta of one step.
 
     Example: evr describe examples/dpsgd.toml

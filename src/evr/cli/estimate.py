@@ -12,18 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from evr import validate
-from evr.cli.options import (
-    Csv,
-    Described,
-    Json,
-    Plot,
-    Quiet,
-    WhatRan,
-    asks_what_ran,
-    choice_option,
-    numbers_option,
-    whole_option,
-)
+from evr.cli import options
 from evr.cli.output import as_json, draw, new_files, number, say, seconds, table, write_csv, wrote
 from evr.cli.sanity import note
 from evr.methods import ESTIMATES
@@ -36,16 +25,16 @@ if TYPE_CHECKING:
 
 
 def _command(
-    ran: WhatRan,
-    epsilon: Annotated[float | None, numbers_option("Find delta at this epsilon.")] = None,
-    delta: Annotated[float | None, numbers_option("Find epsilon at this delta.")] = None,
-    method: Annotated[str, choice_option(ESTIMATES, "Which accountant.")] = "fft",
-    every: Annotated[int | None, whole_option("Show epsilon at this interval of steps, and at the end.")] = None,
+    ran: options.WhatRan,
+    epsilon: Annotated[float | None, options.numbers("Find delta at this epsilon.")] = None,
+    delta: Annotated[float | None, options.numbers("Find epsilon at this delta.")] = None,
+    method: Annotated[str, options.choice(ESTIMATES, "Which accountant.")] = "fft",
+    every: Annotated[int | None, options.whole("Show epsilon at this interval of steps, and at the end.")] = None,
     compare: Annotated[bool, typer.Option("--compare", help="Ask the accountants of other libraries too.")] = False,
-    csv: Csv = None,
-    plot: Plot = None,
-    json: Json = False,
-    quiet: Quiet = False,
+    csv: options.Csv = None,
+    plot: options.Plot = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Estimate delta at an epsilon, or epsilon at a delta: near-exact by default.
 
@@ -58,7 +47,7 @@ def _command(
     """
     validate.one_of(ESTIMATES, method=method)
     new_files(csv=csv, plot=plot)
-    event, claim, relation = Described(None, None, ran.adjacency) if ran.ranges else ran.described()
+    event, claim, relation = options.Described(None, None, ran.adjacency) if ran.ranges else ran.described()
     asked = _Question(ran, event, relation, *_target(epsilon, delta, claim), method)
     for name, wanted in (("--every", every is not None), ("--compare", compare)):
         if wanted and asked.has_ranges:
@@ -76,7 +65,7 @@ def _command(
         note(event, records=ran.records, **levels, quiet=quiet)
 
 
-command = asks_what_ran(_command, ranges=True)
+command = options.asks_what_ran(_command, ranges=True)
 
 
 def _target(epsilon: Any, delta: Any, claim: Target | None) -> tuple[str, Any]:
@@ -99,7 +88,7 @@ def _target(epsilon: Any, delta: Any, claim: Target | None) -> tuple[str, Any]:
 class _Question(NamedTuple):
     """What is asked of what ran: the other level ``at`` the given one."""
 
-    ran: WhatRan
+    ran: options.WhatRan
     event: Any  # None where flags have several values
     relation: str | None
     given: str

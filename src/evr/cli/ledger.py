@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evr.cli import REJECTED
-from evr.cli.options import Force, Json, LedgerFile, Quiet, Workers, file_option
+from evr.cli import REJECTED, options
 from evr.cli.output import as_json, new_certificate, say, table
 from evr.cli.reporting import Reporting, pair
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 _WIDTH = 110
 
 
-def command(ledger: LedgerFile = None, json: Json = False, quiet: Quiet = False) -> None:
+def command(ledger: options.LedgerFile = None, json: options.Json = False, quiet: options.Quiet = False) -> None:
     """List every attempt with its verdict, and each release with the false-positive allowance that is left.
 
     Example: evr ledger
@@ -81,13 +80,13 @@ def resume(
         typer.Argument(metavar="ID", help="Which attempt, where several were interrupted; see `evr ledger`."),
     ] = None,
     output: Annotated[
-        Path | None, file_option("Where to write the certificate, instead of where it was to go.", "--output", "-o")
+        Path | None, options.file("Where to write the certificate, instead of where it was to go.", "--output", "-o")
     ] = None,
-    force: Force = False,
-    ledger: LedgerFile = None,
-    workers: Workers = None,
-    json: Json = False,
-    quiet: Quiet = False,
+    force: options.Force = False,
+    ledger: options.LedgerFile = None,
+    workers: options.Workers = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Continue a verification that was interrupted, killed or cut off; the verdict is the one it would have had.
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _GREATEST_RANGE = 100_000
 
 
-def real(given: str | float) -> float:
+def _real(given: str | float) -> float:
     """A number of the command line, or a default; fractions such as ``256/60000`` are numbers too."""
     text = str(given)
     above, slash, below = text.partition("/")
@@ -38,12 +38,12 @@ def real(given: str | float) -> float:
     return value
 
 
-def whole(text: str) -> int:
+def _whole(text: str) -> int:
     """A whole number, ``1e6`` being one."""
     try:
         return int(text)
     except ValueError:
-        value = real(text)
+        value = _real(text)
         if not value.is_integer():
             raise typer.BadParameter(f"{text!r} is not a whole number") from None
         return int(value)
@@ -52,7 +52,7 @@ def whole(text: str) -> int:
 def several(text: str) -> tuple[float, ...]:
     """The numbers of a list ``0,1,2``, or of a range ``first:last:step``, its last included."""
     ranged = ":" in text
-    parts = tuple(real(part) for part in text.split(":" if ranged else ","))
+    parts = tuple(_real(part) for part in text.split(":" if ranged else ","))
     if not ranged:
         return parts
     if len(parts) != 3 or not all(map(math.isfinite, parts)):
@@ -69,26 +69,26 @@ def several(text: str) -> tuple[float, ...]:
 
 
 def _reals(text: str) -> float | tuple[float, ...]:
-    return several(text) if "," in text or ":" in text else real(text)
+    return several(text) if "," in text or ":" in text else _real(text)
 
 
 def _wholes(text: str) -> int | tuple[int, ...]:
-    return tuple(whole(repr(one)) for one in several(text)) if "," in text or ":" in text else whole(text)
+    return tuple(_whole(repr(one)) for one in several(text)) if "," in text or ":" in text else _whole(text)
 
 
 def _option(help: str, *names: str, show_default: bool = False, **more: Any) -> Any:
     return typer.Option(*names, help=help, show_default=show_default, **more)
 
 
-number_option = partial(_option, metavar="NUMBER", parser=real)
-numbers_option = partial(_option, metavar="NUMBER", parser=_reals)
-whole_option = partial(_option, metavar="INTEGER", parser=whole)
-_wholes_option = partial(_option, metavar="INTEGER", parser=_wholes)
-text_option = partial(_option, metavar="NAME")
-file_option = partial(_option, metavar="FILE")
+number = partial(_option, metavar="NUMBER", parser=_real)
+numbers = partial(_option, metavar="NUMBER", parser=_reals)
+whole = partial(_option, metavar="INTEGER", parser=_whole)
+wholes = partial(_option, metavar="INTEGER", parser=_wholes)
+text = partial(_option, metavar="NAME")
+file = partial(_option, metavar="FILE")
 
 
-def choice_option(choices: Sequence[str], help: str, *, show_default: bool = True) -> Any:
+def choice(choices: Sequence[str], help: str, *, show_default: bool = True) -> Any:
     """An option that takes one of some words, which shells complete."""
     return typer.Option(
         metavar="|".join(choices), help=help, show_default=show_default, autocompletion=lambda: list(choices)
@@ -96,16 +96,16 @@ def choice_option(choices: Sequence[str], help: str, *, show_default: bool = Tru
 
 
 RELATIONS = ("add-or-remove", "replace-one", "zero-out")
-Csv = Annotated[Path | None, file_option("Write the table to this file too.")]
-Plot = Annotated[Path | None, file_option("Draw the result into this file: .png, .svg or .pdf.")]
+Csv = Annotated[Path | None, file("Write the table to this file too.")]
+Plot = Annotated[Path | None, file("Draw the result into this file: .png, .svg or .pdf.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 PATIENCE = 600.0
 """Seconds that a file from a stranger may keep a command busy."""
-MaxSeconds = Annotated[float, number_option("Give up after this many seconds; inf: no limit.", show_default=True)]
+MaxSeconds = Annotated[float, number("Give up after this many seconds; inf: no limit.", show_default=True)]
 LedgerFile = Annotated[
-    str | None, file_option("Where attempts are counted: a file (.evr/ledger.sqlite by default), or postgresql://...")
+    str | None, file("Where attempts are counted: a file (.evr/ledger.sqlite by default), or postgresql://...")
 ]
-Workers = Annotated[int | None, whole_option("Number of threads; all by default.")]
+Workers = Annotated[int | None, whole("Number of threads; all by default.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only, no progress.")]
 
@@ -125,21 +125,19 @@ class WhatRan:
     spec: Annotated[
         Path | None, typer.Argument(metavar="SPEC", help="Specification file (TOML); or describe DP-SGD by flags.")
     ] = None
-    noise_multiplier: Annotated[
-        float | None, numbers_option("Standard deviation of the noise over the clipping norm.")
-    ] = None
+    noise_multiplier: Annotated[float | None, numbers("Standard deviation of the noise over the clipping norm.")] = None
     sampling_probability: Annotated[
-        float | None, numbers_option("Probability that a record is in a batch: 0.004 or 256/60000.")
+        float | None, numbers("Probability that a record is in a batch: 0.004 or 256/60000.")
     ] = None
-    steps: Annotated[int | None, _wholes_option("Number of optimizer steps.")] = None
-    dataset_size: Annotated[int | None, _wholes_option("Number of records in the training set.")] = None
+    steps: Annotated[int | None, wholes("Number of optimizer steps.")] = None
+    dataset_size: Annotated[int | None, wholes("Number of records in the training set.")] = None
     batch_size: Annotated[
-        int | None, _wholes_option("Expected batch size; with --dataset-size, instead of --sampling-probability.")
+        int | None, wholes("Expected batch size; with --dataset-size, instead of --sampling-probability.")
     ] = None
-    epochs: Annotated[float | None, numbers_option("Passes over the data, instead of --steps.")] = None
+    epochs: Annotated[float | None, numbers("Passes over the data, instead of --steps.")] = None
     sampling: Annotated[
         str | None,
-        choice_option(
+        choice(
             ("poisson", "without-replacement", "allocation"),
             "How batches are drawn: poisson by default; without-replacement for a fixed size; allocation for whole "
             "epochs.",
@@ -147,15 +145,13 @@ class WhatRan:
         ),
     ] = None
     records_per_user: Annotated[
-        int | None, _wholes_option("Protect users who own at most this many records, instead of records.")
+        int | None, wholes("Protect users who own at most this many records, instead of records.")
     ] = None
     user_norm: Annotated[
-        float | None,
-        numbers_option("Norm to which a user's records in a batch are clipped together, in clipping norms."),
+        float | None, numbers("Norm to which a user's records in a batch are clipped together, in clipping norms.")
     ] = None
     adjacency: Annotated[
-        str | None,
-        choice_option(RELATIONS, "Which data sets are neighbours; by default add-or-remove.", show_default=False),
+        str | None, choice(RELATIONS, "Which data sets are neighbours; by default add-or-remove.", show_default=False)
     ] = None
 
     @property

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evr.cli import REJECTED
-from evr.cli.options import PATIENCE, Json, MaxSeconds, Quiet, Workers, file_option
+from evr.cli import REJECTED, options
 from evr.cli.output import as_json, fail, say
 
 if TYPE_CHECKING:
@@ -25,16 +24,16 @@ def command(
         typer.Argument(metavar="FILE...", help="A certificate (JSON); or the files that an attestation is about."),
     ],
     attestation: Annotated[
-        Path | None, file_option("Check this attestation of the files, and the certificate in it.")
+        Path | None, options.file("Check this attestation of the files, and the certificate in it.")
     ] = None,
-    key: Annotated[Path | None, file_option("The public key (PEM) that must have signed the attestation.")] = None,
+    key: Annotated[Path | None, options.file("The public key (PEM) that must have signed the attestation.")] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Verify the claim with new entropy instead: an independent check.")
     ] = False,
-    workers: Workers = None,
-    max_seconds: MaxSeconds = PATIENCE,
-    json: Json = False,
-    quiet: Quiet = False,
+    workers: options.Workers = None,
+    max_seconds: options.MaxSeconds = options.PATIENCE,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Repeat the proof of a certificate, or draw its samples again, and name every field that differs.
 

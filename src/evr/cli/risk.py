@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from evr.cli.options import PATIENCE, Json, MaxSeconds, Plot, Quiet, WhatRan, asks_what_ran, number_option
+from evr.cli import options
 from evr.cli.output import as_json, draw, new_files, say, table
 from evr.kinds import is_certificate
 from evr.numbers import above, typed
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from evr.proving.risk import Risk
 
 
-@asks_what_ran
+@options.asks_what_ran
 def command(
-    ran: WhatRan,
-    fpr: Annotated[float, number_option("Share of non-members that are accused.", show_default=True)] = 0.001,
-    prior: Annotated[float, number_option("Chance of membership before the attack.", show_default=True)] = 0.5,
+    ran: options.WhatRan,
+    fpr: Annotated[float, options.number("Share of non-members that are accused.", show_default=True)] = 0.001,
+    prior: Annotated[float, options.number("Chance of membership before the attack.", show_default=True)] = 0.5,
     baseline: Annotated[
-        float, number_option("Chance to guess a secret without the result.", show_default=True)
+        float, options.number("Chance to guess a secret without the result.", show_default=True)
     ] = 0.0001,
-    plot: Plot = None,
-    max_seconds: MaxSeconds = PATIENCE,
-    json: Json = False,
-    quiet: Quiet = False,
+    plot: options.Plot = None,
+    max_seconds: options.MaxSeconds = options.PATIENCE,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Bound every attack that asks whether a record took part, or what it holds. Each number is a proved upper bound.
 
@@ -71,7 +71,7 @@ class _About(NamedTuple):
     certificate: Certificate | None = None
 
 
-def _about(ran: WhatRan, seconds: float) -> _About:
+def _about(ran: options.WhatRan, seconds: float) -> _About:
     from evr.certification import Certificate
     from evr.certification.event_words import is_about_users
     from evr.certification.meaning import bounded

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evr.cli import REJECTED
-from evr.cli.options import PATIENCE, Json, MaxSeconds, Quiet, file_option
+from evr.cli import REJECTED, options
 from evr.cli.output import as_json, fail, new_files, number, say, seconds, table, wrote
 
 if TYPE_CHECKING:
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
 
 def command(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A certificate (JSON).")],
-    html: Annotated[Path | None, file_option("Write one page about it to this file instead.")] = None,
-    proof: Annotated[Path | None, file_option("Write its proof file, and check_proof.py beside it.")] = None,
+    html: Annotated[Path | None, options.file("Write one page about it to this file instead.")] = None,
+    proof: Annotated[Path | None, options.file("Write its proof file, and check_proof.py beside it.")] = None,
     latex: Annotated[bool, typer.Option("--latex", help="Print the short statement as LaTeX, with BibTeX.")] = False,
     card: Annotated[
         bool, typer.Option("--card", help="Print a block for a model card on Hugging Face: YAML and prose.")
@@ -27,9 +26,9 @@ def command(
         bool,
         typer.Option("--registry", help="Print an entry for OpenDP's registry of deployments (YAML), to be completed."),
     ] = False,
-    max_seconds: MaxSeconds = PATIENCE,
-    json: Json = False,
-    quiet: Quiet = False,
+    max_seconds: options.MaxSeconds = options.PATIENCE,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Show what a certificate says. `evr replay` finds out whether it is true.
 
