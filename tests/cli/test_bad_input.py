@@ -78,11 +78,9 @@ def test_what_leaves_nothing_to_calibrate_is_named(refused: Callable[..., str]) 
     )
 
 
-def test_an_exact_proof_is_shown_without_columns_of_samples(certificate: Path, evr: Callable[..., Any]) -> None:
-    rows = evr("show", certificate).rows
-    first = rows[rows.index(["direction", "accepted", "threshold", "result"]) + 1]
+def test_an_exact_proof_is_shown_without_a_word_of_samples(certificate: Path, evr: Callable[..., Any]) -> None:
     section = package.Certificate.load(certificate).verification.directions["remove"]
-    assert first == ["remove", "yes", f"{section.threshold:.6g}", section.reason]
+    assert ["remove direction", section.reason] in evr("show", certificate).rows
 
 
 def test_a_picture_is_of_the_relation_that_was_asked_for(

@@ -75,8 +75,7 @@ def test_attempts_and_certificates(width: int, terminal: Callable[..., str]) -> 
     for word in ("accepted", "none yet", "certificate", "attempts", "samples"):
         assert word in words(listed), word
     assert name in listed.replace("\n", "").replace(" ", "")
-    for word in ("false-positive allowance", "neighbouring relation", "add-or-remove-one adjacency"):
-        assert word in words(shown), word
+    assert "add-or-remove-one adjacency" in words(shown)
     assert re.search(r"proved: delta is at most \d\S+", words(shown))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -94,7 +94,7 @@ def _write_proof(certificate: Certificate, path: Path) -> None:
 
 
 def _tell_more(certificate: Certificate, file: Path) -> None:
-    """What it means, its fields, and what was found in each direction."""
+    """What it means, and what its statement does not say."""
     if certificate.accepted:
         from evr.certification.meaning import meaning
 
@@ -102,48 +102,24 @@ def _tell_more(certificate: Certificate, file: Path) -> None:
         say("\nWhat this means:\n" + "\n".join(f"- {one}" for one in sentences) + f"\n{basis}")
     print()
     table("Certificate", [{"field": name, "value": value} for name, value in _facts(certificate).items()])
-    strict = certificate.verification.method == "strict"
-    directions: list[dict[str, Any]] = [
-        {
-            "direction": name,
-            "accepted": "yes" if one.accepted else "no",
-            **({} if strict else {"samples": f"{one.samples:,}", "delta": number(one.estimate)}),
-            **({} if strict else {"std. error": number(one.standard_error, 2)}),
-            "threshold": number(one.threshold),
-            "result": one.reason,
-        }
-        for name, one in certificate.verification.directions.items()
-    ]
-    print()
-    table("Directions", directions)
     say(f"\nThe digest holds. To check the content: evr replay {file}")
 
 
 def _facts(certificate: Certificate) -> dict[str, str]:
-    from evr.certification.words import neighbours, ran
-
-    document = certificate.document()
-    claim, release, checked = certificate.claim, certificate.release, certificate.verification
-    name = "at this epsilon and claim" if release.name is None else f"at release {release.name!r}"
-    rows = {
-        "verdict": certificate.verdict,
-        "guarantee": "none" if certificate.guarantee is None else str(certificate.guarantee),
-        "neighbouring relation": neighbours(document),
-        "what ran": ran(document),
-        "claim": f"epsilon {claim.epsilon!r}, delta {claim.delta!r}",
-        "attempt": f"{release.attempt} {name}",
-        "false-positive allowance": f"{number(release.budget)} (all attempts: {number(release.total_budget)})",
-        "method": checked.method,
-        "software": ", ".join(f"{key} {value}" for key, value in certificate.software if value),
-        "time": f"{certificate.times.started} to {certificate.times.finished} ({seconds(certificate.times.seconds)})",
-        "digest": certificate.digest,
-    }
+    checked, times = certificate.verification, certificate.times
+    rows = {"verdict": certificate.verdict, "tested against": f"delta {number(certificate.claim.threshold, 9)}"}
+    for name, one in checked.directions.items():
+        mean = f"; the mean of {one.samples:,} samples is {number(one.estimate)}, give or take "
+        rows[f"{name} direction"] = one.reason + (f"{mean}{number(one.standard_error, 2)}" if one.samples else "")
     if checked.method != "strict":
         fresh = "recorded as fresh" if checked.entropy_is_fresh else "given by the caller"
         rows |= {"proposal": str(checked.proposal), "entropy": f"{checked.entropy} ({fresh})"}
-    if certificate.proof is not None:
-        rows["proof file"] = f"sha256 {certificate.proof}"
     if (record := certificate.record) is not None:
         rows["record"] = f"{record.steps:,} steps, last seal {', '.join(record.seals)}"
         rows["notes of the record"] = ", ".join(record.notes) or "none"
-    return rows
+    rows |= {
+        "software": ", ".join(f"{key} {value}" for key, value in certificate.software if value),
+        "time": f"{times.started} to {times.finished} ({seconds(times.seconds)})",
+        "digest": certificate.digest,
+    }
+    return rows if certificate.proof is None else rows | {"proof file": f"sha256 {certificate.proof}"}
