@@ -75,9 +75,8 @@ def show(
     if json:
         as_json(document)
     else:
-        table(
-            f"Spent from {name}", [one | {"used": f"{one['used']:.1%}"} for one in document["spendings"]], quiet=quiet
-        )
+        rows = [one | {"used": f"{one['used']:.1%}"} for one in document["spendings"]]
+        table(f"Spent from {name}", rows, quiet=quiet)
         if not quiet:
             say(_summary(document))
     draw(plot, lambda plots: plots.budget(account, used), quiet=quiet or json)
@@ -151,11 +150,8 @@ def _document(account: Account, used: list[float], attempts: dict[int, Attempt])
         )
     return {
         "budget": row.name,
-        "kind": row.kind,
-        "epsilon": row.epsilon,
-        "delta": row.delta,
+        **{name: getattr(row, name) for name in ("kind", "epsilon", "delta", "created")},
         "relation": name_of(row.relation),
-        "created": row.created,
         "used": used[-1],
         "fits_again": last is not None and account.seems_to_allow(last),
         "steps_left": None if last is None else account.most_steps(last),

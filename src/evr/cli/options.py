@@ -15,6 +15,7 @@ import typer
 
 from evr import validate
 from evr.kinds import is_record
+from evr.numbers import typed
 
 if TYPE_CHECKING:
     from evr.records import Record
@@ -227,14 +228,9 @@ class WhatRan:
     @property
     def caption(self) -> str:
         """It in the few words that a title holds."""
-        if self.spec is not None:
-            return self.spec.name
-        words = [
-            f"{name.replace('_', ' ')} {value if isinstance(value, str) else format(value, ',g')}"
-            for name, value in self.given.items()
-            if name not in self.ranges
-        ]
-        return ", ".join(words).capitalize()
+        fixed = {name: value for name, value in self.given.items() if name not in self.ranges}
+        words = ", ".join(f"{name.replace('_', ' ')} {typed(value)}" for name, value in fixed.items())
+        return words.capitalize() if self.spec is None else self.spec.name
 
 
 def asks_what_ran(command: Callable[..., None], *, ranges: bool = False) -> Callable[..., None]:
