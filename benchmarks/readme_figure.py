@@ -89,7 +89,8 @@ def main() -> None:
         "evr": Look("#0072b2", "none", 0.0, "o"),
     }
     title = f"{STEPS:,} Gaussian mechanisms, noise multiplier {NOISE:g}"
-    figure = plots.privacy_curves(curves, title=title, least_delta=FLOOR, looks=looks)
+    figure = plots.privacy_curves(curves, title=title, looks=looks)
+    figure.axes[0].set_ylim(bottom=FLOOR / 1.5)
     output.parent.mkdir(parents=True, exist_ok=True)
     plots.save(figure, output)
     worst = np.max(np.abs(ours(coarse) / exact(coarse) - 1))

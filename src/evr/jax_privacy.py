@@ -65,11 +65,19 @@ def from_jax_privacy(source: Any, *, noise_multiplier: float | None = None, stra
     BallsInBinsDpEvent(noise_multiplier=3.0, iterations=1000, cycle_length=100, strategy=(1.0,))
     """
     configuration = _configuration(source)
+    scheme = source if configuration is None else configuration.plan.batch_selection_strategy
+    kind = type(scheme).__name__
+    if kind not in _SCHEMES:
+        raise UnsupportedEventError(f"evr does not account for {kind}: give one of {', '.join(_SCHEMES)}", scheme)
+    if (most := getattr(scheme, "truncated_batch_size", None)) is not None:
+        raise UnsupportedEventError(
+            f"{kind} truncates batches at {most}: whether a record is used then depends on the others, which no "
+            "theorem here covers. Set truncated_batch_size=None",
+            scheme,
+        )
     if configuration is None:
-        if noise_multiplier is None and type(source).__name__ in _SCHEMES:
-            raise TypeError(
-                f"{type(source).__name__} does not say how much noise was added: give the plan, or noise_multiplier"
-            )
+        if noise_multiplier is None:
+            raise TypeError(f"{kind} does not say how much noise was added: give the plan, or noise_multiplier")
         return _of_scheme(source, noise_multiplier, IDENTITY if strategy is None else strategy)
     if noise_multiplier is not None or strategy is not None:
         raise TypeError(
@@ -115,7 +123,6 @@ def _of_configuration(configuration: Any) -> dp_event.DpEvent:
             plan,
         )
     scheme = plan.batch_selection_strategy
-    _check_whole(scheme)
     # The noise of the plan has the standard deviation z |c| in units of what one record may add: z is the multiplier in
     # its dp_event, c the first column of the strategy. Where columns are normalised, their length is 1 instead of |c|,
     # and the noise is the same.
@@ -135,20 +142,8 @@ def _of_configuration(configuration: Any) -> dp_event.DpEvent:
     return event if relation is ADD_OR_REMOVE else ZeroOutDpEvent(event)
 
 
-def _check_whole(scheme: Any) -> None:
-    if (most := getattr(scheme, "truncated_batch_size", None)) is not None:
-        raise UnsupportedEventError(
-            f"{type(scheme).__name__} truncates batches at {most}: whether a record is used then "
-            "depends on the others, which no theorem here covers. Set truncated_batch_size=None",
-            scheme,
-        )
-
-
 def _of_scheme(scheme: Any, noise: Any, strategy: Any) -> dp_event.DpEvent:
     kind = type(scheme).__name__
-    if kind not in _SCHEMES:
-        raise UnsupportedEventError(f"evr does not account for {kind}: give one of {', '.join(_SCHEMES)}", scheme)
-    _check_whole(scheme)
     strategy, count = frozen(strategy), scheme.iterations
     if kind == "BallsInBinsSampling":
         return BallsInBinsDpEvent(noise, count, scheme.cycle_length, strategy)

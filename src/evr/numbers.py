@@ -39,7 +39,7 @@ def stated(value: float, digits: int = 9) -> str:
     >>> stated(1e-09), stated(1.0000000000000002e-09), stated(1.21e-12, 2), stated(1.0)
     ('1e-9', '1.00000001e-9', '1.3e-12', '1')
     """
-    return _short_exponent(above(value, digits))
+    return short_exponent(above(value, digits))
 
 
 def percent(value: float) -> str:
@@ -62,7 +62,7 @@ def typed(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     short = f"{value:g}"
-    text = _short_exponent(short if float(short) == value else repr(value))
+    text = short_exponent(short if float(short) == value else repr(value))
     if len(text) > _LONG and 0 < value < 1:
         ratio = Fraction(value).limit_denominator(_GREATEST_DENOMINATOR)
         if ratio.numerator / ratio.denominator == value:
@@ -127,5 +127,6 @@ def latex(text: str) -> str:
     return power if mantissa == "1" else rf"{mantissa} \times {power}"
 
 
-def _short_exponent(text: str) -> str:
+def short_exponent(text: str) -> str:
+    """The text of a number without the zeros and the plus of its exponent: ``1e-5``."""
     return text.replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")

@@ -8,7 +8,7 @@ draws it and in whatever order, and an estimate never shares a number with a ver
 from __future__ import annotations
 
 import hashlib
-import operator
+import numbers
 import secrets
 from dataclasses import dataclass
 from typing import Any
@@ -40,13 +40,9 @@ def seed_of(seed: Any) -> int | None:
     """
     if seed is None:
         return None
-    try:
-        number = -1 if isinstance(seed, bool) else operator.index(seed)
-    except TypeError:
-        number = -1
-    if number < 0:
+    if isinstance(seed, bool) or not isinstance(seed, numbers.Integral) or seed < 0:
         raise ValueError(f"seed={seed!r} is not an integer >= 0")
-    return number
+    return int(seed)
 
 
 @dataclass(frozen=True)

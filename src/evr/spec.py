@@ -25,19 +25,19 @@ Kinds and keys are those of the registered mechanisms (``descriptor.py``), and `
 
 from __future__ import annotations
 
-import abc
 import collections.abc
 import contextlib
 import difflib
 import functools
+import inspect
 import operator
 import re
 import tomllib
 import types
 import typing
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Union
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union
 
 import attr
 from dp_accounting import dp_event
@@ -61,78 +61,90 @@ def _ratio(value: Any) -> Any:
     return int(found[1]) / int(found[2]) if found and int(found[2]) else value
 
 
-_RATIO = BeforeValidator(_ratio)
-
-
 class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class _Repeated(_Table, abc.ABC):
+Table = TypeVar("Table", bound=_Table)
+
+
+class _Mechanism(_Table):
+    """The table of one kind of mechanism. Keys are aliases: no name of a field is in the way."""
+
+    make: ClassVar[Callable[..., dp_event.DpEvent]]
+    kind: str
     repeat: int = 1
 
-    @abc.abstractmethod
-    def _once(self) -> dp_event.DpEvent: ...
+    @property
+    def given(self) -> dict[str, Any]:
+        """The keys that the file has, but for those that every table has."""
+        return self.model_dump(by_alias=True, exclude_unset=True, exclude={"kind", "repeat"})
 
     def event(self) -> dp_event.DpEvent:
-        one = self._once()
+        one = type(self).make(**self.given)
         count = validate.positive_integer(repeat=self.repeat)
         return one if count == 1 else dp_event.SelfComposedDpEvent(one, count)
 
 
-class _DpSgd(_Repeated):
-    """A sampled Gaussian mechanism, many times: the keys are the arguments of ``evr.dpsgd``."""
-
-    kind: Literal["dpsgd"]
-    noise_multiplier: float
-    sampling_probability: Annotated[float | None, _RATIO] = None
-    steps: int | None = None
-    dataset_size: int | None = None
-    batch_size: int | None = None
-    epochs: float | None = None
-    sampling: Literal["poisson", "without-replacement", "allocation"] = "poisson"
-    records_per_user: int | None = None
-    user_norm: float | None = None
-
-    def _once(self) -> dp_event.DpEvent:
-        return events.dpsgd(**self.model_dump(exclude={"kind", "repeat"}))
+def _table(kind: str, keys: Mapping[str, tuple[Any, Any]], make: Callable[..., dp_event.DpEvent]) -> type[_Mechanism]:
+    """The table of a kind whose keys have these types and defaults, ``...`` for none."""
+    fields: dict[str, Any] = {"kind": (Literal[kind], ...)}
+    fields |= {
+        f"key_{index}": (
+            Annotated[annotation, BeforeValidator(_ratio)] if key == "sampling_probability" else annotation,
+            Field(default=default, alias=key),
+        )
+        for index, (key, (annotation, default)) in enumerate(keys.items())
+    }
+    table = create_model(kind, __base__=_Mechanism, **fields)
+    table.make = make
+    return table
 
 
-class _Described(_Repeated):
-    """The table of a mechanism by its description. Keys are aliases: no name of a field is in the way."""
+@functools.cache
+def _dpsgd() -> type[_Mechanism]:
+    """The keys are the arguments of ``evr.dpsgd``."""
+    hints = typing.get_type_hints(events.dpsgd)
+    defaults = {one.name: one.default for one in inspect.signature(events.dpsgd).parameters.values()}
+    keys = {name: (hints[name], ... if one is inspect.Parameter.empty else one) for name, one in defaults.items()}
+    return _table(DPSGD, keys, events.dpsgd)
 
-    made_of: ClassVar[type[dp_event.DpEvent]]
 
-    def _once(self) -> dp_event.DpEvent:
-        given = {
-            field.alias: _frozen(getattr(self, name))
-            for name, field in type(self).model_fields.items()
-            if field.alias and (name in self.model_fields_set or field.alias in described(self.made_of).fields)
-        }
-        q = validate.probability(sampling_probability=getattr(self, "sampling_probability", 1.0))
-        one, most = self.made_of(**given), getattr(self, "records_per_user", None)
-        one = one if q == 1 else dp_event.PoissonSampledDpEvent(q, one)
+@functools.lru_cache(maxsize=100)
+def _described(mechanism: Mechanism) -> type[_Mechanism]:
+    """The table of a mechanism by its description, or ``TypeError``."""
+    cls, description = mechanism.event, described(mechanism.event)
+    if not is_writable(cls):
+        raise TypeError(f"{cls.__name__} is not made by attrs, so its fields have no names in a file")
+    hints = dict[str, Any]()
+    with contextlib.suppress(NameError):  # of a class within a function, whose names nobody else sees
+        hints = typing.get_type_hints(cls)
+    own = {
+        one.alias: description.fields.get(one.alias)
+        or (_in_a_file(hints.get(one.name, one.type), one.alias), ... if one.default is attr.NOTHING else None)
+        for one in written_fields(cls)
+    }
+    keys = dict(own)
+    if mechanism.takes_sampling and "sampling_probability" not in own:
+        keys["sampling_probability"] = (float, 1.0)
+    elif cls in SPLIT:
+        keys["records_per_user"] = (int | None, None)
+    defaults = {key: default for key, (_, default) in description.fields.items() if default is not ...}
+
+    def make(**given: Any) -> dp_event.DpEvent:
+        one = cls(**defaults | {key: _frozen(value) for key, value in given.items() if key in own})
+        more = {key: value for key, value in given.items() if key not in own}
+        probability = validate.probability(sampling_probability=more.get("sampling_probability", 1.0))
+        one = one if probability == 1 else dp_event.PoissonSampledDpEvent(probability, one)
+        most = more.get("records_per_user")
         return one if most is None else events.UsersDpEvent(one, most)
+
+    return _table(description.kind, keys, make)
 
 
 def _frozen(value: Any) -> Any:
     """Lists as tuples: the fields of events are compared and hashed."""
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
-
-
-def _keys(mechanism: Mechanism) -> dict[str, tuple[Any, Any]]:
-    """The keys of a mechanism's table, each with a type and a default, ``...`` for none, or ``TypeError``."""
-    if not is_writable(mechanism.event):
-        name = mechanism.event.__name__
-        raise TypeError(f"{name} is not made by attrs, so its fields have no names in a file")
-    hints, given = dict[str, Any](), described(mechanism.event).fields
-    with contextlib.suppress(NameError):  # of a class within a function, whose names nobody else sees
-        hints = typing.get_type_hints(mechanism.event)
-    return {
-        one.alias: given.get(one.alias)
-        or (_in_a_file(hints.get(one.name, one.type), one.alias), ... if one.default is attr.NOTHING else None)
-        for one in written_fields(mechanism.event)
-    }
 
 
 def _in_a_file(hint: Any, name: str) -> Any:
@@ -150,25 +162,6 @@ def _in_a_file(hint: Any, name: str) -> Any:
         f"its field {name!r} is declared as {shown}, which has no form in a spec file: "
         f"register it with fields={{{name!r}: (type, default)}}"
     )
-
-
-def _table(mechanism: Mechanism) -> type[_Repeated]:
-    own = _keys(mechanism)
-    keys: dict[str, Any] = {
-        f"key_{index}": (
-            Annotated[annotation, _RATIO] if key == "sampling_probability" else annotation,
-            Field(default=default, alias=key),
-        )
-        for index, (key, (annotation, default)) in enumerate(own.items())
-    }
-    keys["kind"] = (Literal[described(mechanism.event).kind], ...)
-    if mechanism.takes_sampling and "sampling_probability" not in own:
-        keys["sampling_probability"] = (Annotated[float, _RATIO], 1.0)
-    elif mechanism.event in SPLIT:
-        keys["records_per_user"] = (int | None, None)
-    model = create_model(mechanism.event.__name__, __base__=_Described, **keys)
-    model.made_of = mechanism.event
-    return model
 
 
 class Target(_Table):
@@ -192,7 +185,7 @@ class Tuned(_Table):
 class Spec(_Table):
     """A whole file."""
 
-    mechanism: list[Any]
+    mechanism: list[_Mechanism] = Field(min_length=1)
     tuning: Tuned | None = None
     adjacency: Literal["add-or-remove", "replace-one", "zero-out"] | None = None
     claim: Target = Target()
@@ -200,56 +193,23 @@ class Spec(_Table):
 
     def event(self, relation: Relation | None = None) -> dp_event.DpEvent:
         """The event tree, translated once under the relation given or the file's, so that errors name their table."""
-        built = []
-        for index, mechanism in enumerate(self.mechanism):
-            try:
-                event = mechanism.event()
-                Composition.of(event, relation or self.adjacency)
-            except (ValueError, TypeError) as error:
-                where = f"{self._source}mechanism[{index}] (kind {mechanism.kind!r})"
-                raise SpecError(f"{where}: {error}") from None
-            built.append(event)
+        built = [
+            self._checked(mechanism.event, relation, f"mechanism[{index}] (kind {mechanism.kind!r})")
+            for index, mechanism in enumerate(self.mechanism)
+        ]
         one = built[0] if len(built) == 1 else dp_event.ComposedDpEvent(built)
         if self.tuning is None:
             return one
+        given = self.tuning.model_dump()
+        return self._checked(lambda: tuning(one, **given).event, relation, "tuning")
+
+    def _checked(self, make: Callable[[], dp_event.DpEvent], relation: Relation | None, where: str) -> dp_event.DpEvent:
         try:
-            event = tuning(one, **self.tuning.model_dump()).event
+            event = make()
             Composition.of(event, relation or self.adjacency)
         except (ValueError, TypeError) as error:
-            raise SpecError(f"{self._source}tuning: {error}") from None
+            raise SpecError(f"{self._source}{where}: {error}") from None
         return event
-
-
-@dataclass(frozen=True)
-class _Grammar:
-    """What may stand in a file: the whole, a table for each kind, and kinds that have none with the reason."""
-
-    spec: type[Spec]
-    tables: dict[str, type[_Repeated]]
-    without: dict[str, str]
-
-    def keys(self, location: tuple[str | int, ...]) -> list[str]:
-        """The keys that are known where a complaint is about."""
-        model: type[BaseModel] = self.spec
-        if len(location) > 1:
-            others: dict[str | int, type[BaseModel]] = {"claim": Target, "tuning": Tuned}
-            model = others.get(location[0]) or self.tables[str(location[2])]
-        return sorted(field.alias or name for name, field in model.model_fields.items())
-
-
-@functools.lru_cache(maxsize=4)
-def _grammar(mechanisms: tuple[Mechanism, ...]) -> _Grammar:
-    tables: dict[str, type[_Repeated]] = {DPSGD: _DpSgd}
-    without = {}
-    for mechanism in mechanisms:
-        kind = described(mechanism.event).kind
-        try:
-            tables[kind] = _table(mechanism)
-        except TypeError as error:
-            without[kind] = str(error)
-    union: Any = functools.reduce(operator.or_, tables.values())
-    listed: Any = list[Annotated[union, Field(discriminator="kind")]]
-    return _Grammar(create_model("Spec", __base__=Spec, mechanism=(listed, Field(min_length=1))), tables, without)
 
 
 _NOTHING = (
@@ -313,43 +273,61 @@ def parse(text: str) -> Spec:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # an endless integer is a ValueError, too
         raise SpecError(f"not valid TOML: {error or type(error).__name__}") from None
-    grammar = _grammar(tuple(MECHANISMS.values()))
-    if isinstance(data.get("mechanism"), dict):
+    tables = data.get("mechanism")
+    if isinstance(tables, dict):
         raise SpecError("[mechanism] is one table, and a file holds a list of them: write [[mechanism]]")
-    if "mechanism" not in data and data.keys() <= {"claim", "adjacency", "tuning"}:
+    if tables is None and data.keys() <= {"claim", "adjacency", "tuning"}:
         raise SpecError(_NOTHING)
+    if isinstance(tables, list):
+        data["mechanism"] = [_mechanism(table, f"mechanism[{index}]") for index, table in enumerate(tables)]
+    models: dict[str, type[_Table]] = {"claim": Target, "tuning": Tuned}
+    for key in models.keys() & data.keys():
+        if isinstance(data[key], dict):
+            data[key] = _validated(models[key], data[key], f"{key}.")
+    return _validated(Spec, data, "")
+
+
+def _mechanism(table: Any, where: str) -> _Mechanism:
+    if not isinstance(table, dict):
+        raise SpecError(f"{where}: input should be a table (found {validate.shown(table)})")
+    kinds = {described(one.event).kind: one for one in MECHANISMS.values()}
+    kind = table.get("kind")
+    if kind == DPSGD:
+        return _validated(_dpsgd(), table, f"{where}.")
+    if not isinstance(kind, str) or kind not in kinds:
+        known = [DPSGD, *(name for name, one in kinds.items() if _can_be_written(one))]
+        near = difflib.get_close_matches(str(kind), known, n=1)
+        said = "missing" if kind is None else f"unknown kind {validate.shown(kind)}"
+        raise SpecError(f"{where}.kind: {said}; {_hint(near, known)}")
     try:
-        return grammar.spec.model_validate(data)
+        model = _described(kinds[kind])
+    except TypeError as error:
+        raise SpecError(f"{where}.kind: {kind!r} cannot be written here: {error}") from None
+    return _validated(model, table, f"{where}.")
+
+
+def _can_be_written(mechanism: Mechanism) -> bool:
+    try:
+        return _described(mechanism) is not None
+    except TypeError:
+        return False
+
+
+def _hint(near: list[str], known: list[str]) -> str:
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+
+
+def _validated(model: type[Table], data: dict[str, Any], where: str) -> Table:
+    """A table; or the most telling complaint, an unknown key before a missing one, which it may explain."""
+    try:
+        return model.model_validate(data)
     except ValidationError as error:
-        raise SpecError(_first(error, grammar)) from None
-
-
-def _first(error: ValidationError, grammar: _Grammar) -> str:
-    """The most telling complaint of pydantic: an unknown key before a missing one, which it may explain."""
-    problems = sorted(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
-    problem = problems[0]
-    location = [  # without the kind, and without pydantic's names for the members of a union
-        part
-        for index, part in enumerate(problem["loc"])
-        if (index != 2 or part not in grammar.tables) and (index < 4 or isinstance(part, int))
-    ]
-    path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in location).lstrip(".")
-    kind = problem["type"]
-    if kind == "extra_forbidden":
-        known = grammar.keys(problem["loc"])
-        near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.4)
-        return f"{path}: unknown key; " + (f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}")
-    if kind in ("union_tag_invalid", "union_tag_not_found"):
-        return f"{path}.kind: {_no_kind(problem['input'], grammar)}"
-    return f"{path}: {problem['msg'][0].lower()}{problem['msg'][1:]}" + (
-        "" if kind == "missing" else f" (found {validate.shown(problem['input'])})"
-    )
-
-
-def _no_kind(table: Any, grammar: _Grammar) -> str:
-    given = table.get("kind") if isinstance(table, dict) else None
-    if isinstance(given, str) and given in grammar.without:
-        return f"{given!r} cannot be written here: {grammar.without[given]}"
-    near = difflib.get_close_matches(str(given), grammar.tables, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(grammar.tables)}"
-    return f"{'missing' if given is None else f'unknown kind {validate.shown(given)}'}; {hint}"
+        problem = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
+    key, *within = problem["loc"]
+    path = f"{where}{key}" + "".join(f"[{part}]" for part in within if isinstance(part, int))
+    if problem["type"] == "extra_forbidden":
+        known = sorted(field.alias or name for name, field in model.model_fields.items())
+        near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.4)
+        raise SpecError(f"{path}: unknown key; {_hint(near, known)}")
+    found = "" if problem["type"] == "missing" else f" (found {validate.shown(problem['input'])})"
+    raise SpecError(f"{path}: {problem['msg'][0].lower()}{problem['msg'][1:]}{found}")

@@ -75,22 +75,16 @@ class Sweep(Curve):
 
     def plot(self, ax: Axes | None = None, **style: Any) -> Axes:
         """Draw the answers over the setting with most values, a line for each of the others; ``style`` is for lines."""
-        along, lines = self.lines()
-        return drawn(ax, along.replace("_", " "), self.wanted, lines, **style)
-
-    def lines(self) -> tuple[str, dict[str, tuple[list[Any], list[float]]]]:
-        """The setting with most values, and the answers over it: a line for each combination of the others, by name."""
         if not self.varied:
             raise ValueError("a picture needs a setting that varies: give one several values")
         along = max(self.varied, key=lambda name: len({one[name] for one in self.settings}))
-        others = [name for name in self.varied if name != along]
-        found: dict[str, tuple[list[Any], list[float]]] = {}
+        lines: dict[str, tuple[list[Any], list[float]]] = {}
         for one, result in zip(self.settings, self.results, strict=True):
-            name = ", ".join(f"{key.replace('_', ' ')} {one[key]}" for key in others)
-            places, values = found.setdefault(name, ([], []))
+            others = ", ".join(f"{key.replace('_', ' ')} {one[key]}" for key in self.varied if key != along)
+            places, values = lines.setdefault(others, ([], []))
             places.append(one[along])
             values.append(result.value)
-        return along, found
+        return drawn(ax, along.replace("_", " "), self.wanted, lines, **style)
 
 
 def sweep(
@@ -140,6 +134,7 @@ def sweep(
     if (epsilon is None) == (delta is None):
         raise ValueError(f"epsilon={epsilon!r} and delta={delta!r}: give one of them, and evr estimates the other")
     wanted, given, at = ("delta", "epsilon", epsilon) if delta is None else ("epsilon", "delta", delta)
+    estimate: Callable[..., Estimate | UpperBound] = estimate_delta if delta is None else estimate_epsilon
     validate.function(event=event)
     told = counter(progress)
     values = {name: _values(name, one) for name, one in {**settings, given: at}.items()}
@@ -147,12 +142,15 @@ def sweep(
     if total > MOST:
         raise ValueError(f"{total:,} settings are more than {MOST:,}: take fewer values")
     rows = [dict(zip(values, one, strict=True)) for one in itertools.product(*values.values())]
-    results: list[Estimate | UpperBound] = []
-    lengths = [len(some) for some in values.values()]
-    stride = math.prod(lengths[lengths.index(max(lengths)) + 1 :])  # rows between neighbours along the longest setting
+    results = []
     for row in rows:
-        how = {"method": method, "neighboring_relation": neighboring_relation}
-        results.append(_answer(event, row, given, how, _guess(results, stride)))
+        keywords = {name: value for name, value in row.items() if name != given}
+        try:
+            found = estimate(event(**keywords), row[given], method=method, neighboring_relation=neighboring_relation)
+        except Exception as error:
+            error.add_note(f"of the setting {', '.join(f'{name}={value!r}' for name, value in row.items())}")
+            raise
+        results.append(found)
         told(len(results), total)
     varied = tuple(name for name, some in values.items() if len(some) > 1)
     return Sweep(wanted, tuple(rows), varied, tuple(results), time.perf_counter() - start)
@@ -166,25 +164,3 @@ def _values(name: str, given: Any) -> tuple[Any, ...]:
     if not found:
         raise ValueError(f"{name}={given!r} has no values: give one or more")
     return found
-
-
-def _guess(results: list[Estimate | UpperBound], stride: int) -> float | None:
-    """What the two neighbours before lead to expect: a place to start from, and no more."""
-    if len(results) < 2 * stride:
-        return None
-    last, before = results[-stride].value, results[-2 * stride].value
-    guess = last * last / before if 0 < last < math.inf and 0 < before < math.inf else 0.0
-    return guess if 0 < guess < math.inf else None
-
-
-def _answer(
-    event: Callable[..., Any], row: dict[str, Any], given: str, how: dict[str, Any], guess: float | None
-) -> Estimate | UpperBound:
-    what = {name: value for name, value in row.items() if name != given}
-    try:
-        if given == "epsilon":
-            return estimate_delta(event(**what), row[given], **how)
-        return estimate_epsilon(event(**what), row[given], **how, guess=guess)
-    except Exception as error:
-        error.add_note(f"of the setting {', '.join(f'{name}={value!r}' for name, value in row.items())}")
-        raise

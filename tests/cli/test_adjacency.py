@@ -59,7 +59,7 @@ def test_flags_and_spec_say_the_same(evr: Callable[..., Any], tmp_path: Path, co
         assert answers[0] == answers[1]
     else:
         assert "Neighbours: replace-one adjacency" in filed.out
-        assert "Batches: 10, each of 5 of 100 records." in flags.out
+        assert "batches of 5 of 100 records without replacement, 10 steps" in flags.out
     refused = evr(*command, *FIXED)
     assert refused.code == 2
     assert "--adjacency replace-one" in refused.err

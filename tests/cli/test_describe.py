@@ -39,8 +39,8 @@ def test_flags(capsys, monkeypatch):
     assert (code, err) == (0, "")
     words, pairs = out.split("\n\n")
     assert words.splitlines()[:4] == [
-        "Noise: its standard deviation is 1 times the clipping norm, in each step.",
-        "Batches: 100; a record is in each with probability 0.01.",
+        "Training: DP-SGD (Poisson sampling with probability 0.01, 100 steps, noise multiplier 1).",
+        "A noise multiplier is the standard deviation of the noise over the clipping norm.",
         "What ran: 100 times Poisson sampling (sampling probability 0.01) of a Gaussian mechanism "
         "(noise multiplier 1).",
         "Neighbours: add-or-remove-one adjacency.",
@@ -89,16 +89,15 @@ def test_batches_in_the_units_of_a_training(capsys, monkeypatch):
     flags = ["--noise-multiplier", 1.3, "--dataset-size", 60000, "--batch-size", 256, "--epochs", 15]
     code, out, _ = run(capsys, monkeypatch, "describe", *flags)
     assert code == 0
-    assert "Noise: its standard deviation is 1.3 times the clipping norm" in out
-    assert "Batches: 3,516; a record is in each with probability 0.00426667: about 256 of 60,000 records." in out
+    assert "batches of 256 of 60,000 records by Poisson sampling, 15 epochs, noise multiplier 1.3" in out
+    assert "What ran: 3,516 times Poisson sampling" in out
 
 
-def test_a_file_is_described_by_noise_and_batches_too(capsys, monkeypatch, tmp_path):
+def test_a_file_of_one_training_is_described_as_one(capsys, monkeypatch, tmp_path):
     code, out, _ = run(capsys, monkeypatch, "describe", EXAMPLES / "dpsgd.toml")
     assert code == 0
     assert out.startswith(
-        "Noise: its standard deviation is 1 times the clipping norm, in each step.\n"
-        "Batches: 1,000; a record is in each with probability 0.001.\n"
+        "Training: DP-SGD (Poisson sampling with probability 0.001, 1,000 steps, noise multiplier 1)."
     )
     path = tmp_path / "two.toml"
     path.write_text(
@@ -108,11 +107,7 @@ def test_a_file_is_described_by_noise_and_batches_too(capsys, monkeypatch, tmp_p
     )
     code, out, _ = run(capsys, monkeypatch, "describe", path)
     assert code == 0
-    assert out.startswith(
-        "Noise of mechanism[1]: its standard deviation is 1.3 times the clipping norm, in each "
-        "step.\nBatches of mechanism[1]: 7,032; a record is in each with probability 0.00426667: "
-        "about 256 of 60,000 records.\n"
-    )
+    assert out.startswith("What ran: (a Laplace mechanism (noise multiplier 9); 2 times 3,516 times Poisson sampling")
 
 
 def test_nothing_to_pay(capsys, monkeypatch):

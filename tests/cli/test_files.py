@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import evr as package
-from evr.cli.options import Training, WhatRan
+from evr.cli.options import WhatRan
 from evr.cli.output import certificate_path
 from evr.numbers import stated
 from helpers import near
@@ -158,16 +158,14 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, evr: Callable[..., Any], *argumen
         assert evr(*arguments).code == 130
 
 
-def test_resume_lists_and_chooses(
+def test_resume_takes_the_id_that_the_ledger_shows(
     evr: Callable[..., Any], refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupt(monkeypatch, evr, "certify", *CHEAP, *TARGET, "-o", "one.json")
     interrupt(monkeypatch, evr, "certify", "noise.toml", "--delta", "2e-3")
-    ran = evr("resume")
-    assert ran.code == 2
-    assert "which one? Add its id: 2, 1" in ran.err
-    assert [row[0] for row in ran.rows] == ["id", "2", "1"]
-    assert ran.rows[2][4].endswith("one.json")
+    assert "which one? Add its id: 2, 1" in refused("resume")
+    waiting = [row for row in evr("ledger").rows if "interrupted" in row]
+    assert [(row[0], Path(row[6]).name) for row in waiting] == [("1", "one.json"), ("2", "noise.certificate.json")]
     assert "attempt 7 was not interrupted; those that were: 2, 1" in refused("resume", 7)
     assert evr("resume", 1, "-q").code == 0
     assert package.Certificate.load("one.json").claim.delta == near(1e-3)
@@ -233,6 +231,6 @@ def test_a_search_is_not_described_as_one_training(tmp_path: Path) -> None:
     path = tmp_path / "search.toml"
     path.write_text(one)
     sizes = {"algorithm": "DP-SGD", "dataset_size": 60_000, "batch_size": 256, "epochs": 15}
-    assert WhatRan(path, Training(), None).description() == sizes
+    assert WhatRan(path).description() == sizes
     path.write_text(one + "\n[tuning]\nmean = 20\n")
-    assert WhatRan(path, Training(), None).description() == {}
+    assert WhatRan(path).description() == {}

@@ -86,7 +86,7 @@ def test_bad_input(evr, refused, tmp_path):
     assert "baseline=-1.0 is not in [0, 1]" in refused("risk", *DPSGD, "--baseline", -1)
     assert "prior=nan is not in (0, 1)" in refused("risk", *DPSGD, "--prior", "nan")
     assert "does not end in .png" in refused("risk", *DPSGD, "--plot", "a.txt")
-    assert "leave out --steps" in refused("risk", SAMPLED, "--steps", 3)
+    assert "both describe a mechanism" in refused("risk", SAMPLED, "--steps", 3)
     assert "leave out --adjacency" in refused("risk", SAMPLED, "--adjacency", "zero-out")
     assert "No such file" in refused("risk", tmp_path / "nothing.toml")
     assert "what ran?" in refused("risk")

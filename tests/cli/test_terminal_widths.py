@@ -75,8 +75,7 @@ def test_attempts_and_certificates(width: int, terminal: Callable[..., str]) -> 
     for word in ("accepted", "none yet", "certificate", "attempts", "samples"):
         assert word in words(listed), word
     assert name in listed.replace("\n", "").replace(" ", "")
-    for word in ("false-positive allowance", "neighbouring relation", "add-or-remove-one adjacency"):
-        assert word in words(shown), word
+    assert "add-or-remove-one adjacency" in words(shown)
     assert re.search(r"proved: delta is at most \d\S+", words(shown))
 
 
@@ -102,7 +101,7 @@ def test_what_looks_like_markup_is_shown_as_it_is(
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     note = "pip install 'evr-dp[compare]' brings it, and much more than this line holds"
-    table("Peers of [all] kinds", ["name", "kind", "note"], [["autodp", "none", note]])
+    table("Peers of [all] kinds", [{"name": "autodp", "kind": "none", "note": note}])
     shown = words(capsys.readouterr().out)
     assert "'evr-dp[compare]'" in shown
     assert "[all]" in shown

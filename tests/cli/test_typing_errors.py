@@ -140,22 +140,15 @@ def test_a_note_where_noise_or_steps_are_found(evr: Callable[..., Any]) -> None:
     assert "is above 50: is it a standard deviation?" in ran.err
 
 
-@pytest.mark.parametrize(
-    ("target", "word"),
-    [
-        (["--delta", "1e-6"], "Working out epsilon at delta = 1e-06, and how to prove it."),
-        (["--epsilon", "0.5"], "Working out delta at epsilon = 0.5, and how to prove it."),
-        (["--epsilon", "1.5", "--delta", "1e-6"], "Working out how to prove (1.5, 1e-06)."),
-    ],
-)
+@pytest.mark.parametrize("target", [["--delta", "1e-6"], ["--epsilon", "1.5", "--delta", "1e-6"]])
 def test_a_first_word_before_anything_is_found(
-    target: list[str], word: str, evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    target: list[str], evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert reporting._SOON <= 1.0  # with the time that it takes to start, two seconds
     monkeypatch.setattr(reporting, "_SOON", 0.0)
     ran = evr("certify", *NOISY, *target, "--dry-run")
     assert ran.code == 0
-    assert ran.err.splitlines() == [word]
+    assert ran.err.splitlines() == ["Working out what to prove, and how."]
     assert evr("certify", *NOISY, *target, "--dry-run", "--quiet").err == ""
     monkeypatch.setattr(reporting, "_SOON", 60.0)  # nothing to say of what is over at once
     assert evr("certify", *NOISY, *target, "--dry-run").err == ""
@@ -170,12 +163,10 @@ def test_a_first_word_before_anything_is_found(
         (["verify"], "evr certify"),
         (["inspect", "x.json"], "evr show FILE"),
         (["report", "x.json"], "evr show FILE --html PAGE"),
-        (["certify", "--proposal", "simple"], "evr.certify(proposal=...)"),
-        (["certify", "--floor", "1e-9"], "the first attempt"),
         (["estimate", "--epsilons", "0:1:1"], "--epsilon"),
     ],
 )
-def test_old_spellings_are_answered_with_the_new_one(
+def test_other_spellings_are_answered_with_the_one_of_evr(
     arguments: list[str], meant: str, refused: Callable[..., str]
 ) -> None:
     assert meant in refused(*arguments)

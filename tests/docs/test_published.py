@@ -36,14 +36,15 @@ def test_the_page_is_what_make_published_writes():
 @trainings
 def test_rates_and_steps_follow_from_the_source(name):
     source, (mechanism,) = SOURCES[name], spec.load(FOLDER / f"{name}.toml").mechanism
+    probability, steps = mechanism.given["sampling_probability"], mechanism.given["steps"]
     assert source["sampling"] in ("Poisson", "shuffled")
     if "batch_size" in source:
-        assert mechanism.sampling_probability == source["batch_size"] / source["dataset_size"]
+        assert probability == source["batch_size"] / source["dataset_size"]
         if "epochs" in source:
             epoch = source["dataset_size"] / source["batch_size"]
-            assert source["epochs"] * math.floor(epoch) <= mechanism.steps <= source["epochs"] * math.ceil(epoch)
+            assert source["epochs"] * math.floor(epoch) <= steps <= source["epochs"] * math.ceil(epoch)
     elif "epochs" in source:
-        assert mechanism.steps == round(source["epochs"] / mechanism.sampling_probability)
+        assert steps == round(source["epochs"] / probability)
 
 
 @trainings

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import evr
 from evr.report import plots
 
 EPSILONS = np.linspace(0, 4, 9)
@@ -28,12 +29,14 @@ def test_zeros_and_ones_do_not_break_the_scale(deltas):
     assert plots.render(plots.privacy_curves({"fft": (EPSILONS, deltas)}), "png").startswith(b"\x89PNG")
 
 
-def test_online_epsilon_states_delta():
-    figure = plots.online_epsilon({"fft": (np.arange(1, 5), [0.1, 0.2, np.inf, 0.3])}, 3e-9)
-    (axes,) = figure.axes
-    assert axes.get_ylabel() == r"ε at δ = $3 \times 10^{-9}$"
-    assert axes.get_ylim()[0] == 0
-    assert axes.get_legend() is None
+def test_a_sweep_draws_itself_in_the_looks_of_evr():
+    found = evr.sweep(
+        noise_multiplier=[1.0, 2.0, 3.0], steps=[1, 2], sampling_probability=1.0, delta=1e-5, method="rdp"
+    )
+    (axes,) = plots.curve(found, title="Noise").axes
+    assert axes.get_title(loc="left") == "Noise"
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("noise multiplier", "epsilon")
+    assert [line.get_color() for line in axes.get_lines()] == [look.colour for look in plots.LOOKS[:2]]
 
 
 @pytest.mark.parametrize("kind", ["png", "svg", "pdf"])

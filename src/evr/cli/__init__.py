@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 
 REJECTED = 3
 """The exit code of a claim that is rejected, or refused as false."""
@@ -20,10 +21,10 @@ def main() -> None:
     import typer
 
     from evr.cli.app import app
-    from evr.cli.output import fail, plain_warnings
+    from evr.cli.output import fail
     from evr.errors import BudgetExceededError, FalseClaimError
 
-    plain_warnings()
+    warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     try:
         code = app(standalone_mode=False, prog_name="evr")
         sys.stdout.flush()
@@ -57,7 +58,7 @@ def _read_enough() -> int:
 def _usage(error: Exception) -> None:
     """Say in one line what typer found wrong with the command line; raise what is not its complaint again."""
     from evr.cli.output import fail
-    from evr.cli.spellings import command_meant, flag_meant
+    from evr.cli.spellings import meant
 
     if not hasattr(error, "format_message"):
         raise error
@@ -66,6 +67,6 @@ def _usage(error: Exception) -> None:
         sys.exit(2)
     context = getattr(error, "ctx", None)
     said = " ".join(error.format_message().split())
-    message = flag_meant(error, context) or command_meant(said) or said
+    message = meant(error, said) or said
     where = f" Try '{context.command_path} --help'." if context is not None else ""
     fail(message[:1].lower() + message[1:] + ("" if message.endswith((".", "?", "!")) else ".") + where)

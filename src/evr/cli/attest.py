@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from evr.cli import REJECTED
-from evr.cli.options import Force, Json, Quiet, file_option
+from evr.cli import REJECTED, options
 from evr.cli.output import as_json, fail, new_certificate, say
 
 
@@ -16,13 +15,13 @@ def command(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE... CERTIFICATE", help="What the training made; then its certificate.")
     ],
-    key: Annotated[Path | None, file_option("Sign with this Ed25519 private key (PEM).")] = None,
+    key: Annotated[Path | None, options.file("Sign with this Ed25519 private key (PEM).")] = None,
     output: Annotated[
-        Path | None, file_option("Where to write it; MODEL.attestation.json by default.", "--output", "-o")
+        Path | None, options.file("Where to write it; MODEL.attestation.json by default.", "--output", "-o")
     ] = None,
-    force: Force = False,
-    json: Json = False,
-    quiet: Quiet = False,
+    force: options.Force = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Write an in-toto statement that binds a certificate to files by their SHA-256.
 

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from evr.cli import REJECTED
-from evr.cli.options import Json, Plot, Quiet, file_option, number_option
+from evr.cli import REJECTED, options
 from evr.cli.output import as_json, draw, new_files, say
 
 _COINS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
@@ -19,15 +18,15 @@ def command(
     scores: Annotated[
         Path, typer.Argument(metavar="SCORES", help="A CSV file with the columns score and included, a row for each.")
     ],
-    certificate: Annotated[Path | None, file_option("The certificate to test.")] = None,
-    delta: Annotated[float | None, number_option("Delta of the bound; by default the certificate's, or 1e-5.")] = None,
-    confidence: Annotated[float | None, number_option("Confidence of the lower bound: 0.95 by default.")] = None,
+    certificate: Annotated[Path | None, options.file("The certificate to test.")] = None,
+    delta: Annotated[float | None, options.number("Delta of the bound; by default the certificate's, or 1e-5.")] = None,
+    confidence: Annotated[float, options.number("Confidence of the lower bound.", show_default=True)] = 0.95,
     independent: Annotated[
         bool, typer.Option("--independent", help="Given the coins, scores of different canaries are independent.")
     ] = False,
-    plot: Plot = None,
-    json: Json = False,
-    quiet: Quiet = False,
+    plot: options.Plot = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Test a certificate against the scores of canaries that took part by fair coins, and bound epsilon from below.
 
@@ -41,8 +40,7 @@ def command(
     new_files(plot=plot)
     values, coins = read(scores)
     claimed = None if certificate is None else Certificate.load(certificate)
-    level = 0.95 if confidence is None else confidence
-    found = audit(values, coins, claimed, delta=delta, confidence=level, independent=independent)
+    found = audit(values, coins, claimed, delta=delta, confidence=confidence, independent=independent)
     draw(plot, lambda plots: plots.audit(found), quiet=quiet or json)
     if json:
         shown = "verdict p_value epsilon delta confidence family epsilon_of_any claimed guesses correct canaries"
@@ -60,14 +58,14 @@ def read(path: Path) -> tuple[list[float], list[bool]]:
         missing = {"score", "included"} - set(rows.fieldnames or ())
         if missing:
             raise ValueError(f"{path} has no column {' and no column '.join(sorted(missing))}: begin it with a header")
-        found = [_row(path, rows.line_num, row["score"], row["included"]) for row in rows]
-    return [score for score, _ in found], [coin for _, coin in found]
-
-
-def _row(path: Path, line: int, score: str | None, included: str | None) -> tuple[float, bool]:
-    try:
-        return float(score or ""), _COINS[(included or "").strip().lower()]
-    except ValueError:
-        raise ValueError(f"{path}, line {line}: the score {score!r} is not a number") from None
-    except KeyError:
-        raise ValueError(f"{path}, line {line}: included={included!r} is neither 1 nor 0") from None
+        scores, coins = list[float](), list[bool]()
+        for row in rows:
+            score, included = row["score"] or "", row["included"]
+            try:
+                scores.append(float(score))
+                coins.append(_COINS[(included or "").strip().lower()])
+            except ValueError:
+                raise ValueError(f"{path}, line {rows.line_num}: the score {score!r} is not a number") from None
+            except KeyError:
+                raise ValueError(f"{path}, line {rows.line_num}: included={included!r} is neither 1 nor 0") from None
+    return scores, coins

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evr.cli.options import RELATIONS, Json, LedgerFile, Plot, Quiet, choice_option, number_option, picture
+from evr.cli import options
 from evr.cli.output import as_json, draw, new_files, number, say, table
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the budget.", show_default=False)]
-Level = Annotated[float, number_option("The limit for everything that is spent, together.")]
+Level = Annotated[float, options.number("The limit for everything that is spent, together.")]
 
 
 @app.command(short_help="Make a budget.")
@@ -25,17 +25,17 @@ def create(
     epsilon: Level,
     delta: Level,
     relation: Annotated[
-        str, choice_option(RELATIONS, "Which data sets are neighbours, for every spending.")
+        str, options.choice(options.RELATIONS, "Which data sets are neighbours, for every spending.")
     ] = "add-or-remove",
     kind: Annotated[
         str,
-        choice_option(
+        options.choice(
             ("planned", "adaptive"),
             "planned: the next spending never depends on earlier outputs; composition is exact. adaptive: it may.",
         ),
     ] = "planned",
-    ledger: LedgerFile = None,
-    quiet: Quiet = False,
+    ledger: options.LedgerFile = None,
+    quiet: options.Quiet = False,
 ) -> None:
     """Make a budget in the ledger: everything that is spent from it is (epsilon, delta)-DP together.
 
@@ -52,7 +52,13 @@ def create(
 
 
 @app.command(short_help="What was spent by whom and when; what is left.")
-def show(name: Name, plot: Plot = None, ledger: LedgerFile = None, json: Json = False, quiet: Quiet = False) -> None:
+def show(
+    name: Name,
+    plot: options.Plot = None,
+    ledger: options.LedgerFile = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
     """Show what was spent from a budget, by whom and when, and what is left; --plot draws it.
 
     Example: evr budget show patients --plot patients.svg
@@ -60,7 +66,7 @@ def show(name: Name, plot: Plot = None, ledger: LedgerFile = None, json: Json = 
     from evr.certification import Ledger
     from evr.certification.budget import Account
 
-    new_files(plot=picture(plot))
+    new_files(plot=plot)
     with Ledger(ledger, create=False) as opened:
         held = opened.contents()
         account = Account.of(held, name)
@@ -69,21 +75,19 @@ def show(name: Name, plot: Plot = None, ledger: LedgerFile = None, json: Json = 
     if json:
         as_json(document)
     else:
-        columns = ("number", "by", "moment", "what_ran", "proof", "used", "certificate")
-        rows = [[_cell(one[key]) for key in columns] for one in document["spendings"]]
-        table(f"Spent from {name}", [key.replace("_", " ") for key in columns], rows, quiet=quiet)
+        rows = [one | {"used": f"{one['used']:.1%}"} for one in document["spendings"]]
+        table(f"Spent from {name}", rows, quiet=quiet)
         if not quiet:
             say(_summary(document))
-    spenders = [one.spender for one in account.spent]
-    draw(plot, lambda plots: plots.budget(account.row, spenders, used), quiet=quiet or json)
+    draw(plot, lambda plots: plots.budget(account, used), quiet=quiet or json)
 
 
 @app.command(short_help="What certificates cost together.")
 def compose(
     files: Annotated[list[Path], typer.Argument(metavar="CERTIFICATE...", help="Certificates.", show_default=False)],
-    delta: Annotated[float, number_option("At which delta to compose.")],
-    json: Json = False,
-    quiet: Quiet = False,
+    delta: Annotated[float, options.number("At which delta to compose.")],
+    json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Say what certificates cost together: composed, beside the sum of their numbers.
 
@@ -130,18 +134,10 @@ def _document(account: Account, used: list[float], attempts: dict[int, Attempt])
 
     row = account.row
     last = account.events[-1] if account.events else None
-    return {
-        "budget": row.name,
-        "kind": row.kind,
-        "epsilon": row.epsilon,
-        "delta": row.delta,
-        "relation": name_of(row.relation),
-        "created": row.created,
-        "used": used[-1],
-        "fits_again": last is not None and account.seems_to_allow(last),
-        "steps_left": None if last is None else account.most_steps(last),
-        "sampled_proofs": account.tries,
-        "spendings": [
+    spendings = []
+    for one, part in zip(account.spent, used[1:], strict=True):
+        attempt = attempts.get(one.attempt_id or 0)
+        spendings.append(
             {
                 "number": one.number,
                 "by": one.spender,
@@ -151,9 +147,16 @@ def _document(account: Account, used: list[float], attempts: dict[int, Attempt])
                 "used": part,
                 "certificate": attempt.certificate if attempt else None,
             }
-            for one, part in zip(account.spent, used[1:], strict=True)
-            for attempt in [attempts.get(one.attempt_id or 0)]
-        ],
+        )
+    return {
+        "budget": row.name,
+        **{name: getattr(row, name) for name in ("kind", "epsilon", "delta", "created")},
+        "relation": name_of(row.relation),
+        "used": used[-1],
+        "fits_again": last is not None and account.seems_to_allow(last),
+        "steps_left": None if last is None else account.most_steps(last),
+        "sampled_proofs": account.tries,
+        "spendings": spendings,
     }
 
 
@@ -170,7 +173,3 @@ def _summary(document: dict[str, Any]) -> str:
         f"Everything spent is {pair}-DP together, under {document['relation']} ({document['kind']}). "
         f"{document['used']:.1%} is used.{left}"
     )
-
-
-def _cell(value: Any) -> str:
-    return "-" if value is None else f"{value:.1%}" if isinstance(value, float) else str(value)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated, Any
 
 from evr import validate
-from evr.cli.options import Json, Quiet, Training, WhatRan, asks_what_ran, number_option
+from evr.cli import options
 from evr.cli.output import as_json, number, say, seconds
 from evr.cli.sanity import note
 
 
-@asks_what_ran
+@options.asks_what_ran
 def command(
-    ran: WhatRan,
-    epsilon: Annotated[float | None, number_option("The target's epsilon.")] = None,
-    delta: Annotated[float | None, number_option("The target's delta.")] = None,
-    json: Json = False,
-    quiet: Quiet = False,
+    ran: options.WhatRan,
+    epsilon: Annotated[float | None, options.number("The target's epsilon.")] = None,
+    delta: Annotated[float | None, options.number("The target's delta.")] = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Find the smallest noise multiplier for a number of steps, or the largest number of steps for a noise multiplier,
     that meets a target.
@@ -35,8 +37,9 @@ def command(
         raise ValueError(f"calibrate to which target? Add {' and '.join(missing)}")
     epsilon = validate.non_negative(epsilon=epsilon)
     delta = validate.open_probability(delta=delta)
-    name, make_event, integer = _question(ran.training) if event is None else _repeated(event)
-    note(ran, make_event(1), epsilon=epsilon, delta=delta, quiet=quiet)
+    name, make_event = _question(ran) if event is None else _repeated(event)
+    integer = name != "noise_multiplier"
+    note(make_event(1), records=ran.records, epsilon=epsilon, delta=delta, quiet=quiet)
     from evr.estimation import calibrate
 
     found = calibrate(
@@ -59,26 +62,23 @@ def command(
         say(f"{name} = {found.value}, {rule} for {target} ({how})")
 
 
-def _repeated(event: Any) -> tuple[str, Any, bool]:
+def _repeated(event: Any) -> tuple[str, Callable[[Any], Any]]:
     """How many times all of it may run."""
     from dp_accounting import dp_event
 
-    return "repetitions", lambda count: dp_event.SelfComposedDpEvent(event, count), True
+    return "repetitions", lambda count: dp_event.SelfComposedDpEvent(event, count)
 
 
-def _question(training: Training) -> tuple[str, Any, bool]:
-    """The parameter to find, the event at each of its values, and whether it is a whole number."""
-    noise, long = (training.noise_multiplier, training.steps is not None or training.epochs is not None)
-    if noise is not None and long:
-        other = "--steps" if training.steps is not None else "--epochs"
-        raise ValueError(f"--noise-multiplier and {other} leave nothing to find: leave out one of them")
-    if long:
-        training._replace(noise_multiplier=1.0).event()  # what is wrong with the rest is said now
-        return "noise_multiplier", lambda s: training._replace(noise_multiplier=s).event(), False
-    if noise is not None:
-        validate.positive(noise_multiplier=noise)
-        training._replace(steps=1).event()
-        return "steps", lambda k: training._replace(steps=k).event(), True
-    raise ValueError(
-        "find what? Give --steps (to find the noise), --noise-multiplier (to find the steps) or a SPEC file"
-    )
+def _question(ran: options.WhatRan) -> tuple[str, Callable[[Any], Any]]:
+    """The parameter to find, and the event at each of its values."""
+    lengths = [f"--{name}" for name in ("steps", "epochs") if name in ran.given]
+    if ran.noise_multiplier is None and lengths:
+        return "noise_multiplier", lambda noise: replace(ran, noise_multiplier=noise).event()
+    if ran.noise_multiplier is None:
+        raise ValueError(
+            "find what? Give --steps (to find the noise), --noise-multiplier (to find the steps) or a SPEC file"
+        )
+    if lengths:
+        raise ValueError(f"--noise-multiplier and {lengths[0]} leave nothing to find: leave out one of them")
+    validate.positive(noise_multiplier=ran.noise_multiplier)
+    return "steps", lambda steps: replace(ran, steps=steps).event()

@@ -9,21 +9,8 @@ from typing import Annotated
 
 import typer
 
-from evr.cli.options import (
-    Force,
-    Json,
-    LedgerFile,
-    Quiet,
-    WhatRan,
-    Workers,
-    asks_what_ran,
-    choice_option,
-    file_option,
-    number_option,
-    text_option,
-    whole_option,
-)
-from evr.cli.output import certificate_path, new_certificate, new_page, wrote
+from evr.cli import REJECTED, options
+from evr.cli.output import certificate_path, new_certificate, new_files, wrote
 from evr.cli.reporting import Reporting, who_drew
 from evr.cli.sanity import note
 from evr.cli.show import write_page
@@ -42,42 +29,42 @@ TAU = (
 DEVICES = "What draws the samples: the processor, a GPU, or a GPU if one can be used."
 
 
-@asks_what_ran
+@options.asks_what_ran
 def command(
-    ran: WhatRan,
+    ran: options.WhatRan,
     epsilon: Annotated[
-        float | None, number_option("Find and certify delta at this epsilon; with --delta, this pair.")
+        float | None, options.number("Find and certify delta at this epsilon; with --delta, this pair.")
     ] = None,
     delta: Annotated[
-        float | None, number_option("Find and certify epsilon at this delta; with --epsilon, this pair.")
+        float | None, options.number("Find and certify epsilon at this delta; with --epsilon, this pair.")
     ] = None,
-    tau: Annotated[float | None, number_option(TAU)] = None,
-    output: Annotated[Path | None, file_option("Where to write the certificate.", "--output", "-o")] = None,
-    force: Force = False,
-    report: Annotated[Path | None, file_option("Write the certificate's page (HTML) to this file too.")] = None,
+    tau: Annotated[float | None, options.number(TAU)] = None,
+    output: Annotated[Path | None, options.file("Where to write the certificate.", "--output", "-o")] = None,
+    force: options.Force = False,
+    report: Annotated[Path | None, options.file("Write the certificate's page (HTML) to this file too.")] = None,
     proof: Annotated[
-        Path | None, file_option("Write a proof file that needs no evr, and its checker check_proof.py.")
+        Path | None, options.file("Write a proof file that needs no evr, and its checker check_proof.py.")
     ] = None,
-    ledger: LedgerFile = None,
-    release: Annotated[str | None, text_option("Count attempts under a name, across claims.")] = None,
-    budget: Annotated[str | None, text_option("Spend from this budget of the ledger.")] = None,
-    by: Annotated[str | None, text_option("Who spends; by default the name of the user.")] = None,
+    ledger: options.LedgerFile = None,
+    release: Annotated[str | None, options.text("Count attempts under a name, across claims.")] = None,
+    budget: Annotated[str | None, options.text("Spend from this budget of the ledger.")] = None,
+    by: Annotated[str | None, options.text("Who spends; by default the name of the user.")] = None,
     title: Annotated[
         str | None, typer.Option(help="A label for the training, in the statement.", show_default=False)
     ] = None,
     unit: Annotated[
         str | None,
-        choice_option(UNITS, "Whose data one record holds: an example's, a user's or a client's.", show_default=False),
+        options.choice(UNITS, "Whose data one record holds: an example's, a user's or a client's.", show_default=False),
     ] = None,
-    method: Annotated[str, choice_option(AUTO, METHODS)] = "auto",
-    seed: Annotated[int | None, whole_option("Make samples repeatable; leave it out for anything you publish.")] = None,
-    workers: Workers = None,
-    device: Annotated[str, choice_option(("cpu", "cuda", "auto"), DEVICES)] = "cpu",
+    method: Annotated[str, options.choice(AUTO, METHODS)] = "auto",
+    seed: Annotated[int | None, options.whole("Make samples repeatable; not for anything you publish.")] = None,
+    workers: options.Workers = None,
+    device: Annotated[str, options.choice(("cpu", "cuda", "auto"), DEVICES)] = "cpu",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done, and how long it takes; nothing is counted.")
     ] = False,
-    json: Json = False,
-    quiet: Quiet = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """State what a training run or any composition guarantees: estimate, verify, write a certificate.
 
@@ -89,10 +76,7 @@ def command(
     Example: evr certify examples/dpsgd.toml
     """
     record = ran.record()
-    if record is None:
-        event, claim, relation = ran.described()
-    else:
-        event, claim, relation = record.event, None, ran.adjacency
+    event, claim, relation = ran.described() if record is None else (record.event, None, ran.adjacency)
     if claim is not None:
         epsilon, delta = (claim.epsilon, claim.delta) if epsilon is None and delta is None else (epsilon, delta)
         tau = claim.tau if tau is None else tau
@@ -100,18 +84,14 @@ def command(
         raise ValueError(f"--by={by} says who spends from a budget: add --budget, or leave it out")
     if method == "strict" and seed is not None:
         raise ValueError(f"--seed={seed} belongs to methods that sample: leave it out with --method strict")
-    note(ran, event, epsilon=epsilon, delta=delta, quiet=quiet)
+    note(event, records=ran.records if record is None else None, epsilon=epsilon, delta=delta, quiet=quiet)
     path = new_certificate(output or certificate_path(ran.spec, event, epsilon, delta), force=force)
-    if report is not None:
-        new_page(report, path)
+    new_files(path, report=report)
     told = Reporting(path, ledger, json=json, quiet=quiet, dry_run=dry_run)
-    with told.ledger_to_ask() as counted, told.working(_doing(epsilon, delta)) as announce:
+    with told.ledger_to_ask() as counted, told.working("Working out what to prove, and how.") as announce:
         from evr.certification.budget import Budget
         from evr.gate import certify
 
-        description = {"title": title, "unit": unit}
-        if record is None:
-            description |= ran.description()
         certify_this = partial(certify, event) if record is None else record.certify
         certificate = certify_this(
             epsilon=epsilon,
@@ -128,29 +108,19 @@ def command(
             announce=announce,
             method=method,
             neighboring_relation=relation,
-            description=description,
+            description={"title": title, "unit": unit} | (ran.description() if record is None else {}),
             **({} if device == "cpu" else {"device": device}),
         )
     if epsilon is None:
-        note(ran, epsilon=certificate.claim.epsilon, quiet=quiet)
+        note(epsilon=certificate.claim.epsilon, quiet=quiet)
     if device == "auto" and not quiet:
         print(who_drew(certificate), file=sys.stderr)
-    try:
-        told.tell(certificate)
-    finally:  # rejected or not
-        if proof is not None and certificate.proof is not None:
-            wrote(proof, quiet=quiet or json)
-            wrote(proof.with_name("check_proof.py"), quiet=quiet or json)
-        if report is not None:
-            held = proof if certificate.proof is not None else None
-            write_page(certificate, report, source=path, proof=held)
-            wrote(report, quiet=quiet or json)
-
-
-def _doing(epsilon: float | None, delta: float | None) -> str:
-    """Say that the claim is being worked out."""
-    if epsilon is None:
-        return f"Working out epsilon at delta = {delta}, and how to prove it."
-    if delta is None:
-        return f"Working out delta at epsilon = {epsilon}, and how to prove it."
-    return f"Working out how to prove ({epsilon}, {delta})."
+    told.tell(certificate)
+    held = None if certificate.proof is None else proof
+    if held is not None:
+        wrote(held, held.with_name("check_proof.py"), quiet=told.silent)
+    if report is not None:
+        write_page(certificate, report, source=path, proof=held)
+        wrote(report, quiet=told.silent)
+    if not certificate.accepted:
+        raise typer.Exit(REJECTED)

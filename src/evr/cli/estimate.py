@@ -2,52 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+import math
+import sys
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from evr import validate
-from evr.cli.options import (
-    Csv,
-    Described,
-    Json,
-    Plot,
-    Quiet,
-    Several,
-    WhatRan,
-    asks_what_ran,
-    check_epsilon,
-    choice_option,
-    number_option,
-    picture,
-    whole_option,
-)
-from evr.cli.output import as_json, draw, new_files, number, progress_bar, say, seconds, table, write_csv, wrote
+from evr.cli import options
+from evr.cli.output import as_json, draw, new_files, number, say, seconds, table, write_csv, wrote
 from evr.cli.sanity import note
 from evr.methods import ESTIMATES
 from evr.numbers import above
 
 if TYPE_CHECKING:
-    from evr.estimation.comparison import Answer
-
-Number = float | Several
+    from evr.estimation.results import OnlineEpsilon, PrivacyCurve
+    from evr.spec import Target
+    from evr.sweeps import Sweep
 
 
 def _command(
-    ran: WhatRan,
-    epsilon: Annotated[float | None, number_option("Find delta at this epsilon.", ranges=True)] = None,
-    delta: Annotated[float | None, number_option("Find epsilon at this delta.", ranges=True)] = None,
-    method: Annotated[str, choice_option(ESTIMATES, "Which accountant.")] = "fft",
-    every: Annotated[int | None, whole_option("Show epsilon at this interval of steps, and at the end.")] = None,
+    ran: options.WhatRan,
+    epsilon: Annotated[float | None, options.numbers("Find delta at this epsilon.")] = None,
+    delta: Annotated[float | None, options.numbers("Find epsilon at this delta.")] = None,
+    method: Annotated[str, options.choice(ESTIMATES, "Which accountant.")] = "fft",
+    every: Annotated[int | None, options.whole("Show epsilon at this interval of steps, and at the end.")] = None,
     compare: Annotated[bool, typer.Option("--compare", help="Ask the accountants of other libraries too.")] = False,
-    csv: Csv = None,
-    plot: Plot = None,
-    json: Json = False,
-    quiet: Quiet = False,
+    csv: options.Csv = None,
+    plot: options.Plot = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Estimate delta at an epsilon, or epsilon at a delta: near-exact by default.
 
@@ -59,207 +46,158 @@ def _command(
     --epochs 15 --delta 1e-5 --plot sweep.svg
     """
     validate.one_of(ESTIMATES, method=method)
-    new_files(csv=csv, plot=picture(plot))
-    one = not ran.training.several
-    described = ran.described() if one else Described(None, None, ran.adjacency)
-    given, at = _target(epsilon, delta, described)
-    many = isinstance(at, Several)
-    for flag, wanted in (("--every", every is not None), ("--compare", compare)):
-        if wanted and (many or not one):
-            raise ValueError(f"{flag} belongs to one training and one target: leave out ranges")
-    out = _Out(ran, described, method, csv, plot, json, quiet)
-    if every is not None:
-        out.online(given, at, every)
+    new_files(csv=csv, plot=plot)
+    event, claim, relation = options.Described(None, None, ran.adjacency) if ran.ranges else ran.described()
+    asked = _Question(ran, event, relation, *_target(epsilon, delta, claim), method)
+    for name, wanted in (("--every", every is not None), ("--compare", compare)):
+        if wanted and asked.has_ranges:
+            raise ValueError(f"{name} belongs to one training and one target: leave out ranges")
+    if asked.has_ranges or every is not None:
+        asked.many(every, csv, plot, json=json, quiet=quiet)
+    elif plot is not None or csv is not None:
+        raise ValueError("--plot and --csv need several answers: give a list or a range")
     elif compare:
-        out.comparison(given, at)
-    elif one and many and given == "epsilon" and method != "monte_carlo":
-        out.curve(at)
-    elif one and not many:
-        out.single(given, at)
+        asked.compare(json=json, quiet=quiet)
     else:
-        out.sweep(given, at)
+        asked.one(json=json, quiet=quiet)
+    if not asked.has_ranges:
+        levels = {asked.given: asked.at}
+        note(event, records=ran.records, **levels, quiet=quiet)
 
 
-command = asks_what_ran(_command, ranges=True)
+command = options.asks_what_ran(_command, ranges=True)
 
 
-def _target(epsilon: Number | None, delta: Number | None, said: Described) -> tuple[str, Any]:
+def _target(epsilon: Any, delta: Any, claim: Target | None) -> tuple[str, Any]:
     """The level that was given, epsilon or delta, and its value: from the flags, or else from the file's claim."""
-    if epsilon is None and delta is None and said.claim is not None:
-        epsilon, delta = said.claim.epsilon, said.claim.delta
+    if epsilon is None and delta is None and claim is not None:
+        epsilon, delta = claim.epsilon, claim.delta
     if epsilon is not None and delta is not None:
-        both = [one.text if isinstance(one, Several) else repr(one) for one in (epsilon, delta)]
-        raise ValueError(f"epsilon={both[0]} and delta={both[1]} are both given: give one, and evr estimates the other")
+        raise ValueError(
+            f"epsilon={epsilon!r} and delta={delta!r} are both given: give one, and evr estimates the other"
+        )
     if epsilon is None and delta is None:
         raise ValueError("estimate what? Give --epsilon (to find delta) or --delta (to find epsilon)")
-    for value in () if epsilon is None else _values(epsilon):
-        validate.level_or_infinite(epsilon=value)
-    for value in () if delta is None else _values(delta):
-        validate.probability(delta=value)
-    return ("delta", delta) if epsilon is None else ("epsilon", epsilon)
+    given, at = ("delta", delta) if epsilon is None else ("epsilon", epsilon)
+    check = validate.probability if epsilon is None else validate.level_or_infinite
+    for value in at if isinstance(at, tuple) else (at,):
+        check(**{given: value})
+    return given, at
 
 
-def _values(given: Number) -> tuple[float, ...]:
-    return given.values if isinstance(given, Several) else (given,)
+class _Question(NamedTuple):
+    """What is asked of what ran: the other level ``at`` the given one."""
 
-
-@dataclass(frozen=True)
-class _Out:
-    """Asks, and prints the answer as the flags want it."""
-
-    ran: WhatRan
-    said: Described
+    ran: options.WhatRan
+    event: Any  # None where flags have several values
+    relation: str | None
+    given: str
+    at: Any  # a number, or a tuple of several
     method: str
-    csv: Path | None
-    plot: Path | None
-    json: bool
-    quiet: bool
 
-    def single(self, given: str, at: float) -> None:
+    @property
+    def wanted(self) -> str:
+        return "delta" if self.given == "epsilon" else "epsilon"
+
+    @property
+    def has_ranges(self) -> bool:
+        return bool(self.ran.ranges) or isinstance(self.at, tuple)
+
+    def one(self, *, json: bool, quiet: bool) -> None:
         """One number, in a sentence."""
         from evr.estimation import UpperBound, estimate_delta, estimate_epsilon
 
-        if self.plot is not None or self.csv is not None:
-            raise ValueError("--plot and --csv need several answers: give a list or a range")
-        event, _, relation = self.said
-        wanted, estimate = ("delta", estimate_delta) if given == "epsilon" else ("epsilon", estimate_epsilon)
-        note(self.ran, event, **{given: at}, quiet=self.quiet)
-        found = estimate(event, at, method=self.method, neighboring_relation=relation)
-        if wanted == "epsilon":
-            check_epsilon(found.value, at)
-            note(self.ran, epsilon=found.value, quiet=self.quiet)
+        estimate = estimate_delta if self.wanted == "delta" else estimate_epsilon
+        found = estimate(self.event, self.at, method=self.method, neighboring_relation=self.relation)
+        self._check_finite(found.value)
+        if self.wanted == "epsilon":
+            note(epsilon=found.value, quiet=quiet)
         kind = "upper bound" if isinstance(found, UpperBound) else "estimate"
         error, spread = (getattr(found, name, None) for name in ("error", "standard_error"))
-        if self.json:
+        if json:
             how = {"kind": kind, "method": found.method, "direction": found.direction}
-            about = {"error": error, "standard_error": spread, "seconds": found.seconds, "event": repr(event)}
-            as_json({given: at, wanted: found.value, **how, **about})
-        elif self.quiet:
+            about = {"error": error, "standard_error": spread, "seconds": found.seconds, "event": repr(self.event)}
+            as_json({self.given: self.at, self.wanted: found.value, **how, **about})
+        elif quiet:
             print(repr(found.value))
         else:
             words = [f"{kind} by {found.method}", f"{found.direction} direction{'s' * (found.direction == 'both')}"]
-            words += [] if relation is None else [f"{relation} adjacency"]
+            words += [] if self.relation is None else [f"{self.relation} adjacency"]
             words += [f"numerical error about {number(error, 1)}"] if error else []
             words += [f"standard error {number(spread, 2)}"] if spread else []
-            say(f"{wanted} = {found} at {given} = {number(at)} ({', '.join(words)}, {seconds(found.seconds)})")
+            words += [seconds(found.seconds)]
+            say(f"{self.wanted} = {found} at {self.given} = {number(self.at)} ({', '.join(words)})")
 
-    def curve(self, at: Several) -> None:
-        """Delta at many epsilons, in one pass."""
-        from evr.estimation import privacy_curve
+    def _check_finite(self, found: float) -> None:
+        if self.wanted == "epsilon" and self.at == 0 and math.isinf(found):
+            raise ValueError(
+                "delta=0.0: epsilon is infinite there, for privacy losses have no bound; give a delta above 0, such as "
+                "1e-9"
+            )
 
-        event, _, relation = self.said
-        asked = partial(privacy_curve, event, method=self.method, neighboring_relation=relation)
-        with progress_bar("privacy curve", quiet=self.quiet) as progress:
-            curve = asked(at.values, progress=progress)
-        columns = {
-            "epsilon": curve.epsilons.tolist(),
-            "delta": curve.deltas.tolist(),
-            "direction": list(curve.directions),
-        }
+    def many(self, every: int | None, csv: Path | None, plot: Path | None, *, json: bool, quiet: bool) -> None:
+        """Many answers: as JSON or as a table, in a file, in a picture."""
+        asked = {"neighboring_relation": self.relation, "progress": not quiet and sys.stderr.isatty()}
+        title, found = self._sweep(asked) if every is None else self._online(every, asked)
+        columns = {name: values for name, values in found.columns().items() if name != "error"}
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        if json:
+            about = {"given": self.ran.given} if self.event is None else {"event": repr(self.event)}
+            how = {"method": self.method, "seconds": found.seconds}
+            as_json({**about, self.given: self.at, **how, "rows": rows})
+        else:
+            shown = partial(above, digits=6) if self.method in ("strict", "rdp") else number
+            table(title, [row | {self.wanted: shown(row[self.wanted])} for row in rows], quiet=quiet)
+        if csv is not None:
+            write_csv(csv, rows)
+            wrote(csv, quiet=quiet)
+        draw(plot, lambda plots: plots.curve(found, title=f"{title}\n{self.ran.caption}"), quiet=quiet)
 
-        def figure(plots: Any) -> Any:
-            drawn = asked(plots.smooth(min(at.values), max(at.values)))
-            return plots.privacy_curves({self.method: (drawn.epsilons, drawn.deltas)}, title=self.ran.caption)
-
-        about = {"method": curve.method, "seconds": curve.seconds, "event": repr(event)}
-        document = {f"{name}s": values for name, values in columns.items()} | about
-        self._show("Privacy curve", columns, "delta", document, figure)
-
-    def online(self, given: str, at: float, every: int) -> None:
-        """Epsilon after every so many steps."""
+    def _online(self, every: int, asked: dict[str, Any]) -> tuple[str, OnlineEpsilon]:
         from evr.estimation import online_epsilon
 
-        event, _, relation = self.said
-        if given != "delta":
+        if self.given != "delta":
             raise ValueError("--every shows epsilon after so many steps: give --delta")
         if self.method != "fft":
             raise ValueError(f"--every goes with --method fft, not with {self.method!r}")
-        validate.positive_integer(every=every)
-        note(self.ran, event, delta=at, quiet=self.quiet)
-        with progress_bar("steps", quiet=self.quiet) as progress:
-            found = online_epsilon(event, at, every=every, neighboring_relation=relation, progress=progress)
-        columns = {"steps": found.steps.tolist(), "epsilon": found.epsilons.tolist()}
-        about = {"delta": found.delta, "method": self.method, "seconds": found.seconds, "event": repr(event)}
-        document = {"steps": columns["steps"], "epsilons": columns["epsilon"], **about}
-        lines = {self.method: (found.steps, found.epsilons)}
-        self._show(
-            f"Epsilon by number of steps, at delta = {number(at)}",
-            columns,
-            "epsilon",
-            document,
-            lambda plots: plots.online_epsilon(lines, at, title=self.ran.caption),
-        )
+        found = online_epsilon(self.event, self.at, every=every, **asked)
+        return f"Epsilon by number of steps, at delta = {number(self.at)}", found
 
-    def sweep(self, given: str, at: Number) -> None:
-        """A row for each setting."""
+    def _sweep(self, asked: dict[str, Any]) -> tuple[str, PrivacyCurve | Sweep]:
+        from evr.estimation import privacy_curve
         from evr.sweeps import sweep
 
-        asked: dict[str, Any] = {given: _values(at), "method": self.method, "neighboring_relation": self.said.relation}
-        if self.said.event is None:
-            asked |= self.ran.training.settings
-            self.ran.training.least().event()  # what is missing is said now
-        else:
-            asked["event"] = lambda: self.said.event
-        with progress_bar("settings", quiet=self.quiet) as progress:
-            found = sweep(**asked, progress=progress)
-        about = {"method": self.method, "seconds": found.seconds}
-        at_one = "" if isinstance(at, Several) else f" at {given} = {number(at)}"
-        self._show(
-            f"{found.wanted.capitalize()}{at_one}",
-            found.columns(),
-            found.wanted,
-            {"settings": [*found.settings], "rows": found.rows, **about},
-            lambda plots: plots.sweep(found, title=self.ran.caption),
-        )
+        if self.wanted == "delta" and not self.ran.ranges and self.method != "monte_carlo":
+            return "Privacy curve", privacy_curve(self.event, self.at, method=self.method, **asked)
+        if self.event is None:
+            self.ran.check()
+        settings = self.ran.given if self.event is None else {"event": lambda: self.event}
+        found = sweep(**settings, **{self.given: self.at}, method=self.method, **asked)
+        at_one = "" if isinstance(self.at, tuple) else f" at {self.given} = {number(self.at)}"
+        return f"{self.wanted.capitalize()}{at_one}", found
 
-    def comparison(self, given: str, at: float) -> None:
+    def compare(self, *, json: bool, quiet: bool) -> None:
         """Other people's answers beside evr's."""
         from evr.estimation.comparison import compare
 
-        event, _, relation = self.said
-        wanted = "delta" if given == "epsilon" else "epsilon"
-        answers = compare(event, **{given: at}, neighboring_relation=relation)
+        answers = compare(self.event, **{self.given: self.at}, neighboring_relation=self.relation)
         ours = answers[0].value
         assert ours is not None
-        if wanted == "epsilon":
-            check_epsilon(ours, at)
-        if self.json:
-            listed = [{**asdict(one), "relative_difference": _off(one, ours)} for one in answers]
-            as_json({given: at, "estimated": wanted, "accountants": listed, "event": repr(event)})
+        self._check_finite(ours)
+        off = [None if one.value is None or not ours else (one.value - ours) / ours for one in answers]
+        if json:
+            listed = [asdict(one) | {"relative_difference": far} for one, far in zip(answers, off, strict=True)]
+            as_json({self.given: self.at, "estimated": self.wanted, "accountants": listed, "event": repr(self.event)})
             return
-        header = ["accountant", "kind", wanted, "relative difference", "time", "note"]
-        rows = [_row(one, ours) for one in answers]
-        table(f"{wanted} at {given} = {number(at)}", header, rows, quiet=self.quiet)
-
-    def _show(
-        self, title: str, columns: Any, answer: str, document: dict[str, Any], figure: Callable[[Any], Any]
-    ) -> None:
-        """Many answers: as JSON or as a table, in a file, in a picture."""
-        rows = list(zip(*columns.values(), strict=True))
-        if self.json:
-            as_json(document)
-        else:
-            shown = partial(above, digits=6) if self.method in ("strict", "rdp") else number
-            ways = [shown if name == answer else _plain for name in columns]
-            listed = [[way(one) for way, one in zip(ways, row, strict=True)] for row in rows]
-            table(title, list(columns), listed, quiet=self.quiet)
-        if self.csv is not None:
-            write_csv(self.csv, list(columns), rows)
-            wrote(self.csv, quiet=self.quiet)
-        draw(self.plot, figure, quiet=self.quiet)
-
-
-def _plain(value: Any) -> str:
-    return f"{value:.12g}" if isinstance(value, float) else str(value)
-
-
-def _off(answer: Answer, ours: float) -> float | None:
-    return None if answer.value is None or not ours else (answer.value - ours) / ours
-
-
-def _row(answer: Answer, ours: float) -> list[str]:
-    if answer.value is None:
-        return [answer.accountant, "-", "-", "-", "-", answer.note]
-    off = _off(answer, ours)
-    shown = "-" if off is None else f"{off:+.1e}"
-    return [answer.accountant, answer.kind, number(answer.value, 8), shown, seconds(answer.seconds), answer.note]
+        rows = [
+            {
+                "accountant": one.accountant,
+                "kind": None if one.value is None else one.kind,
+                self.wanted: number(one.value, 8),
+                "relative difference": None if far is None else f"{far:+.1e}",
+                "time": None if one.value is None else seconds(one.seconds),
+                "note": one.note,
+            }
+            for one, far in zip(answers, off, strict=True)
+        ]
+        table(f"{self.wanted} at {self.given} = {number(self.at)}", rows, quiet=quiet)

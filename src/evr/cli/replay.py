@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evr.cli import REJECTED
-from evr.cli.options import PATIENCE, Json, MaxSeconds, Quiet, Workers, file_option
+from evr.cli import REJECTED, options
 from evr.cli.output import as_json, fail, say
 
 if TYPE_CHECKING:
     from evr.certification import Certificate
+    from evr.certification.replay import Replay
 
-_SHOWN = 20
 _SIGNER = "That this training made these files is the word of whoever signed, if anybody."
 
 
@@ -25,16 +24,16 @@ def command(
         typer.Argument(metavar="FILE...", help="A certificate (JSON); or the files that an attestation is about."),
     ],
     attestation: Annotated[
-        Path | None, file_option("Check this attestation of the files, and the certificate in it.")
+        Path | None, options.file("Check this attestation of the files, and the certificate in it.")
     ] = None,
-    key: Annotated[Path | None, file_option("The public key (PEM) that must have signed the attestation.")] = None,
+    key: Annotated[Path | None, options.file("The public key (PEM) that must have signed the attestation.")] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Verify the claim with new entropy instead: an independent check.")
     ] = False,
-    workers: Workers = None,
-    max_seconds: MaxSeconds = None,
-    json: Json = False,
-    quiet: Quiet = False,
+    workers: options.Workers = None,
+    max_seconds: options.MaxSeconds = options.PATIENCE,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Repeat the proof of a certificate, or draw its samples again, and name every field that differs.
 
@@ -57,8 +56,8 @@ def command(
         certificate = Certificate.load(file)
     for word, listed in about.items() if not json else ():
         say("\n".join(f"{word}: {one}" for one in listed))
-    progress, patience = not (quiet or json), PATIENCE if max_seconds is None else max_seconds
-    found = replay(certificate, fresh=fresh, workers=workers, progress=progress, max_seconds=patience)
+    progress = not (quiet or json)
+    found = replay(certificate, fresh=fresh, workers=workers, progress=progress, max_seconds=max_seconds)
     verified = found.verification is not None and found.verification.accepted
     if json:
         as_json(
@@ -74,26 +73,9 @@ def command(
             }
         )
     else:
-        for mismatch in found.mismatches[:_SHOWN]:
+        for mismatch in found.mismatches:
             say(str(mismatch))
-        if (more := len(found.mismatches) - _SHOWN) > 0:
-            say(f"and {more:,} more; --json lists them all")
-        if found.undecided is not None:
-            say(f"{file}: could not be replayed here: {found.undecided}.")
-        elif not found.agrees:
-            say(f"{file}: does NOT agree with its replay: do not rely on it.")
-        elif fresh:
-            drawn = 0 if found.verification is None else found.verification.samples
-            how = f"{drawn:,} new samples" if drawn else "a new verification, which needs no samples,"
-            gives = "give" if drawn else "gives"
-            say(f"{file}: {how} {gives} the same verdict, {certificate.verdict}.")
-        else:
-            samples = f"{certificate.verification.samples:,} samples drawn again"
-            again = {
-                "strict": "its integers came out the same",
-                "both": f"its integers came out the same, {samples}",
-            }.get(certificate.verification.method, samples)
-            say(f"{file}: agrees with its replay ({again}); the verdict is {certificate.verdict}.")
+        say(f"{file}: {_outcome(certificate, found, fresh=fresh)}")
         if not quiet and found.undecided is None:
             for note in found.notes:
                 say(f"note: {note}")
@@ -101,6 +83,21 @@ def command(
             say(f"\n{certificate.statement}\n\n{_SIGNER}")
     if not (found.agrees and (verified or certificate.guarantee is not None)):
         raise typer.Exit(REJECTED)
+
+
+def _outcome(certificate: Certificate, found: Replay, *, fresh: bool) -> str:
+    if found.undecided is not None:
+        return f"could not be replayed here: {found.undecided}."
+    if not found.agrees:
+        return "does NOT agree with its replay: do not rely on it."
+    if fresh:
+        drawn = 0 if found.verification is None else found.verification.samples
+        how = f"{drawn:,} new samples give" if drawn else "a new verification, which needs no samples, gives"
+        return f"{how} the same verdict, {certificate.verdict}."
+    method, samples = certificate.verification.method, certificate.verification.samples
+    again = [] if method not in ("strict", "both") else ["its integers came out the same"]
+    again += [] if method == "strict" else [f"{samples:,} samples drawn again"]
+    return f"agrees with its replay ({', '.join(again)}); the verdict is {certificate.verdict}."
 
 
 def _attested(path: Path, files: list[Path], key: Path | None) -> tuple[Certificate, dict[str, list[str]]]:
@@ -111,15 +108,16 @@ def _attested(path: Path, files: list[Path], key: Path | None) -> tuple[Certific
     if key is not None and not attestation.is_signed_by(key):
         why = "no signature fits" if attestation.signatures else "nobody signed it, so nothing fits"
         fail(f"{path}: {why} the key {key}: do not rely on it", REJECTED)
-    signature = (
-        "the signature, for no --key is given" if attestation.signatures else "who wrote it, for nobody signed it"
-    )
     digests = {sha256_of(one): one for one in files}
     for digest, one in digests.items():
         if digest not in attestation.subjects.values():
             fail(f"{one}: {path} is not about this file (sha256 {digest}): do not rely on it", REJECTED)
-    left = [f"{name}, which is attested too" for name, one in attestation.subjects.items() if one not in digests]
     checked = [f"the SHA-256 of {one}" for one in files]
+    left = [f"{name}, which is attested too" for name, one in attestation.subjects.items() if one not in digests]
     if key is not None:
-        return attestation.certificate, {"checked": [f"the signature, by {key}", *checked], "not checked": left}
-    return attestation.certificate, {"checked": checked, "not checked": [signature, *left]}
+        checked.insert(0, f"the signature, by {key}")
+    elif attestation.signatures:
+        left.insert(0, "the signature, for no --key is given")
+    else:
+        left.insert(0, "who wrote it, for nobody signed it")
+    return attestation.certificate, {"checked": checked, "not checked": left}

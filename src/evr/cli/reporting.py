@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from evr.cli import REJECTED
 from evr.cli.output import as_json, number, say
 from evr.numbers import duration, stated
 
@@ -81,72 +80,58 @@ class Reporting:
             timer.cancel()
 
     def _announce(self, forecast: Forecast) -> None:
+        """Say what is to be proved, how, how long that takes and where files go."""
+        claim, seconds = forecast.claim, forecast.total_seconds
         if self.dry_run and self.json:
-            as_json(self._document(forecast))
+            levels = {"epsilon": claim.epsilon, "delta": claim.delta, "tau": claim.tau}
+            how = {"method": forecast.settings.method, "samples": forecast.total_samples, "seconds": seconds}
+            as_json(levels | how | self._files)
         elif self.dry_run or not self.silent:
-            say(self._in_words(forecast), sys.stdout if self.dry_run else sys.stderr)
+            about = duration(float(f"{max(seconds, 1.0):.2g}"))
+            goes = f" Certificate: {self.path}." if self.path is not None else ""
+            safe = " Ctrl-C is safe, and `evr resume` continues." if seconds > _LONG else ""
+            told = f"Proving {pair(claim)} {_how(forecast)}, about {about}.{goes} Ledger: {self.counted}.{safe}"
+            say(told, sys.stdout if self.dry_run else sys.stderr)
         if self.dry_run:
             raise typer.Exit
 
-    def _in_words(self, forecast: Forecast) -> str:
-        """Announce the claim, the method, the time it takes and where files go."""
-        seconds = forecast.total_seconds
-        about = duration(float(f"{max(seconds, 1.0):.2g}"))
-        goes = f" Certificate: {self.path}." if self.path is not None else ""
-        safe = " Ctrl-C is safe, and `evr resume` continues." if seconds > _LONG else ""
-        return f"Proving {pair(forecast.claim)} {_how(forecast)}, about {about}.{goes} Ledger: {self.counted}.{safe}"
-
-    def _document(self, forecast: Forecast) -> dict[str, object]:
-        return {
-            **{key: getattr(forecast.claim, key) for key in ("epsilon", "delta", "tau")},
-            "method": forecast.settings.method,
-            "samples": forecast.total_samples,
-            "seconds": forecast.total_seconds,
-            "certificate": None if self.path is None else str(self.path),
-            "ledger": self.counted,
-        }
+    @property
+    def _files(self) -> dict[str, Any]:
+        return {"certificate": None if self.path is None else str(self.path), "ledger": self.counted}
 
     def tell(self, certificate: Certificate) -> None:
-        """Print how the attempt ended, and leave with 3 if it was rejected."""
+        """Print how the attempt ended."""
+        held = certificate.guarantee is not None
+        outcome = "-differentially private." if held else "-differential privacy was not verified."
+        sentence = f"{pair(certificate.claim)}{outcome}"
         if self.json:
             keys = ("verdict", "guarantee", "statement", "claim", "release", "budget", "digest")
             document = certificate.document()
-            as_json(
-                {
-                    **{key: document.get(key) for key in keys},
-                    "short_statement": certificate.short_statement,
-                    "samples": certificate.verification.samples,
-                    "certificate": self.path and str(self.path),
-                    "ledger": self.counted,
-                }
-            )
+            found = {"short_statement": certificate.short_statement, "samples": certificate.verification.samples}
+            as_json({key: document.get(key) for key in keys} | found | self._files)
         elif self.quiet:
-            print(_sentence(certificate))
+            print(sentence)
         else:
-            self._tell_all(certificate)
-        if not certificate.accepted:
-            raise typer.Exit(REJECTED)
+            say(f"{certificate.verdict.capitalize()}: {sentence}\n\n{certificate.short_statement}\n")
+            if held:
+                print("It is assumed that")
+                say(";\n".join(f"- {clause}" for clause in certificate.assumptions) + ".\n")
+            else:
+                say(f"{_why_rejected(certificate)}\n")
+            self._tell_where(certificate)
 
-    def _tell_all(self, certificate: Certificate) -> None:
+    def _tell_where(self, certificate: Certificate) -> None:
+        """Where the certificate is, and where the attempt was counted."""
         from evr.certification.certificate import aside
 
-        verdict = certificate.verdict.capitalize()
-        say(f"{verdict}: {_sentence(certificate)}\n\n{certificate.short_statement}\n")
-        if certificate.guarantee is not None:
-            print("It is assumed that")
-            say(";\n".join(f"- {clause}" for clause in certificate.assumptions) + ".\n")
-        else:
-            say(f"{_why_rejected(certificate)}\n")
         if self.path is not None:
             print(f"certificate: {self.path}")
             if not certificate.accepted and (kept := aside(self.path)).exists():
                 print(f"the one that was accepted before: {kept}")
-        release = certificate.release
-        spent = (
-            f"false-positive allowance spent on it: {stated(release.budget, 2)} of {stated(release.total_budget, 2)}"
-            if release.budget
-            else "an exact proof uses no false-positive allowance"
-        )
+        release, spent = certificate.release, "an exact proof uses no false-positive allowance"
+        if release.budget:
+            of_all = f"{stated(release.budget, 2)} of {stated(release.total_budget, 2)}"
+            spent = f"false-positive allowance spent on it: {of_all}"
         say(f"ledger: {self.counted} (attempt {release.attempt}; {spent})")
         if (budget := certificate.budget) is not None:
             level = f"({number(budget.epsilon)}, {number(budget.delta)})"
@@ -154,15 +139,13 @@ class Reporting:
 
 
 def _how(forecast: Forecast) -> str:
-    if forecast.settings.method == "strict":
-        return "in exact arithmetic"
-    samples = f"{float(f'{forecast.total_samples:.2g}'):,.0f}"
-    drawn = f"from about {samples} samples" if forecast.total_samples else "without a sample"
-    return {
-        "sequential": f"{drawn} (sequential test)",
-        "fixed": f"{drawn} (Algorithm 2)",
-        "both": f"in exact arithmetic and {drawn} (sequential test)",
-    }[forecast.settings.method]
+    method = forecast.settings.method
+    words = ["in exact arithmetic"] if method in ("strict", "both") else []
+    if method != "strict":
+        count = f"{float(f'{forecast.total_samples:.2g}'):,.0f}"
+        drawn = f"from about {count} samples" if forecast.total_samples else "without a sample"
+        words.append(f"{drawn} ({'Algorithm 2' if method == 'fixed' else 'sequential test'})")
+    return " and ".join(words)
 
 
 def _why_rejected(certificate: Certificate) -> str:
@@ -183,12 +166,6 @@ def who_drew(certificate: Certificate) -> str:
     if "cpu" not in drew:
         return "device: cuda" if drew else "device: none, for nothing was drawn"
     return f"device: cpu, for {why_not() or 'a GPU does not draw these steps'}"
-
-
-def _sentence(certificate: Certificate) -> str:
-    if certificate.guarantee is None:
-        return f"{pair(certificate.claim)}-differential privacy was not verified."
-    return f"{pair(certificate.claim)}-differentially private."
 
 
 def pair(claim: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from evr.cli.options import PATIENCE, Json, MaxSeconds, Plot, Quiet, WhatRan, asks_what_ran, number_option, picture
+from evr.cli import options
 from evr.cli.output import as_json, draw, new_files, say, table
 from evr.kinds import is_certificate
 from evr.numbers import above, typed
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from evr.proving.risk import Risk
 
 
-@asks_what_ran
+@options.asks_what_ran
 def command(
-    ran: WhatRan,
-    fpr: Annotated[float | None, number_option("Share of non-members that are accused: 0.001 by default.")] = None,
-    prior: Annotated[float | None, number_option("Chance of membership before the attack: 0.5 by default.")] = None,
+    ran: options.WhatRan,
+    fpr: Annotated[float, options.number("Share of non-members that are accused.", show_default=True)] = 0.001,
+    prior: Annotated[float, options.number("Chance of membership before the attack.", show_default=True)] = 0.5,
     baseline: Annotated[
-        float | None, number_option("Chance to guess a secret without the result: 0.0001 by default.")
-    ] = None,
-    plot: Plot = None,
-    max_seconds: MaxSeconds = None,
-    json: Json = False,
-    quiet: Quiet = False,
+        float, options.number("Chance to guess a secret without the result.", show_default=True)
+    ] = 0.0001,
+    plot: options.Plot = None,
+    max_seconds: options.MaxSeconds = options.PATIENCE,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Bound every attack that asks whether a record took part, or what it holds. Each number is a proved upper bound.
 
@@ -36,26 +36,30 @@ def command(
     """
     from evr.certification.meaning import GDP_REST, Question, attacks, basis
 
-    given = zip(("false_positive_rate", "prior", "baseline"), (fpr, prior, baseline), strict=True)
-    asked = Question(**{name: value for name, value in given if value is not None})
-    new_files(plot=picture(plot))
-    about = _about(ran, PATIENCE if max_seconds is None else max_seconds)
+    asked = Question(fpr, prior, baseline)
+    new_files(plot=plot)
+    about = _about(ran, max_seconds)
     bounds, curve = asked.bounds(about.risk), about.risk.tradeoff
     if json:
-        rates = (curve.false_positive_rates.tolist(), curve.true_positive_rates.tolist())
-        drawn = dict(zip(("false_positive_rate", "true_positive_rate"), rates, strict=True))
+        rates = {
+            "false_positive_rate": curve.false_positive_rates.tolist(),
+            "true_positive_rate": curve.true_positive_rates.tolist(),
+        }
         how = {"proof": about.risk.proof, "points": about.risk.points, "delta0": GDP_REST}
-        as_json({**how, **asked._asdict(), "bounds": bounds, "tradeoff": drawn})
+        as_json({**how, **asked._asdict(), "bounds": bounds, "tradeoff": rates})
     else:
-        rows = [[name.replace("_", " "), "none" if one is None else above(one, 4)] for name, one in bounds.items()]
-        table("What an attacker can do at most", ["bound", "at most"], rows, quiet=quiet)
+        rows = [
+            {"bound": name.replace("_", " "), "at most": "none" if one is None else above(one, 4)}
+            for name, one in bounds.items()
+        ]
+        table("What an attacker can do at most", rows, quiet=quiet)
     if not (json or quiet):
         said = ", ".join(f"{name.replace('_', ' ')} {typed(one)}" for name, one in asked._asdict().items())
         say(f"\nAt {said}; gdp up to {typed(GDP_REST)}:")
         for sentence in attacks(about.risk, about.unit, asked, replaced=about.replaced):
             say(f"- {sentence}")
         say(basis(about.risk, about.unit, about.certificate))
-    draw(plot, lambda _: curve.plot().figure, quiet=quiet or json)
+    draw(plot, lambda plots: plots.curve(curve), quiet=quiet or json)
 
 
 class _About(NamedTuple):
@@ -67,7 +71,7 @@ class _About(NamedTuple):
     certificate: Certificate | None = None
 
 
-def _about(ran: WhatRan, seconds: float) -> _About:
+def _about(ran: options.WhatRan, seconds: float) -> _About:
     from evr.certification import Certificate
     from evr.certification.event_words import is_about_users
     from evr.certification.meaning import bounded
@@ -77,8 +81,8 @@ def _about(ran: WhatRan, seconds: float) -> _About:
     from evr.proving.risk import risk
 
     if ran.spec is not None and is_certificate(ran.spec):
-        if flags := [*ran.training.given, *(["--adjacency"] if ran.adjacency else [])]:
-            raise ValueError(f"{ran.spec} is a certificate, which says what ran: leave out {', '.join(flags)}")
+        if ran.adjacency:
+            raise ValueError(f"{ran.spec} is a certificate, which says who are neighbours: leave out --adjacency")
         certificate = Certificate.load(ran.spec)
         replaced = certificate.neighboring_relation == REPLACE_ONE.name
         held = certificate if certificate.accepted else None

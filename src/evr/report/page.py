@@ -165,27 +165,22 @@ def _curve(certificate: Certificate, composition: Composition) -> plots.Picture:
 
 def _direction(certificate: Certificate, name: DirectionName) -> dict[str, Any]:
     """The result in one direction, with pictures where samples were drawn."""
-    report, pictures = certificate.verification.directions[name], []
-    if report.trace and report.samples:
-        pictures = [plots.running_estimate(report, certificate.claim, name)]
-        pictures += [] if report.log_target is None else [plots.log_wealth(report, name)]
+    report = certificate.verification.directions[name]
+    drawn = report.trace and report.samples
+    pictures = [plots.running_estimate(report, certificate.claim, name)] if drawn else []
     return {"name": name, "report": report, "pictures": pictures}
 
 
 def _groups(certificate: Certificate) -> list[tuple[str, list[tuple[str, str, str]]]]:
-    """Every field but the long ones, as (name, value, meaning) by section."""
+    """Every field, as (name, value, meaning) by section."""
     document = certificate.document()
     directions = document["verification"].pop("directions")
     top = ("schema_version", "verdict", "neighboring_relation", "digest")
-    groups: list[tuple[str, dict[str, Any]]] = [("certificate", {key: document[key] for key in top})]
-    for name in ("description", "claim", "release", "verification", "record"):
-        if document[name] is not None and any(v is not None for v in document[name].values()):
-            groups.append((name, document[name]))
-    for name, fields in directions.items():
-        kept = {key: value for key, value in fields.items() if key != "trace"}
-        groups.append((f"{name} direction", kept))
-    groups += [("software", document["software"]), ("times", document["times"])]
-    return [(name, list(_rows(name, fields))) for name, fields in groups]
+    groups = {"certificate": {key: document[key] for key in top}}
+    groups |= {name: document[name] for name in ("description", "claim", "release", "verification", "record")}
+    groups |= {f"{name} direction": fields for name, fields in directions.items()}
+    groups |= {name: document[name] for name in ("software", "times")}
+    return [(name, list(_rows(name, fields))) for name, fields in groups.items() if fields and any(fields.values())]
 
 
 def _rows(group: str, fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str, str]]:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import html
 import io
+import itertools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -23,13 +25,14 @@ from evr.numbers import above, latex, scientific, scientific_above, ten_to
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from evr.certification.budget import Account
     from evr.certification.certificate import ClaimSection, DirectionSection
-    from evr.certification.tables import BudgetRow
+    from evr.estimation.results import Curve
     from evr.proving.audit import Audit
-    from evr.sweeps import Sweep
 
 Series = tuple[Any, Any]
 """Abscissae and ordinates."""
+Drawn = TypeVar("Drawn")
 
 PAINTS = {
     "ink": "#1c1e21",
@@ -41,26 +44,6 @@ PAINTS = {
     "bad": "#b3261e",
 }
 """The colours of a page, as it has them on light ground."""
-
-_STYLE = {
-    "font.size": 11.5,
-    "text.color": PAINTS["ink"],
-    "axes.edgecolor": PAINTS["muted"],
-    "axes.labelcolor": PAINTS["muted"],
-    "axes.facecolor": "none",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.8,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": PAINTS["grid"],
-    "grid.linewidth": 0.8,
-    "xtick.color": PAINTS["muted"],
-    "ytick.color": PAINTS["muted"],
-    "legend.handlelength": 1.8,
-    "svg.hashsalt": "evr",  # the same picture is the same file
-}
-_DEPTH = 1e-16  # of the greatest delta: below that nobody looks
 
 
 class Look(NamedTuple):
@@ -81,17 +64,48 @@ LOOKS = (  # the colours of Okabe and Ito
     Look("#56b4e9", (0, (8, 2))),
     Look("#000000", (0, (2, 2))),
 )
+_STYLE = {
+    "font.size": 11.5,
+    "text.color": PAINTS["ink"],
+    "axes.edgecolor": PAINTS["muted"],
+    "axes.labelcolor": PAINTS["muted"],
+    "axes.facecolor": "none",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.8,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": PAINTS["grid"],
+    "grid.linewidth": 0.8,
+    "xtick.color": PAINTS["muted"],
+    "ytick.color": PAINTS["muted"],
+    "legend.frameon": False,
+    "legend.handlelength": 1.8,
+    "svg.hashsalt": "evr",  # the same picture is the same file
+}
+
+
 DIRECTIONS = {
     "remove": Look(PAINTS["remove"]),
     "add": Look(PAINTS["add"], (0, (4, 2))),
     "both directions": Look(PAINTS["remove"]),
 }
 """The looks of the curves of a certificate."""
-_AUDITED = {
-    "scores of the canaries": Look(PAINTS["remove"]),
-    "claimed, at most": Look(PAINTS["add"], (0, (4, 2))),
-    "guessing": Look(PAINTS["muted"], (0, (1, 1.5)), 1.2),
-}
+
+
+def _styled(draw: Callable[..., Drawn]) -> Callable[..., Drawn]:
+    """Draw in the style of evr, lines in the order of ``LOOKS``."""
+
+    @wraps(draw)
+    def drawn(*arguments: Any, **options: Any) -> Drawn:
+        import matplotlib
+        from cycler import cycler
+
+        cycle = cycler(color=[one.colour for one in LOOKS], linestyle=[one.dashes for one in LOOKS])
+        with matplotlib.rc_context({**_STYLE, "axes.prop_cycle": cycle}):
+            return draw(*arguments, **options)
+
+    return drawn
 
 
 class Picture(NamedTuple):
@@ -111,109 +125,72 @@ def smooth(first: float, last: float, count: int = 121) -> Any:
     return first + (last - first) * np.linspace(0.0, 1.0, count) ** 1.5
 
 
+@_styled
 def privacy_curves(
-    curves: Mapping[str, Series],
-    *,
-    title: str | None = None,
-    least_delta: float | None = None,
-    looks: Mapping[str, Look] | None = None,
+    curves: Mapping[str, Series], *, title: str | None = None, looks: Mapping[str, Look] | None = None
 ) -> Figure:
-    """delta against epsilon, delta logarithmic: one line for each named ``(epsilons, deltas)``.
-
-    ``least_delta`` is the least that is shown, by default 16 decades below the greatest; zeros are not drawn.
-    """
+    """delta against epsilon, delta logarithmic: one line for each named ``(epsilons, deltas)``; zeros are not drawn."""
     figure, axes = _axes(title)
-    pairs = [(np.asarray(e, float), np.asarray(d, float)) for e, d in curves.values()]
-    shown = [(e, np.where(d > 0, d, np.nan)) for e, d in pairs]
-    _lines(axes, dict(zip(curves, shown, strict=True)), looks)
-    positive = np.concatenate([d[d > 0] for _, d in pairs]) if pairs else np.empty(0)
-    if positive.size:
-        axes.set_yscale("log")
-        greatest = float(positive.max())
-        least = max(float(positive.min()), _DEPTH * greatest, 1e-300)
-        least = least if least_delta is None else least_delta
-        if least < 1:
-            axes.set_ylim(least / 1.5, min(3.0, 3.0 * greatest))
-        seen = np.concatenate([e[d >= least] for e, d in pairs])
-        if least_delta is None and seen.max() > seen.min():
-            axes.set_xlim(right=1.02 * float(seen.max()))
-    axes.set(xlabel="ε", ylabel="δ(ε)", xmargin=0.01)
+    shown = {name: (e, np.where(np.asarray(d) > 0, d, np.nan)) for name, (e, d) in curves.items()}
+    _lines(axes, shown, looks)
+    axes.set(xlabel="ε", ylabel="δ(ε)", yscale="log", xmargin=0.01)
     return figure
 
 
-def online_epsilon(runs: Mapping[str, Series], delta: float, *, title: str | None = None) -> Figure:
-    """epsilon against the number of steps, one line for each named ``(steps, epsilons)``."""
+@_styled
+def curve(found: Curve, *, title: str | None = None) -> Figure:
+    """A curve or a sweep as it draws itself."""
     figure, axes = _axes(title)
-    finite = {name: (steps, np.where(np.isfinite(found), found, np.nan)) for name, (steps, found) in runs.items()}
-    _lines(axes, finite, dotted_up_to=30)
-    axes.set(xlabel="steps", ylabel=_epsilon_at(delta), xlim=(0, None), ylim=(0, None))
+    found.plot(axes)
     return figure
 
 
-def sweep(found: Sweep, *, title: str | None = None) -> Figure:
-    """The answers of a sweep over the setting that has most values."""
-    figure, axes = _axes(title)
-    along, lines = found.lines()
-    _lines(axes, lines, dotted_up_to=math.inf)
-    if found.wanted == "delta" and (found.values > 0).all():
-        axes.set_yscale("log")
-    axes.set(xlabel=along.replace("_", " "), ylabel={"epsilon": "ε", "delta": "δ"}[found.wanted])
-    return figure
-
-
+@_styled
 def audit(found: Audit) -> Figure:
     """The scores' true over false positive rates beneath the claimed curve, and the bounds on epsilon below it."""
-    import matplotlib
-
-    figure, axes = _axes(None)
-    axes.remove()
-    with matplotlib.rc_context(_STYLE):
-        figure.set_size_inches(5.2, 5.4)
-        rates, bounds = figure.subplots(2, 1, height_ratios=(3, 1))
+    figure, (rates, bounds) = _axes(height=5.4, nrows=2, height_ratios=(3, 1))
     every = np.geomspace(1e-4, 1.0, 200)
     attack = {"scores of the canaries": (found.attack.false, found.attack.true)}
     claimed = found.claimed_curve
     at_most = {} if claimed is None else {"claimed, at most": (every, [claimed.at(rate) for rate in every])}
-    _lines(rates, {**attack, **at_most, "guessing": (every, every)}, _AUDITED)
+    _lines(rates, {**attack, **at_most})
+    rates.plot(every, every, color=PAINTS["muted"], linestyle=":", linewidth=1.2, label="guessing")
+    rates.legend()
     shown = max(1e-4, 0.5 / found.canaries)
     rates.set(xscale="log", yscale="log", xlim=(shown, 1.0), ylim=(shown, 1.3))
     rates.set(xlabel="false positive rate", ylabel="true positive rate")
     family = {"noise": "any noise multiplier", "gaussian": "Gaussian mechanisms"}[found.family]
     bars = {"any mechanism": found.epsilon_of_any, family: found.epsilon}
-    drawn = bounds.barh(list(bars), list(bars.values()), height=0.5, color=[PAINTS["muted"], PAINTS["remove"]])
-    bounds.bar_label(drawn, [f"{value:.3g}" for value in bars.values()], padding=3, color=PAINTS["ink"])
+    drawn = bounds.barh(list(bars), list(bars.values()), height=0.5, color=[PAINTS["muted"], LOOKS[0].colour])
+    bounds.bar_label(drawn, fmt="{:.3g}", padding=3)
     ends = [*bars.values(), found.claimed or 0.0, 1e-3]
     if found.claimed is not None:
-        bounds.axvline(found.claimed, color=PAINTS["add"], linestyle=(0, (4, 2)))
-        bounds.set_title(f"claimed: ε = {above(found.claimed, 3)}", loc="left", fontsize=11.5, color=PAINTS["add"])
+        look = LOOKS[1]  # that of the claimed curve
+        bounds.axvline(found.claimed, color=look.colour, linestyle=look.dashes)
+        bounds.set_title(f"claimed: ε = {above(found.claimed, 3)}", loc="left", fontsize=11.5, color=look.colour)
     at_least = f"{_epsilon_at(found.delta)}: at least, confidence {found.confidence:g}"
     bounds.set(xlim=(0.0, 1.2 * max(ends)), xlabel=at_least)
     return figure
 
 
-def budget(row: BudgetRow, spenders: Sequence[str], used: Sequence[float]) -> Figure:
+@_styled
+def budget(account: Account, used: Sequence[float]) -> Figure:
     """What each spending took from a budget, a colour for each spender: ``used`` is the part after each, from 0 on."""
+    row, spenders = account.row, [one.spender for one in account.spent]
     figure, axes = _axes(f"Budget {row.name}")
-    planned = row.kind == "planned"
-    unit = row.epsilon if planned else 100.0
-    names = list(dict.fromkeys(spenders))
-    for index, name in enumerate(names):
+    unit, label = (row.epsilon, _epsilon_at(row.delta)) if row.kind == "planned" else (100.0, "percent of the budget")
+    for look, name in zip(itertools.cycle(LOOKS), dict.fromkeys(spenders)):
         mine = [i for i, spender in enumerate(spenders) if spender == name]
         rises = [unit * (used[i + 1] - used[i]) for i in mine]
-        colour = LOOKS[index % len(LOOKS)].colour
-        axes.bar([i + 1 for i in mine], rises, bottom=[unit * used[i] for i in mine], color=colour, label=name)
-    axes.axhline(unit, color=PAINTS["bad"], linestyle="--", linewidth=1.4)
-    axes.annotate(
-        "budget", (1, unit), (0, 4), xycoords=("axes fraction", "data"), textcoords="offset points", ha="right"
-    )
-    axes.set(xlim=(0.4, max(len(spenders), 4) + 0.6), ylim=(0, 1.12 * unit), xlabel="spendings, in order")
-    axes.set_ylabel(_epsilon_at(row.delta) if planned else "percent of the budget")
+        axes.bar([i + 1 for i in mine], rises, bottom=[unit * used[i] for i in mine], color=look.colour, label=name)
+    axes.axhline(unit, color=PAINTS["bad"], linestyle="--", linewidth=1.4, label="budget")
+    axes.set(xlim=(0.4, max(len(spenders), 4) + 0.6), ylim=(0, 1.12 * unit), xlabel="spendings, in order", ylabel=label)
     axes.xaxis.get_major_locator().set_params(integer=True)
-    if names:
-        _legend(axes, "lower right")
+    axes.legend(loc="lower right")
     return figure
 
 
+@_styled
 def certified_curve(curves: Mapping[str, Series], claim: ClaimSection, *, accepted: bool) -> Picture:
     """The privacy curve of each direction, and the claim as a point."""
     figure = privacy_curves(curves, looks=DIRECTIONS)
@@ -225,7 +202,7 @@ def certified_curve(curves: Mapping[str, Series], claim: ClaimSection, *, accept
         axes.axhline(claim.delta, **guide)
         paint = PAINTS["good" if accepted else "bad"]
         axes.plot([claim.epsilon], [claim.delta], "o", markersize=8, color=paint, label="claim")
-        _legend(axes, "upper right")
+        axes.legend(loc="upper right")
     if deltas:
         least = min([d for d in deltas if d >= (claim.delta or max(deltas)) * 1e-5] or deltas)
         axes.set_ylim(max(least, 1e-300) / 2, min(3.0, 4 * max([*deltas, claim.delta])))
@@ -239,23 +216,29 @@ def certified_curve(curves: Mapping[str, Series], claim: ClaimSection, *, accept
     )
 
 
+@_styled
 def running_estimate(report: DirectionSection, claim: ClaimSection, direction: str) -> Picture:
     """The mean of the samples so far with its 95% band, in units of the claimed delta."""
-    figure, axes = _axes(None)
-    samples, means, errors, _ = _trace(report)
+    from matplotlib.ticker import EngFormatter
+
+    figure, axes = _axes()
+    rows = [row[:3] for row in report.trace if row[0] < report.samples]
+    rows.append([report.samples, report.estimate, report.standard_error])
+    samples, means, errors = (np.array(column, float) for column in zip(*rows, strict=True))
     means, errors = means / claim.delta, errors / claim.delta
     paint = PAINTS[direction]
     axes.errorbar(samples[-1:], means[-1:], 1.96 * errors[-1:], color=paint, capsize=4)
     low, high = means - 1.96 * errors, means + 1.96 * errors
     axes.fill_between(samples, low, high, color=paint, alpha=0.2, lw=0)
-    axes.plot(samples, means, color=paint, label="mean of the samples, 95% band")
+    axes.plot(samples, means, "-", color=paint, label="mean of the samples, 95% band")
     axes.axhline(report.threshold / claim.delta, color=PAINTS["ink"], lw=1.2, label="threshold")
     half = max(3 * (1 - claim.tau), 5 * float(errors[-1]), 1.2 * abs(float(means[-1]) - 1))
-    axes.set(ylim=(1 - half, 1 + half), ylabel="δ over the claimed δ")
+    axes.set(ylim=(1 - half, 1 + half), ylabel="δ over the claimed δ", xlim=(0, 1.03 * samples[-1]), xlabel="samples")
     ticks = [1 - half / 2, 1.0, 1 + half / 2]
     axes.set_yticks(ticks, [f"{tick:.3g}" for tick in ticks])
-    _counts(axes, float(samples[-1]))
-    _legend(axes, "best")
+    axes.locator_params(axis="x", nbins=5)
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.legend()
     described = (
         f"After {report.samples:,} samples their mean is {means[-1]:.4g} of the claimed delta, "
         f"with a standard error of {errors[-1]:.2g}."
@@ -263,36 +246,14 @@ def running_estimate(report: DirectionSection, claim: ClaimSection, direction: s
     return Picture(f"Mean of the samples, {direction} direction", described, figure)
 
 
-def log_wealth(report: DirectionSection, direction: str) -> Picture:
-    """Log wealth of the sequential test, climbing to its target."""
-    assert report.log_target is not None
-    figure, axes = _axes(None)
-    traced, _, _, wealths = _trace(report)
-    samples, wealth = [0.0, *traced.tolist()], [0.0, *wealths.tolist()]
-    paint = PAINTS["good" if report.accepted else "bad"]
-    axes.axhline(report.log_target, color=PAINTS["ink"], lw=1.2, label="target, log 1/β")
-    axes.plot(samples, wealth, color=paint, label="log wealth")
-    axes.fill_between(samples, wealth, 0, color=paint, alpha=0.15, lw=0)
-    axes.set(ylim=(min(0.0, *wealth) * 1.1, max(report.log_target, *wealth) * 1.15), ylabel="log wealth")
-    _counts(axes, samples[-1])
-    _legend(axes, "best")
-    described = (
-        f"The log wealth of the bets {'reached' if report.accepted else 'did not reach'} its "
-        f"target of {report.log_target:.4g}; it ended at {wealth[-1]:.4g}."
-    )
-    return Picture(f"Log wealth, {direction} direction", described, figure)
-
-
+@_styled
 def render(figure: Figure, kind: str) -> bytes:
     """The bytes of a picture, ``kind`` being ``"png"``, ``"svg"`` or ``"pdf"``; the same figure gives the same
     bytes.
     """
-    import matplotlib
-
     undated: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     buffer = io.BytesIO()
-    with matplotlib.rc_context(_STYLE):
-        figure.savefig(buffer, format=kind, dpi=160, metadata=undated.get(kind))
+    figure.savefig(buffer, format=kind, dpi=160, metadata=undated.get(kind))
     return buffer.getvalue()
 
 
@@ -327,43 +288,31 @@ def inline(picture: Picture, key: str) -> str:
     return re.sub(r"<svg\b[^>]*>", lambda _: opening, text, count=1)
 
 
-def _axes(title: str | None) -> tuple[Figure, Any]:
-    """A figure of its own, known to no window system."""
-    import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+def _axes(title: str | None = None, *, height: float = 3.6, **grid: Any) -> tuple[Figure, Any]:
+    """A figure of its own, known to no window system, and its axes."""
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(5.2, 3.6), layout="constrained")
-        FigureCanvasAgg(figure)
-        axes = figure.add_subplot()
+    figure = Figure(figsize=(5.2, height), layout="constrained")
+    axes = figure.subplots(**grid)
     if title:
         axes.set_title(title, loc="left", fontsize=12)
     return figure, axes
 
 
-def _lines(
-    axes: Any, series: Mapping[str, Series], looks: Mapping[str, Look] | None = None, dotted_up_to: float = 0
-) -> None:
-    """A line for each series, with dots if it has few points; named if there are several."""
+def _lines(axes: Any, series: Mapping[str, Series], looks: Mapping[str, Look] | None = None) -> None:
+    """A line for each series, named if there are several."""
     for index, (name, (x, y)) in enumerate(series.items()):
         look = (looks or {}).get(name, LOOKS[index % len(LOOKS)])
         drawn = {"color": look.colour, "linestyle": look.dashes, "linewidth": look.width}
         if look.marker:
             drawn |= {"marker": look.marker, "markersize": 5.5, "markerfacecolor": "white", "markeredgewidth": 1.6}
-        elif len(x) <= dotted_up_to:
-            drawn |= {"marker": "o", "markersize": 3.5}
         axes.plot(x, y, **drawn, label=name)
     if len(series) > 1:
-        _legend(axes, "best")
+        axes.legend()
 
 
 def _epsilon_at(delta: float) -> str:
     return f"ε at δ = ${latex(f'{delta:.3g}')}$"
-
-
-def _legend(axes: Any, place: str) -> None:
-    axes.legend(loc=place, frameon=False, labelcolor=PAINTS["ink"])
 
 
 def _powers_of_ten(axes: Any) -> None:
@@ -372,22 +321,3 @@ def _powers_of_ten(axes: Any) -> None:
     axes.yaxis.set_major_locator(LogLocator(10, numticks=7))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: ten_to(math.log10(value)) if value > 0 else ""))
-
-
-def _counts(axes: Any, last: float) -> None:
-    """Numbers of samples along the bottom, in thousands or millions."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-    units = ((1e6, "million samples"), (1e3, "thousand samples"), (1.0, "samples"))
-    unit, name = next(one for one in units if last >= 2 * one[0] or one[0] == 1.0)
-    axes.xaxis.set_major_locator(MaxNLocator(5))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / unit:g}"))
-    axes.set(xlim=(0, 1.03 * last), xlabel=name)
-
-
-def _trace(report: DirectionSection) -> tuple[Any, ...]:
-    """Samples, means, standard errors and log wealth along the way, to the very end."""
-    wealth = math.nan if report.log_wealth is None else report.log_wealth
-    rows = [row for row in report.trace if row[0] < report.samples]
-    rows.append([report.samples, report.estimate, report.standard_error, wealth])
-    return tuple(np.array(column, float) for column in zip(*rows, strict=True))
