@@ -6,7 +6,8 @@ import dataclasses
 from typing import Any
 
 from evr.mechanisms import Composition
-from evr.proving import prove
+from evr.proving import Forecast, prove
+from evr.proving.strict import StrictProving
 from evr.verification import Claim, Terms, Verification
 from evr.verification.attempts import Attempt
 from evr.verification.settings import Settings
@@ -21,5 +22,6 @@ def proved(
     if "attempt" in options:
         options["number"] = options.pop("attempt")
     claim = Claim(epsilon, delta, tau, terms)
-    seconds = options.pop("seconds", None)
-    return prove(Composition.of(event), claim, settings, Attempt(**options), seconds=seconds)
+    composition, seconds = Composition.of(event), options.pop("seconds", {})
+    ahead = Forecast(composition, claim, settings, StrictProving(composition), seconds=seconds)
+    return prove(composition, claim, settings, Attempt(**options), ahead)

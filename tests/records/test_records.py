@@ -315,12 +315,14 @@ def test_the_certificate_of_several_processes_names_all_their_files(path):
 def test_the_gate_names_the_record(path):
     record = evr.Record.load(write(path))
     options = {"epsilon": 1.0, "delta": 1e-6, "ledger": path.parent / "ledger.sqlite"}
-    with record.released(**options) as certificate:
-        assert record.is_certified_by(certificate)
+    out = record.release(lambda: "weights", **options)
+    certificate = out.certificate
+    assert out.value == "weights"
+    assert record.is_certified_by(certificate)
     assert certificate.record.steps == 5
     assert certificate.neighboring_relation == "REPLACE_SPECIAL"
     with pytest.raises(RecordError, match=messages.NUMBER_IS_PRIVATE):
-        record.released(**options, neighboring_relation="add-or-remove").__enter__()
+        record.release(lambda: "weights", **options, neighboring_relation="add-or-remove")
 
 
 # -- what must not depend on the number of records -------------------------------------------------

@@ -64,25 +64,17 @@ def test_nobody_watches_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not is_watched(None)
 
 
-def test_a_line_below_a_cell(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: list[Any] = []
-    handle = SimpleNamespace(update=lambda content, raw: shown.append(content["text/plain"]))
-
-    def display(content: Any, *, raw: bool, display_id: bool) -> Any:
-        shown.append(content["text/plain"])
-        return handle
-
+def test_a_line_below_a_cell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     class ZMQInteractiveShell:
         pass
 
-    fake = SimpleNamespace(get_ipython=ZMQInteractiveShell)
-    monkeypatch.setitem(sys.modules, "IPython", fake)
-    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=display))
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=ZMQInteractiveShell))
     with watching(None) as hook:
         assert hook is not None
         hook(STATE)
         hook(STATE)
-    assert shown == [showing.in_words(STATE)] * 2 + [""]
+    line = showing.in_words(STATE)
+    assert capsys.readouterr().err == f"\r{line}\r{line}\r{' ' * len(line)}\r"
 
 
 def test_verify_shows_it(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:

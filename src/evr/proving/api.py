@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,12 +10,11 @@ from dp_accounting import dp_event
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 from evr.planning.sampled import Planning
-from evr.proving.forecast import affordable, fixed_progress
-from evr.proving.sampling import DEFAULT, Sampling, likely_tau, sampled_if_auto
-from evr.proving.showing import check_progress, watching, with_directions_to_come
+from evr.proving.forecast import Forecast, affordable
+from evr.proving.sampling import DEFAULT, Sampling, likely_tau
+from evr.proving.showing import check_progress, watching
 from evr.proving.strict import StrictProving
 from evr.sampling import DrawPlan
-from evr.validate import worker_count
 from evr.verification.attempts import Attempt
 from evr.verification.claims import Claim, Terms
 from evr.verification.directions import Trial
@@ -109,49 +107,33 @@ def verify(
     """
     drawn = Sampling.of(sampling)
     claim = Claim(epsilon, delta, DEFAULT if tau is None else tau, terms)
-    settings = drawn.settings(sampled_if_auto(method))
-    how = Attempt(attempt, drawn.seed, direction, drawn.executor, drawn.workers, progress)
-    check_progress(progress)
+    how = Attempt(attempt, drawn.seed, direction, drawn.executor, drawn.workers, check_progress(progress))
     composition = Composition.of(event, neighboring_relation)
     strict = StrictProving(composition)
-    if method == "auto" and not drawn.is_wanted and strict.is_the_way(claim, threshold_of(claim)):
-        settings = Settings("strict")
+    settings = strict.settings(method, drawn, claim, threshold_of(claim))
     if tau is None and settings.method != "strict":
         claim = replace(claim, tau=likely_tau(composition, claim))
-    return prove(composition, claim, settings, how, strict=strict)
+    return prove(composition, claim, settings, how, Forecast(composition, claim, settings, strict))
 
 
 def prove(
-    composition: Composition,
-    claim: Claim,
-    settings: Settings,
-    how: Attempt,
-    *,
-    strict: StrictProving | None = None,
-    planner: Planning | None = None,
-    seconds: Mapping[str, float] | None = None,
+    composition: Composition, claim: Claim, settings: Settings, how: Attempt, ahead: Forecast | None = None
 ) -> Verification:
-    """``verify`` with value objects, for the ledger, which keeps snapshots and continues from them. ``strict`` and
-    ``planner`` hold the proofs and plans in hand; ``seconds`` is about how long each direction takes, for the time left
-    that progress is told.
+    """``verify`` with value objects, for the ledger, which keeps snapshots and continues from them. ``ahead`` has the
+    proofs and plans in hand, and about how long each direction takes, for the time left that progress is told.
     """
-    strict = StrictProving(composition) if strict is None else strict
-    grids, proofs = strict.planner(claim), strict.proofs
+    if ahead is None:
+        ahead = Forecast(composition, claim, settings, StrictProving(composition))
+    grids, proofs = ahead.strict.planner(claim), ahead.strict.proofs
     if settings.method == "strict":
         return how.run(composition, claim, settings, strictly=grids, proofs=proofs)
-    planning = Planning(settings) if planner is None else planner
-    with watching(how.progress) as hook:
-        progress = None if hook is None else with_directions_to_come(hook, seconds or {})
+    planning = ahead.planning or Planning(settings)
 
-        def planned(trial: Trial) -> DrawPlan | None:
-            plan = planning(trial)
-            found = affordable(trial, plan)  # what nobody would wait for is refused
-            if progress is not None and found is not None and trial.direction not in how.resume:
-                workers = worker_count(how.workers)
-                if (state := fixed_progress(trial.direction, found, workers)) is not None:
-                    progress(state)
-            return plan
+    def planned(trial: Trial) -> DrawPlan | None:
+        plan = planning(trial)
+        affordable(trial, plan)
+        return plan
 
-        shown = replace(how, progress=progress)
-        found = shown.run(composition, claim, settings, planned, grids, proofs)
+    with watching(how.progress, ahead.seconds) as hook:
+        found = replace(how, progress=hook).run(composition, claim, settings, planned, grids, proofs)
     return found.noted(*planning.notes)

@@ -8,24 +8,16 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, fields
 from typing import Any
 
-from evr import validate
 from evr.errors import AccuracyError
 from evr.estimation import Estimate, UpperBound, estimate_delta
 from evr.estimation.calibration import TIGHTEST
 from evr.mechanisms import Composition
-from evr.methods import AUTO
-from evr.randomness import seed_of
+from evr.verification.attempts import Attempt
 from evr.verification.claims import Claim
-from evr.verification.executors import check_executor
 from evr.verification.settings import Settings
 
 DEFAULT = 0.99  # tau where nothing better is known, and where a claim seems to be false
 LOOSEST = 0.5  # the least tau that is chosen from an estimate: below, samples are few in any case
-
-
-def sampled_if_auto(method: str) -> str:
-    """The method, or the sampled one that ``"auto"`` falls back to."""
-    return "sequential" if validate.one_of(AUTO, method=method) == "auto" else method
 
 
 @dataclass(frozen=True)
@@ -65,11 +57,9 @@ class Sampling:
         return cls(**options)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "seed", seed_of(self.seed))
-        if self.workers is not None:
-            validate.positive_integer(workers=self.workers)
-        check_executor(self.executor)
         self.settings("sequential")
+        checked = Attempt(seed=self.seed, executor=self.executor, workers=self.workers)
+        object.__setattr__(self, "seed", checked.seed)
 
     @property
     def is_wanted(self) -> bool:

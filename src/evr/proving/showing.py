@@ -7,7 +7,6 @@ import math
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, cast
 
 from evr import validate
 from evr.verification.driver import Hook, ProgressHook
@@ -17,34 +16,37 @@ _AFTER = 1.0  # seconds: what is over by then needs no progress
 _OFTEN = 5.0  # seconds between lines of a log
 
 
-def check_progress(progress: ProgressHook | None) -> None:
+def check_progress(progress: ProgressHook | None) -> ProgressHook | None:
     """Refuse what is neither a hook nor True nor False."""
     if progress is not None and not isinstance(progress, bool):
         validate.function(progress=progress)
+    return progress
 
 
 def is_watched(progress: ProgressHook | None) -> bool:
     """Whether anybody sees how far a verification is."""
-    if progress is None:
-        return _in_a_notebook() or _on_a_terminal()
-    return progress is not False
+    return _somebody_looks() if progress is None else progress is not False
 
 
 @contextlib.contextmanager
-def watching(progress: ProgressHook | None) -> Iterator[Hook | None]:
-    """The caller's hook; none for False; else what is shown, a line that is gone at the end where somebody looks."""
-    if callable(progress) or not is_watched(progress):
-        yield progress if callable(progress) else None
+def watching(progress: ProgressHook | None, seconds: Mapping[str, float] | None = None) -> Iterator[Hook | None]:
+    """The caller's hook; none for False; else what is shown, a line that is gone at the end where somebody looks. The
+    time left includes the directions to come, which take so many seconds.
+    """
+    if callable(progress):
+        yield _with_directions_to_come(progress, seconds or {})
         return
-    line = _Shown()
+    if not is_watched(progress):
+        yield None
+        return
+    line = _Line()
     try:
-        yield line
+        yield _with_directions_to_come(line, seconds or {})
     finally:
-        line.clear()
+        line.renew("", "\r")
 
 
-def with_directions_to_come(progress: Hook, seconds: Mapping[str, float]) -> Hook:
-    """Progress whose time left includes the directions to come, which take so long."""
+def _with_directions_to_come(progress: Hook, seconds: Mapping[str, float]) -> Hook:
     names = list(seconds)
 
     def told(state: Progress) -> None:
@@ -62,8 +64,6 @@ def in_words(state: Progress) -> str:
     >>> in_words(Progress("remove", 40_000, None, 9.5e-10, 10.0, 20.0, 2.0, 3.2))
     'evr, remove: 40,000 samples, delta about 9.5e-10, evidence 50%, about 3 s left'
     """
-    if state.plan is not None:
-        return f"evr, {state.direction}: Algorithm 2 with {state.plan}; about {state.seconds_left:,.0f} s"
     left = "" if state.seconds_left is None else f", about {state.seconds_left:,.0f} s left"
     what = "evidence" if state.log_target > 0 else "done"
     return (
@@ -72,49 +72,27 @@ def in_words(state: Progress) -> str:
     )
 
 
-class _Shown:
-    """A line below a notebook's cell, the last line of a terminal, or elsewhere a line now and then."""
+class _Line:
+    """The last line of a terminal or below a notebook's cell; elsewhere a line now and then."""
 
     def __init__(self) -> None:
-        self._width, self._last, self._handle = 0, -math.inf, cast(Any, None)
+        self._width, self._last = 0, -math.inf
 
     def __call__(self, state: Progress) -> None:
-        text, is_late = in_words(state), state.seconds > _AFTER
-        if _in_a_notebook():
-            if is_late:
-                self._cell(text)
-        elif _on_a_terminal():
-            if state.plan is not None or is_late:
-                self._line(text, "" if state.plan is None else "\n")
+        if _somebody_looks():
+            if state.seconds > _AFTER:
+                self.renew(in_words(state))
         elif not self._last < state.seconds < self._last + _OFTEN:  # less: the next direction
             self._last = state.seconds
-            print(text, file=sys.stderr)
+            print(in_words(state), file=sys.stderr)
 
-    def clear(self) -> None:
-        if self._handle is not None:
-            self._cell("")
-        if self._width:
-            self._line("", "\r")
-
-    def _line(self, text: str, end: str) -> None:
-        sys.stderr.write("\r" + text.ljust(self._width) + end)
-        sys.stderr.flush()
-        self._width = 0 if end else len(text)
-
-    def _cell(self, text: str) -> None:
-        from IPython.display import display
-
-        content = {"text/plain": text}
-        if self._handle is None:
-            self._handle = display(content, raw=True, display_id=True)
-        else:
-            self._handle.update(content, raw=True)
+    def renew(self, text: str, end: str = "") -> None:
+        if text or self._width:
+            print(f"\r{text.ljust(self._width)}", end=end, file=sys.stderr, flush=True)
+            self._width = len(text)
 
 
-def _on_a_terminal() -> bool:
-    return bool(sys.stderr and sys.stderr.isatty())
-
-
-def _in_a_notebook() -> bool:
+def _somebody_looks() -> bool:
+    """Whether there is a terminal or a notebook."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return type(shell).__name__ == "ZMQInteractiveShell"
+    return type(shell).__name__ == "ZMQInteractiveShell" or bool(sys.stderr and sys.stderr.isatty())

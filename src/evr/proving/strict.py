@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 
-from evr.bounds.strict import Plans, Proof
-from evr.laws import Direction, Step
+from evr import validate
+from evr.bounds.strict import Proof
+from evr.laws import Direction
 from evr.mechanisms import Composition
+from evr.methods import AUTO
 from evr.planning.strict import StrictCurve
+from evr.proving.sampling import Sampling
 from evr.verification.claims import Claim
+from evr.verification.settings import Settings
 from evr.verification.strict import StrictPlanner, proved, threshold_of
 
 QUICK = 10.0  # seconds that a strict proof may take where nobody asked for one
@@ -20,50 +24,43 @@ class StrictProving:
 
     def __init__(self, composition: Composition) -> None:
         self.composition = composition
-        self._curves: dict[tuple[Step, ...], StrictCurve] = {}
         self.proofs: dict[Direction, Proof] = {}
+        self._curve = cache(StrictCurve)
 
-    def seconds(self, claim: Claim, enough: Fraction | None = None) -> dict[str, float]:
-        """About how long it takes to show in each direction that delta is at most ``enough``, by default what the claim
-        needs; nothing where the proof is in hand.
+    def settings(self, method: str, drawn: Sampling, claim: Claim, enough: Fraction) -> Settings:
+        """How to prove a claim by a method. ``"auto"`` is a strict proof if that takes seconds and shows that delta is
+        at most ``enough``, or if there is no other; else it is sequential, as where an option of samples is given.
         """
-        enough = threshold_of(claim) if enough is None else enough
-        return {
-            one.value: 0.0 if one in self.proofs else self._curve(steps).seconds(claim.epsilon, enough=enough)
-            for one, steps in self.composition.exact_directions().items()
-        }
-
-    def is_the_way(self, claim: Claim, enough: Fraction) -> bool:
-        """Whether ``"auto"`` means a strict proof: it takes seconds and shows enough, or there is no other."""
-        return self.composition.has_selection or self.shows(claim, enough)
+        if validate.one_of(AUTO, method=method) != "auto":
+            return drawn.settings(method)
+        if not drawn.is_wanted and (self.composition.has_selection or self.shows(claim, enough)):
+            return Settings("strict")
+        return drawn.settings("sequential")
 
     def shows(self, claim: Claim, enough: Fraction) -> bool:
         """Whether proofs that take seconds show that delta is at most ``enough``. False if a law has no exact form."""
-        plans = self._planner(claim.epsilon, enough)
+        self.proofs = {}
         try:
             if sum(self.seconds(claim, enough).values()) > QUICK:
                 return False
-            self.proofs = {}
             for one, steps in self.composition.exact_directions().items():
-                found = proved(steps, claim.epsilon, enough, partial(plans, one, steps))
-                self.proofs[one] = found
-                if found.delta > enough:
+                plans = partial(self._curve(steps).plans, claim.epsilon, enough=enough)
+                self.proofs[one] = proved(steps, claim.epsilon, enough, plans)
+                if self.proofs[one].delta > enough:
                     return False
         except ValueError:  # a mechanism without an exact law, or numbers too large for one
             return False
         return True
 
+    def seconds(self, claim: Claim, enough: Fraction) -> dict[str, float]:
+        """About how long it takes to show in each direction that delta is at most ``enough``; nothing where the proof
+        is in hand.
+        """
+        return {
+            one.value: 0.0 if one in self.proofs else self._curve(steps).seconds(claim.epsilon, enough=enough)
+            for one, steps in self.composition.exact_directions().items()
+        }
+
     def planner(self, claim: Claim) -> StrictPlanner:
         """Grids that show the claim, or refute that they could."""
-        return self._planner(claim.epsilon, threshold_of(claim))
-
-    def _planner(self, epsilon: float, enough: Fraction) -> StrictPlanner:
-        def plans(_: Direction, steps: tuple[Step, ...]) -> Plans:
-            return self._curve(steps).plans(epsilon, enough=enough)
-
-        return plans
-
-    def _curve(self, steps: tuple[Step, ...]) -> StrictCurve:
-        if steps not in self._curves:
-            self._curves[steps] = StrictCurve(steps)
-        return self._curves[steps]
+        return lambda _, steps: self._curve(steps).plans(claim.epsilon, enough=threshold_of(claim))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dp_accounting import NeighboringRelation, dp_event
 
@@ -18,10 +18,11 @@ from evr.certification.event_json import event_digest
 from evr.certification.words import NOTES
 from evr.errors import RecordError
 from evr.events import dpsgd
-from evr.gate.gate import certify, released
+from evr.gate.gate import Release, certify, release
 from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT, Relation, relation_named
 from evr.records.recorder import Chain, Constants, Line, read_lines
 
+T = TypeVar("T")
 _FACTS = ("noise_multiplier", "clipping_norm", "sampling_probability", "divisor")
 
 
@@ -176,22 +177,22 @@ class Record:
 
     def certify(self, **options: Any) -> Certificate:
         """``evr.certify`` of what ran, by default under ``relation``; certificate and record name each other."""
-        relation = self.checked_relation(options.pop("neighboring_relation", None))
         described = {"algorithm": "DP-SGD", **(options.pop("description", None) or {})}
-        certificate = certify(
-            self.event, neighboring_relation=relation, record=self._section, description=described, **options
-        )
+        certificate = certify(self.event, description=described, **self._asked(options))
         self.add(certificate)
         return certificate
 
-    @contextlib.contextmanager
-    def released(self, **options: Any) -> Iterator[Certificate]:
-        """``evr.gate.released`` of what ran; the body runs only if the claim was verified. Relation: as ``certify``."""
-        relation = self.checked_relation(options.pop("neighboring_relation", None))
-        gate = released(self.event, neighboring_relation=relation, record=self._section, **options)
-        with gate as certificate:
-            self.add(certificate)
-            yield certificate
+    def release(self, mechanism: Callable[[], T], **options: Any) -> Release[T]:
+        """``evr.release`` of what ran: ``mechanism()`` publishes it, if the claim is verified. Relation and names as of
+        ``certify``.
+        """
+        out = release(mechanism, self.event, **self._asked(options))
+        self.add(out.certificate)
+        return out
+
+    def _asked(self, options: dict[str, Any]) -> dict[str, Any]:
+        relation = self.checked_relation(options.get("neighboring_relation"))
+        return {**options, "neighboring_relation": relation, "record": self._section}
 
     def add(self, certificate: Certificate) -> None:
         """Name a certificate in the record's file. Raises ``RecordError`` if it is of another event."""

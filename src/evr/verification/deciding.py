@@ -246,13 +246,6 @@ class SampleSize:
     threshold: float
     log_budget: float  # ``log`` of the false-positive bound
 
-    def __str__(self) -> str:
-        return (
-            f"m = {self.samples:,} samples, from nu = {self.second_moment:.4g} and Delta = {self.offset:.4g}; "
-            f"accepted if their mean is below {self.threshold - self.offset:.6g}, wrongly with probability at most "
-            f"{math.exp(self.log_budget):.3g}"
-        )
-
 
 def default_offset(claim: Claim) -> float:
     """The paper's ``Delta = 0.4 (1/tau - 1/rho) delta_est``, ``rho = (1 + tau)/2``: for few false negatives."""

@@ -5,15 +5,11 @@ from __future__ import annotations
 import enum
 import math
 from dataclasses import InitVar, dataclass, field, replace
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from evr import numbers
 from evr.bounds.strict import Proof
 from evr.sampling import DrawPlan
-
-if TYPE_CHECKING:
-    from evr.verification.deciding import SampleSize
-
 
 SEAL = object()
 """What only ``evr.verification.concluding`` has: the key to an accepted verdict."""
@@ -66,8 +62,6 @@ class Progress:
         Evidence so far, and how much of it accepts; the target is 0 in the fixed verifier.
     seconds, seconds_left
         Time taken, and an estimate of what is left, None before there is one.
-    plan
-        Of the fixed verifier: the first one comes before the first sample and has its plan.
     """
 
     direction: str
@@ -78,7 +72,6 @@ class Progress:
     log_target: float
     seconds: float
     seconds_left: float | None
-    plan: SampleSize | None = None
 
     @property
     def fraction(self) -> float:
