@@ -263,7 +263,7 @@ def no_clipping_method():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (shuffled, "the loader shuffles the data and does not sample by Poisson"),
+        (shuffled, "the loader draws by RandomSampler and does not sample by Poisson"),
         (seeded_noise, "the generator of the noise has the seed 42"),
         (unseeded_noise, "the generator of the noise has the seed 67280421310721"),
         (seeded_globally, "the generator of the sampling has the seed 0"),

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 from dp_accounting import NeighboringRelation, dp_event
 
-from evr import validate
 from evr.certification.certificate import Certificate
 from evr.certification.description import Phase, phases_of
 from evr.certification.event_json import event_digest
@@ -146,9 +145,8 @@ class Record:
         for run in self.runs:
             if unlike := fixed.unlike(run.divisor, run.sampling_probability):
                 return unlike
-        if self.steps == fixed.steps or (
-            self.steps > fixed.steps and len(self.conditions) > self.ranks
-        ):  # after a restart, steps that were lost have run twice
+        was_restarted = len(self.conditions) > self.ranks  # then steps that were lost have run twice
+        if self.steps == fixed.steps or (self.steps > fixed.steps and was_restarted):
             return None
         return f"{self.steps:,} steps ran, and the constant is {fixed.steps:,}"
 
@@ -198,19 +196,15 @@ class Record:
         """Name a certificate in the record's file. Raises ``RecordError`` if it is of another event."""
         if event_digest(certificate.dp_event()) != event_digest(self.event):
             raise RecordError("the certificate is of another event than what this record says ran")
-        with contextlib.closing(Chain(self.paths[0])) as chain:
-            if certificate.digest not in self._named(chain.lines, chain.seals):
+        if certificate.digest not in self.certificates:
+            with contextlib.closing(Chain(self.paths[0])) as chain:
                 chain.write("certificate", digest=certificate.digest, verdict=certificate.verdict)
 
     @property
     def certificates(self) -> tuple[str, ...]:
-        """Digests of the certificates that the record's file names now."""
+        """Digests of the certificates that the record's file names now. The rest of it must be as it was read."""
         lines, seals, _ = read_lines(self.paths[0])
-        return self._named(lines, seals)
-
-    def _named(self, lines: list[Line], seals: list[str]) -> tuple[str, ...]:
-        """The digests in the lines of the file, which must still be the one that was read."""
-        if not lines or seals[_last(lines)["line"]] != self.seals[0]:
+        if seals[_last(lines)["line"]] != self.seals[0]:
             raise RecordError(f"{self.paths[0]}: the record has changed since it was read: read it again")
         return tuple(line["digest"] for line in lines if line["kind"] == "certificate")
 
@@ -255,20 +249,18 @@ def rank_path(path: str | Path, rank: int | str) -> Path:
 
 def agreed(records: list[Record]) -> Record:
     """One record of all ranks. Raises ``RecordError`` where they are not ranks of one training that did the same."""
-    first = records[0]
-    if sorted(-1 if r.rank is None else r.rank for r in records) != list(range(first.ranks)):
-        ranks = ", ".join(str(record.rank) for record in records)
-        raise RecordError(f"the ranks do not agree: of {first.ranks} processes there are records of {ranks}")
-    for record in records[1:]:
-        for what in ("run", "ranks", "steps", "finished", "constants", "runs"):
-            here, there = getattr(first, what), getattr(record, what)
-            if here != there:
-                words = "the steps" if what == "runs" else f"{what} ({validate.shown(here)}, {validate.shown(there)})"
-                raise RecordError(f"the ranks do not agree: ranks {first.rank} and {record.rank} differ in {words}")
-    ordered = sorted(records, key=lambda record: record.rank or 0)
+    first, *others = ordered = sorted(records, key=lambda record: record.rank or 0)
+    ranks = [record.rank for record in ordered]
+    if ranks != list(range(first.ranks)):
+        there = ", ".join(map(str, ranks))
+        raise RecordError(f"the ranks do not agree: of {first.ranks} processes there are records of {there}")
+    for record in others:
+        for what in ("run", "ranks", "finished", "constants", "runs"):
+            if getattr(first, what) != getattr(record, what):
+                raise RecordError(f"the ranks do not agree: ranks {first.rank} and {record.rank} differ in {what}")
 
     def gathered(name: str) -> tuple[Any, ...]:
-        return tuple(each for record in ordered for each in getattr(record, name))
+        return tuple(itertools.chain.from_iterable(getattr(record, name) for record in ordered))
 
     parts: dict[str, Any] = {name: gathered(name) for name in ("notes", "breaches", "conditions", "paths", "seals")}
     return replace(first, secure=all(record.secure for record in ordered), rank=None, **parts)
