@@ -178,8 +178,8 @@ def test_noise_is_scaled_through_a_tree() -> None:
     [
         ([1.0] * 9, [True, False, True, False] * 2 + [True], "too few"),
         ([math.nan] * 20, [True, False] * 10, "NaN"),
-        ([1.0] * 20, [True] * 20, "took part"),
-        ([1.0] * 20, [False] * 20, "stayed out"),
+        ([1.0] * 20, [True] * 20, "fair coin"),
+        ([1.0] * 20, [False] * 20, "fair coin"),
         ([1.0] * 20, [True, False] * 9, "shape"),
         ([1.0] * 20, [2, 0] * 10, "true and false"),
         ([1.0] * 400, [True] * 350 + [False] * 50, "fair coin"),
