@@ -61,9 +61,7 @@ def test_a_strict_proof_in_hand_takes_no_time(tmp_path: Path) -> None:
 
 FORETOLD: dict[str, tuple[Any, dict[str, Any]]] = {
     "loose": (EVENT, {"delta": 1e-6, "tau": 0.9}),
-    "tight": (EVENT, {"delta": 1e-6, "tau": 0.97}),
-    # epsilon is rounded up, so that delta is far below what is claimed of it
-    "rounded": (EVENT, {"delta": 5e-6, "tau": 0.999}),
+    "tight": (EVENT, {"epsilon": 2.0, "tau": 0.999}),
     # samples vary more than the plan says, so that the first stakes are too high
     "bins": (evr.events.BallsInBinsDpEvent(5.0, iterations=40, cycle_length=20), {"epsilon": 0.213, "delta": 1e-5}),
     "bands": (

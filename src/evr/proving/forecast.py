@@ -18,7 +18,7 @@ from evr.sampling import DrawPlan
 from evr.validate import worker_count
 from evr.verification.attempts import PURPOSE, tested_directions
 from evr.verification.claims import Claim
-from evr.verification.deciding import FixedTest, SequentialTest, State, growth_of, init, turned
+from evr.verification.deciding import LEAST, FixedTest, State
 from evr.verification.directions import Trial
 from evr.verification.driver import Driver
 from evr.verification.results import DirectionReport
@@ -32,9 +32,7 @@ otherwise.
 """
 
 _PILOT_SECONDS, _PILOT_BLOCKS = 0.3, 64  # of a pilot, at the most
-_ENDLESS = 10**18  # samples
 _UNLIKELY = 3.0  # standard errors
-_ROUNDS = 1000  # that are foretold one by one
 
 
 @dataclass(frozen=True)
@@ -146,14 +144,16 @@ def _expected(found: Driver | None) -> tuple[int, float]:
     test, block = found.test, found.work.block_size
     each, seen = _piloted(found.work)
     if isinstance(test, FixedTest):
-        return test.plan.samples, each * test.plan.samples
-    error = math.sqrt(seen.clipped_variance / seen.samples)
-    is_likely = abs(seen.clipped_mean - test.estimate) <= _UNLIKELY * error
-    mean = test.estimate if is_likely else seen.clipped_mean
-    most = found.most or _ENDLESS
-    samples = round(min(_samples_expected(test, mean, seen.clipped_variance), most))
-    samples = min(most, block * max(1, -(-samples // block)))
-    return samples, each * samples
+        samples = float(test.plan.samples)
+    elif test.beyond_doubt(seen):
+        samples = LEAST
+    elif abs(seen.clipped_mean - test.estimate) > _UNLIKELY * math.sqrt(seen.clipped_variance / seen.samples):
+        samples = test.samples_left(seen)
+    else:
+        samples = replace(test, variance=seen.clipped_variance).samples_left(State())
+    whole = block * math.ceil(samples / block)
+    number = whole if found.most is None else min(whole, found.most)
+    return number, each * number
 
 
 def _piloted(work: Work) -> tuple[float, State]:
@@ -169,27 +169,3 @@ def _piloted(work: Work) -> tuple[float, State]:
         if (taken := clock() - start) > _PILOT_SECONDS:
             break
     return taken / seen.samples, seen
-
-
-def _samples_expected(test: SequentialTest, mean: float, variance: float) -> float:
-    """About how many samples the test takes in all, if they have this mean and variance. It is played round by round as
-    the driver would, each with the growth that is to be expected of it.
-    """
-    lead, state = test.mean - mean, init(test)
-    for _ in range(_ROUNDS):
-        n = (state.end - state.blocks) * test.block
-        growth = growth_of(state.stakes[0], lead, variance)
-        if growth > 0 and state.log_wealth + n * growth >= test.log_target:
-            return state.samples + (test.log_target - state.log_wealth) / growth
-        played = state._replace(
-            samples=state.samples + n,
-            blocks=state.end,
-            clipped_total=state.clipped_total + n * mean,
-            clipped_squares=state.clipped_squares + n * (variance + mean**2),
-            log_wealth=state.log_wealth + n * growth,
-        )
-        if test.ending(played) is not None:
-            return played.samples
-        state = turned(test, played)
-    left = (test.log_target - state.log_wealth) / growth if growth > 0 else math.inf
-    return state.samples + min(left, test.most_samples(state))
