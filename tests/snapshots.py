@@ -6,8 +6,7 @@ import dataclasses
 from typing import Any
 
 from evr.mechanisms import Composition
-from evr.proving import Forecast, prove
-from evr.proving.strict import StrictProving
+from evr.proving import prove
 from evr.verification import Claim, Terms, Verification
 from evr.verification.attempts import Attempt
 from evr.verification.settings import Settings
@@ -22,6 +21,4 @@ def proved(
     if "attempt" in options:
         options["number"] = options.pop("attempt")
     claim = Claim(epsilon, delta, tau, terms)
-    composition, seconds = Composition.of(event), options.pop("seconds", {})
-    ahead = Forecast(composition, claim, settings, StrictProving(composition), seconds=seconds)
-    return prove(composition, claim, settings, Attempt(**options), ahead)
+    return prove(Composition.of(event), claim, settings, Attempt(**options))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import statistics
 import time
 from pathlib import Path
@@ -206,14 +205,3 @@ def test_the_time_left_is_right_within_a_factor_of_two(resumed: bool, monkeypatc
             ratios.append(state.seconds_left * drawn / state.seconds / left)
     assert len(ratios) > 1
     assert 0.5 < statistics.median(ratios) < 2.0, ratios  # each rests on luck: evidence is random
-
-
-def test_the_directions_to_come_are_part_of_the_time_left() -> None:
-    seen: list[Progress] = []
-    claim = claimed(0.9)
-    later = {"remove": 1.0, "add": 1000.0}
-    proved(EVENT, **claim, seed=5, progress=seen.append, seconds=later)
-    first = next(state for state in seen if state.direction == "remove")
-    assert first.seconds_left is not None
-    assert first.seconds_left >= 1000.0
-    assert math.isfinite(first.seconds_left)

@@ -82,10 +82,7 @@ def certify(
         Called with a ``Forecast`` (claim, method, samples, seconds) before the attempt is counted; what it raises stops
         everything, and costs nothing.
     method
-        As of ``evr.verify``; or ``"auto"``: ``"strict"`` where every law is on a line and has an exact form, and the
-        proof takes seconds and succeeds, else ``"sequential"``. A seed, ``proposal``, ``max_samples`` or ``device``
-        belong to samples and choose them. ``"both"`` is for where doubt is expensive. The statement says how the claim
-        was proved.
+        As of ``evr.verify``. ``"both"`` is for where doubt is expensive. The statement says how the claim was proved.
     neighboring_relation
         Which data sets are neighbours: as of ``evr.estimate_delta``. The certificate holds it, and the statement names
         it.
@@ -134,8 +131,6 @@ def certify(
     >>> pair.guarantee.epsilon, pair.guarantee.delta
     (0.95, 1e-05)
     """
-    if announce is not None:
-        validate.function(announce=announce)
     request = Request(
         event,
         epsilon=epsilon,

@@ -22,10 +22,8 @@ from evr.estimation.calibration import TIGHTEST, noise_of, other_noise
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 from evr.numbers import round_up
-from evr.proving import Sampling
-from evr.proving.sampling import DEFAULT, LOOSEST, not_below, tau_of
+from evr.proving.choosing import DEFAULT, LOOSEST, Sampling, StrictProving, not_below, tau_of
 from evr.proving.showing import check_progress
-from evr.proving.strict import StrictProving
 from evr.verification import Claim
 from evr.verification.driver import ProgressHook
 from evr.verification.executors import check_at_work
@@ -35,19 +33,10 @@ _LEAST = 1e-290 / LOOSEST  # of a delta that is not 0
 
 
 class Request:
-    """A claim about an event, and how an attempt at it is carried out. Everything that can be checked before an attempt
-    is counted is checked here.
+    """A claim about an event, and how an attempt at it is made: all is checked here, before the attempt is counted.
 
-    Parameters
-    ----------
-    ledger
-        Where the attempt is counted, and where a budget lies that is given by its name.
-    name
-        Of the release that the attempt belongs to.
-    refuses
-        Whether a pair that seems to be false is refused, or tested.
-    sampling
-        The fields of ``Sampling``. The other parameters are those of ``certify``.
+    Parameters as of ``certify``; ``name`` is the release's. ``refuses`` says whether a pair that seems to be false is
+    refused, or tested.
     """
 
     def __init__(

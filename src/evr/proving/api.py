@@ -10,10 +10,9 @@ from dp_accounting import dp_event
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 from evr.planning.sampled import Planning
+from evr.proving.choosing import DEFAULT, Sampling, StrictProving, likely_tau
 from evr.proving.forecast import Forecast, affordable
-from evr.proving.sampling import DEFAULT, Sampling, likely_tau
 from evr.proving.showing import check_progress, watching
-from evr.proving.strict import StrictProving
 from evr.sampling import DrawPlan
 from evr.verification.attempts import Attempt
 from evr.verification.claims import Claim, Terms
@@ -120,7 +119,7 @@ def prove(
     composition: Composition, claim: Claim, settings: Settings, how: Attempt, ahead: Forecast | None = None
 ) -> Verification:
     """``verify`` with value objects, for the ledger, which keeps snapshots and continues from them. ``ahead`` has the
-    proofs and plans in hand, and about how long each direction takes, for the time left that progress is told.
+    proofs and plans in hand.
     """
     if ahead is None:
         ahead = Forecast(composition, claim, settings, StrictProving(composition))
@@ -134,6 +133,6 @@ def prove(
         affordable(trial, plan)
         return plan
 
-    with watching(how.progress, ahead.seconds) as hook:
+    with watching(how.progress) as hook:
         found = replace(how, progress=hook).run(composition, claim, settings, planned, grids, proofs)
     return found.noted(*planning.notes)

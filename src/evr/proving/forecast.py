@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from evr.laws import on_a_line
 from evr.mechanisms import Composition
 from evr.planning.sampled import Planning
-from evr.proving.strict import StrictProving
+from evr.proving.choosing import StrictProving
 from evr.randomness import Stream
 from evr.sampling import DrawPlan
 from evr.validate import worker_count

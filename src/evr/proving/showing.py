@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator
 
 from evr import validate
 from evr.verification.driver import Hook, ProgressHook
@@ -29,33 +28,16 @@ def is_watched(progress: ProgressHook | None) -> bool:
 
 
 @contextlib.contextmanager
-def watching(progress: ProgressHook | None, seconds: Mapping[str, float] | None = None) -> Iterator[Hook | None]:
-    """The caller's hook; none for False; else what is shown, a line that is gone at the end where somebody looks. The
-    time left includes the directions to come, which take so many seconds.
-    """
-    if callable(progress):
-        yield _with_directions_to_come(progress, seconds or {})
-        return
-    if not is_watched(progress):
-        yield None
+def watching(progress: ProgressHook | None) -> Iterator[Hook | None]:
+    """The caller's hook; none for False; else what is shown, a line that is gone at the end where somebody looks."""
+    if callable(progress) or not is_watched(progress):
+        yield progress if callable(progress) else None
         return
     line = _Line()
     try:
-        yield _with_directions_to_come(line, seconds or {})
+        yield line
     finally:
         line.renew("", "\r")
-
-
-def _with_directions_to_come(progress: Hook, seconds: Mapping[str, float]) -> Hook:
-    names = list(seconds)
-
-    def told(state: Progress) -> None:
-        if state.seconds_left is not None and state.direction in names:
-            later = sum(seconds[name] for name in names[names.index(state.direction) + 1 :])
-            state = replace(state, seconds_left=state.seconds_left + later)
-        progress(state)
-
-    return told
 
 
 def in_words(state: Progress) -> str:

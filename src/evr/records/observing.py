@@ -17,7 +17,7 @@ from evr import validate
 from evr.errors import RecordError
 from evr.records import conditions
 from evr.records.reading import Record, rank_path
-from evr.records.recorder import Constants, Recorder
+from evr.records.recorder import Recorder
 
 
 def record(
@@ -88,13 +88,6 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
         found = list(conditions.breaches(optimizer, self._sampler))
         if found and refuse:
             raise RecordError("this training cannot be recorded: " + "; ".join(words for _, words in found))
-        constant = (conditions.divisor(optimizer), conditions.rate(self._sampler))
-        if constants is not None and (unlike := Constants.of(constants).unlike(*constant)):
-            raise RecordError(
-                f"this training does not have the constants that are given: {unlike}. Opacus takes both from the "
-                "number of records: set optimizer.expected_batch_size to the divisor, and give make_private a "
-                "DPDataLoader of the sampling probability"
-            )
         rank, ranks, run = conditions.place()
         self.path = path if ranks == 1 else rank_path(path, rank)
         described = conditions.described(optimizer, self._sampler)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -97,8 +97,9 @@ class Record:
         RecordError
             If it cannot be read, was altered or is damaged, or if the ranks do not agree.
         """
-        found = sorted(Path(path).parent.glob(rank_path(path, "*").name)) if not Path(path).exists() else []
-        return agreed([_read(one) for one in found]) if found else _read(Path(path))
+        path = Path(path)
+        ranks = [] if path.exists() else sorted(path.parent.glob(rank_path(path, "*").name))
+        return _read(ranks, together=True) if ranks else _read([path])
 
     @property
     def steps(self) -> int:
@@ -228,17 +229,20 @@ class Record:
         phases = phases_of(plan)
         if not phases or any(phase != Phase(*phase[:3]) for phase in phases):  # other sampling, or users
             raise RecordError(f"{plan!r} is not DP-SGD with Poisson sampling: a record is compared with such a plan")
-        planned = itertools.chain.from_iterable(itertools.repeat(phase, phase.steps) for phase in phases)
-        ran = itertools.chain.from_iterable(itertools.repeat(run, run.steps) for run in self.runs)
-        for number, run in enumerate(ran, start=1):
-            phase = next(planned, None)
-            if phase is None:
-                raise RecordError(f"{self.steps} steps ran, and {number - 1} were planned")
+        planned = sum(phase.steps for phase in phases)
+        if self.steps > planned:
+            raise RecordError(f"{self.steps} steps ran, and {planned} were planned")
+        for number, (run, phase) in enumerate(zip(_repeated(self.runs), _repeated(phases), strict=False), start=1):
             if run.noise_multiplier < phase.noise_multiplier or run.sampling_probability > phase.rate:
                 raise RecordError(
                     f"step {number} had noise multiplier {run.noise_multiplier!r} and sampling probability "
                     f"{run.sampling_probability!r}; planned were {phase.noise_multiplier!r} and {phase.rate!r}"
                 )
+
+
+def _repeated(runs: Iterable[Any]) -> Iterator[Any]:
+    """Each as often as it has steps."""
+    return itertools.chain.from_iterable(itertools.repeat(run, run.steps) for run in runs)
 
 
 def rank_path(path: str | Path, rank: int | str) -> Path:
@@ -247,48 +251,47 @@ def rank_path(path: str | Path, rank: int | str) -> Path:
     return path.with_name(f"{path.name.removesuffix(path.suffix)}.rank{rank}{path.suffix}")
 
 
-def agreed(records: list[Record]) -> Record:
-    """One record of all ranks. Raises ``RecordError`` where they are not ranks of one training that did the same."""
-    first, *others = ordered = sorted(records, key=lambda record: record.rank or 0)
-    ranks = [record.rank for record in ordered]
-    if ranks != list(range(first.ranks)):
+def _read(paths: list[Path], *, together: bool = False) -> Record:
+    """The record in one file, or in those of all ranks together: of one training, in which all did the same."""
+    files = [read_lines(path)[:2] for path in paths]
+    stories = [_story(lines) for lines, _ in files]
+    ranks = [lines[0]["rank"] for lines, _ in files]
+    if together and sorted(ranks) != list(range(stories[0]["ranks"])):
         there = ", ".join(map(str, ranks))
-        raise RecordError(f"the ranks do not agree: of {first.ranks} processes there are records of {there}")
-    for record in others:
-        for what in ("run", "ranks", "finished", "constants", "runs"):
-            if getattr(first, what) != getattr(record, what):
-                raise RecordError(f"the ranks do not agree: ranks {first.rank} and {record.rank} differ in {what}")
-
-    def gathered(name: str) -> tuple[Any, ...]:
-        return tuple(itertools.chain.from_iterable(getattr(record, name) for record in ordered))
-
-    parts: dict[str, Any] = {name: gathered(name) for name in ("notes", "breaches", "conditions", "paths", "seals")}
-    return replace(first, secure=all(record.secure for record in ordered), rank=None, **parts)
-
-
-def _read(path: Path) -> Record:
-    lines, seals, _ = read_lines(path)
-    fixed = lines[0].get("constants")
-    steps = [line for line in lines if line["kind"] == "step"]
-    facts = itertools.groupby(steps, lambda line: tuple(map(line.get, _FACTS)))
+        raise RecordError(f"the ranks do not agree: of {stories[0]['ranks']} processes there are records of {there}")
+    for rank, story in zip(ranks, stories, strict=True):
+        for what, told in story.items():
+            if told != stories[0][what]:
+                raise RecordError(f"the ranks do not agree: ranks {ranks[0]} and {rank} differ in {what}")
+    every = [line for lines, _ in files for line in lines]
     found: dict[str, list[Finding]] = {"note": [], "breach": []}
-    for line in lines:
+    for line in every:
         if line["kind"] in found:
             found[line["kind"]].append(Finding(line["what"], line["words"], line["after_step"]))
     return Record(
-        runs=tuple(Run(**dict(zip(_FACTS, each, strict=True)), steps=len(list(some))) for each, some in facts),
+        **stories[0],
         notes=tuple(found["note"]),
         breaches=tuple(found["breach"]),
-        conditions=tuple(line["conditions"] for line in lines if line["kind"] in ("start", "resumed")),
-        constants=None if fixed is None else Constants.of(fixed),
-        secure=all(line["secure"] for line in steps),
-        finished=_last(lines)["kind"] == "end",
-        run=lines[0]["run"],
-        rank=lines[0]["rank"],
-        ranks=lines[0]["ranks"],
-        paths=(path,),
-        seals=(seals[_last(lines)["line"]],),
+        conditions=tuple(line["conditions"] for line in every if line["kind"] in ("start", "resumed")),
+        secure=all(line["secure"] for line in every if line["kind"] == "step"),
+        rank=None if together else ranks[0],
+        paths=tuple(paths),
+        seals=tuple(seals[_last(lines)["line"]] for lines, seals in files),
     )
+
+
+def _story(lines: list[Line]) -> dict[str, Any]:
+    """What the records of all ranks have in common."""
+    first = lines[0]
+    fixed = first.get("constants")
+    steps = [tuple(map(line.get, _FACTS)) for line in lines if line["kind"] == "step"]
+    return {
+        "run": first["run"],
+        "ranks": first["ranks"],
+        "finished": _last(lines)["kind"] == "end",
+        "constants": None if fixed is None else Constants.of(fixed),
+        "runs": tuple(Run(*facts, steps=len(list(some))) for facts, some in itertools.groupby(steps)),
+    }
 
 
 def _last(lines: list[Line]) -> Line:

@@ -69,24 +69,13 @@ def _sealed(line: Line, before: list[str]) -> str:
 
 
 class Chain:
-    """A record that is open for writing, by one process at a time.
-
-    Attributes
-    ----------
-    lines
-        What it held when it was opened.
-    seals
-        Of every line, those since written included.
-    cut_off
-        Bytes of a line that a crash had cut off; they are gone. A line is written before what it tells happens, so that
-        did not.
-    """
+    """A record that is open for writing, by one process at a time."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.lines: list[Line] = []
-        self.seals: list[str] = []
-        self.cut_off = 0
+        self.lines: list[Line] = []  # when it was opened
+        self.seals: list[str] = []  # of every line, those since written included
+        self.cut_off = 0  # bytes that a crash left of a line; what it was about to tell did not happen
         try:
             self._file = path.open("ab", buffering=0)
         except OSError as error:
@@ -212,32 +201,25 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         self.path = Path(path)
         self._constants = None if constants is None else Constants.of(constants)
         fixed = None if self._constants is None else asdict(self._constants)
+        place = {"rank": rank, "ranks": ranks, "constants": fixed}
         self._chain = Chain(self.path)
         self.steps = sum(line["kind"] == "step" for line in self._chain.lines)
         given = {"time": now(), "conditions": conditions or {}}
         try:
             if self._chain.lines:
-                self._check_continued(rank, ranks, fixed)
+                begun = {key: self._chain.lines[0].get(key) for key in place}
+                if begun != place:
+                    raise RecordError(
+                        f"{self.path}: the record was begun with {begun}, and {place} is given now: continue it with "
+                        "the same, or write another record"
+                    )
                 self._chain.write("resumed", steps=self.steps, cut_off=self._chain.cut_off, **given)
             else:
                 name = run or f"{fresh_entropy():x}"[:32]
-                self._chain.write("start", format=FORMAT, run=name, rank=rank, ranks=ranks, constants=fixed, **given)
+                self._chain.write("start", format=FORMAT, run=name, **place, **given)
         except BaseException:
             self.close()
             raise
-
-    def _check_continued(self, rank: int, ranks: int, fixed: dict[str, Any] | None) -> None:
-        first = self._chain.lines[0]
-        if (first["rank"], first["ranks"]) != (rank, ranks):
-            raise RecordError(
-                f"{self.path}: the record of rank {first['rank']} of {first['ranks']} cannot be "
-                f"continued by rank {rank} of {ranks}"
-            )
-        if first.get("constants") != fixed:
-            raise RecordError(
-                f"{self.path}: the record was begun with constants={first.get('constants')!r}, and constants={fixed!r} "
-                "are given now: continue it with the same, or write another record"
-            )
 
     def step(
         self,
