@@ -13,7 +13,7 @@ import pytest
 
 import evr
 from evr.proving import showing
-from evr.proving.showing import is_watched, watching
+from evr.proving.showing import watching
 from evr.verification import Progress, driver
 
 STATE = Progress("remove", 40_000, None, 9.5e-10, 10.0, 20.0, 2.0, 3.2)
@@ -54,14 +54,13 @@ def test_false_shows_nothing_and_a_hook_is_called(terminal: Terminal) -> None:
         hook(STATE)
     assert seen == [STATE]
     assert terminal.getvalue() == ""
-    assert is_watched(None)
-    assert not is_watched(False)
 
 
 def test_nobody_watches_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = SimpleNamespace(stderr=io.StringIO(), modules=sys.modules)
     monkeypatch.setattr(showing, "sys", fake)
-    assert not is_watched(None)
+    with watching(None) as hook:
+        assert hook is None
 
 
 def test_a_line_below_a_cell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,7 +97,6 @@ def test_true_shows_lines_where_nobody_seems_to_look(monkeypatch: pytest.MonkeyP
     found = evr.verify(event, epsilon=0.5, delta=6.4e-12, tau=0.5, progress=True, method="sequential")
     assert found.verdict.value == "accepted"
     assert fake.stderr.getvalue().startswith("evr, remove: ")
-    assert is_watched(True)
 
 
 def test_true_shows_lines_of_curves(capsys: pytest.CaptureFixture[str]) -> None:

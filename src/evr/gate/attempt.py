@@ -223,12 +223,11 @@ def resume(
         again.
     """
     with opened(ledger) as one:
-        waiting = one.interrupted()
+        waiting = [each for each in one.interrupted() if attempt in (None, each.id)]
         if not waiting:
-            raise LedgerError(f"{one.path}: no verification was interrupted")
-        chosen = next((a_waiting for a_waiting in waiting if attempt in (None, a_waiting.id)), None)
-        if chosen is None:
-            raise LedgerError(f"{one.path}: attempt {attempt!r} was not interrupted")
+            which = "no verification" if attempt is None else f"attempt {attempt!r}: no such verification"
+            raise LedgerError(f"{one.path}: {which} was interrupted")
+        chosen = waiting[0]
         if changed := differences(chosen.software, software()):
             raise LedgerError(
                 f"attempt {chosen.number} was begun with {changed[0]}: its samples "

@@ -197,6 +197,7 @@ def _run(step: Callable[[Any], Any], batch: Any, model: Any, optimizer: Any) -> 
     """A step, and all that is seen of it. Opacus's accountant does not count it, for nobody gets what comes out."""
     ran, parameters = _Ran(), [p for p in model.parameters() if p.requires_grad]
     ids = {id(p) for p in parameters}
+    clip: Any = getattr(optimizer, "clip_and_accumulate", None)
 
     def stepping(which: Any, *_: Any) -> None:
         if any(id(p) in ids for group in which.param_groups for p in group["params"]):
@@ -212,7 +213,7 @@ def _run(step: Callable[[Any], Any], batch: Any, model: Any, optimizer: Any) -> 
 
     optimizer.zero_grad(set_to_none=True)
     with ExitStack() as stack:
-        if (clip := getattr(optimizer, "clip_and_accumulate", None)) is not None:
+        if clip is not None:
             stack.enter_context(patch.multiple(optimizer, clip_and_accumulate=clipping, step_hook=None))
         stack.callback(register_optimizer_step_pre_hook(stepping).remove)
         try:

@@ -21,7 +21,7 @@ from evr.laws import Floats
 from evr.mechanisms.relations import Relation
 from evr.numbers import above, round_up
 from evr.proving.one_run import Count, Curve, Independent, Several, gaussian, hull, pair
-from evr.proving.risk import Risk, of_certificate, risk
+from evr.proving.risk import of_certificate, risk
 
 FEWEST_CANARIES = 10
 CONSISTENT, CONTRADICTS = "consistent", "contradicts the certificate"
@@ -155,7 +155,7 @@ def audit(
     delta = validate.open_probability(delta=delta)
     level = 1.0 - validate.open_probability(confidence=confidence)
     known = None if event is None else risk(event, neighboring_relation=neighboring_relation)
-    curve = None if known is None else curve_of(known)
+    curve = None if known is None else hull(known.both_ways)
     found = _tests(values, coins, _chosen(curve or gaussian(1.0), values.size, level), independent=independent)
     p_value = None if curve is None else found.p_value(curve)
     is_strict = known is not None and known.proof == "strict"
@@ -181,11 +181,6 @@ def audit(
         attack=_attack(values, coins),
         claimed_curve=curve,
     )
-
-
-def curve_of(found: Risk) -> Curve:
-    """The concave hull of both directions of proved bounds."""
-    return hull(found.both_ways)
 
 
 def _tests(values: Floats, coins: Any, number: int, *, independent: bool) -> Several:

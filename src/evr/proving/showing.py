@@ -22,16 +22,14 @@ def check_progress(progress: ProgressHook | None) -> ProgressHook | None:
     return progress
 
 
-def is_watched(progress: ProgressHook | None) -> bool:
-    """Whether anybody sees how far a verification is."""
-    return _somebody_looks() if progress is None else progress is not False
-
-
 @contextlib.contextmanager
 def watching(progress: ProgressHook | None) -> Iterator[Hook | None]:
     """The caller's hook; none for False; else what is shown, a line that is gone at the end where somebody looks."""
-    if callable(progress) or not is_watched(progress):
-        yield progress if callable(progress) else None
+    if callable(progress):
+        yield progress
+        return
+    if progress is False or (progress is None and not _somebody_looks()):
+        yield None
         return
     line = _Line()
     try:

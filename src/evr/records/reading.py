@@ -284,13 +284,15 @@ def _story(lines: list[Line]) -> dict[str, Any]:
     """What the records of all ranks have in common."""
     first = lines[0]
     fixed = first.get("constants")
-    steps = [tuple(map(line.get, _FACTS)) for line in lines if line["kind"] == "step"]
+    steps: list[dict[str, Any]] = [
+        {fact: line.get(fact) for fact in _FACTS} for line in lines if line["kind"] == "step"
+    ]
     return {
         "run": first["run"],
         "ranks": first["ranks"],
         "finished": _last(lines)["kind"] == "end",
         "constants": None if fixed is None else Constants.of(fixed),
-        "runs": tuple(Run(*facts, steps=len(list(some))) for facts, some in itertools.groupby(steps)),
+        "runs": tuple(Run(**facts, steps=len(list(some))) for facts, some in itertools.groupby(steps)),
     }
 
 
