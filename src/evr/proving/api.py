@@ -15,7 +15,7 @@ from evr.proving.forecast import Forecast, affordable
 from evr.proving.showing import check_progress, watching
 from evr.sampling import DrawPlan
 from evr.verification.attempts import Attempt
-from evr.verification.claims import Claim, Terms
+from evr.verification.claims import Claim
 from evr.verification.directions import Trial
 from evr.verification.driver import ProgressHook
 from evr.verification.results import Verification
@@ -33,7 +33,6 @@ def verify(
     attempt: int | None = None,
     direction: str | None = None,
     neighboring_relation: Relation | None = None,
-    terms: Terms | None = None,
     progress: ProgressHook | None = None,
     **sampling: Any,
 ) -> Verification:
@@ -66,8 +65,6 @@ def verify(
         Test only ``"remove"`` or ``"add"``: then there is no guarantee, for it needs both.
     neighboring_relation
         Which data sets are neighbours: as of ``evr.estimate_delta``.
-    terms
-        Of the release that this attempt belongs to, where its first attempt fixed others than this claim would.
     progress
         Called with a ``Progress`` now and then. By default a line is shown on a terminal and in a notebook; True shows
         lines elsewhere too, and False nothing.
@@ -105,7 +102,7 @@ def verify(
     <Verdict.ACCEPTED: 'accepted'>
     """
     drawn = Sampling.of(sampling)
-    claim = Claim(epsilon, delta, DEFAULT if tau is None else tau, terms)
+    claim = Claim(epsilon, delta, DEFAULT if tau is None else tau)
     how = Attempt(attempt, drawn.seed, direction, drawn.executor, drawn.workers, check_progress(progress))
     composition = Composition.of(event, neighboring_relation)
     strict = StrictProving(composition)

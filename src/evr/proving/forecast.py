@@ -41,14 +41,10 @@ class Forecast:
 
     Attributes
     ----------
-    composition, claim
-        What is to be proved.
-    settings
-        How.
-    samples
-        About how many are drawn, by direction; empty where none is.
-    seconds
-        About how long each direction takes.
+    composition, claim, settings
+        What is to be proved, and how.
+    samples, seconds
+        About how many samples are drawn and how long it takes, by direction.
     planning, strict
         The plans and proofs that were found on the way, for ``prove``.
     """

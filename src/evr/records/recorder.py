@@ -82,7 +82,7 @@ class Chain:
             raise RecordError(f"{path}: cannot be written ({error.strerror or error})") from None
         try:
             self._lock()
-            if size := self._file.tell():
+            if size := os.fstat(self._file.fileno()).st_size:
                 self.lines, self.seals, whole = read_lines(path)
                 self.cut_off = size - whole
                 self._file.truncate(whole)
@@ -167,9 +167,8 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
     conditions
         What holds from here on, in JSON's types.
     constants
-        ``{"divisor": ..., "sampling_probability": ..., "steps": ...}``: say with it that these three numbers were fixed
-        without looking at the data, the number of records included. A step that differs is refused. Without constants,
-        a record is certified under zero-out adjacency (``Record.relation``).
+        As of ``evr.record``. A step that differs is refused. Without constants, a record is certified under zero-out
+        adjacency (``Record.relation``).
     rank, ranks, run
         Of a distributed training: which process of how many, and a name of the run that all of them share.
 
