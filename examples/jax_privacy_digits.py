@@ -24,7 +24,6 @@ from jax_privacy.experimental.execution_plan import BandMFExecutionPlanConfig, D
 from sklearn.datasets import load_digits
 
 import evr
-from evr.gate import released
 
 EPSILON, DELTA = 3.0, 1e-5
 RECORDS, STEPS, RATE = 1500, 150, 2.0
@@ -83,17 +82,17 @@ def main() -> None:
     chosen = parser.parse_args()
     chosen.folder.mkdir(parents=True, exist_ok=True)
     plan = execution_plan()
-    with released(
+    out = evr.release(
+        lambda: train(plan),
         evr.events.from_jax_privacy(plan),
         epsilon=EPSILON,
         delta=DELTA,
         ledger=chosen.folder / "ledger.sqlite",
         path=chosen.folder / "model.certificate.json",
-    ) as certificate:
-        weights = train(plan)
-        np.save(chosen.folder / "model.npy", weights)
-    print(f"released with accuracy {accuracy(weights):.3f}")
-    print(certificate.statement)
+    )
+    np.save(chosen.folder / "model.npy", out.value)
+    print(f"released with accuracy {accuracy(out.value):.3f}")
+    print(out.certificate.statement)
 
 
 if __name__ == "__main__":

@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import evr
+from evr.certification.ledger import opened
 from evr.certification.tables import Attempt
+from evr.gate.attempt import attempted
 from evr.gate.attempt import start as started
-from evr.gate.gate import certify_claim as certified
-from evr.gate.request import Request, accounted
-from evr.proving import Sampling
+from evr.gate.request import Request
 from evr.verification import Claim
 from evr.verification.settings import Settings
 
 
-def _request(
-    event: Any,
-    claim: Claim,
-    settings: Settings,
-    *,
-    relation: Any = None,
-    seed: int | None = None,
-    executor: Any = None,
-    **how: Any,
-) -> Request:
-    sampling = Sampling(seed=seed, executor=executor)
-    return Request(*accounted(event, relation), claim, settings, sampling, **how)
+def _request(event: Any, claim: Claim, settings: Settings, *, relation: Any = None, **how: Any) -> Request:
+    asked = {"epsilon": claim.epsilon, "delta": claim.delta, "tau": claim.tau, "neighboring_relation": relation}
+    return Request(event, **asked, **asdict(settings), **how)
 
 
 def certify_claim(event: Any, claim: Claim, settings: Settings, *, ledger: Any, **how: Any) -> evr.Certificate:
     """``evr.certify`` of just this claim."""
-    return certified(_request(event, claim, settings, **how), ledger=ledger)
+    with opened(ledger) as one:
+        return attempted(one, _request(event, claim, settings, **how))[1]
 
 
 def start(

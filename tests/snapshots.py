@@ -21,5 +21,4 @@ def proved(
     if "attempt" in options:
         options["number"] = options.pop("attempt")
     claim = Claim(epsilon, delta, tau, terms)
-    seconds = options.pop("seconds", None)
-    return prove(Composition.of(event), claim, settings, Attempt(**options), seconds=seconds)
+    return prove(Composition.of(event), claim, settings, Attempt(**options))

@@ -27,15 +27,16 @@ def main() -> None:
     weights = train(chosen.noise_used or least_noise(), chosen.folder / "training.record.jsonl")
 
     record = evr.Record.load(chosen.folder / "training.record.jsonl")
-    with record.released(
+    out = record.release(
+        lambda: weights,
         epsilon=EPSILON,
         delta=DELTA,
         ledger=chosen.folder / "ledger.sqlite",
         path=chosen.folder / "model.certificate.json",
-    ) as certificate:
-        torch.save(weights, chosen.folder / "model.pt")
-    print(f"released with accuracy {accuracy(weights):.3f}")
-    print(certificate.statement)
+    )
+    torch.save(out.value, chosen.folder / "model.pt")
+    print(f"released with accuracy {accuracy(out.value):.3f}")
+    print(out.certificate.statement)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import signal
 import sqlite3
 import threading
 import warnings
-from collections.abc import Generator, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,6 @@ import messages
 from attempts import start
 from evr.certification import ledger as ledger_module
 from evr.errors import AlreadyReleasedError, LedgerError, NearbyReleaseWarning
-from evr.gate import released
 from evr.gate.attempt import perform
 from evr.verification import Claim
 from evr.verification.settings import Settings
@@ -38,26 +37,23 @@ def claim(ledger: evr.Ledger) -> dict[str, Any]:
 
 
 def assert_shut(claim: dict[str, Any], message: str = REFUSED) -> None:
-    """Neither way of releasing runs anything, and no attempt is spent on it."""
+    """A release runs nothing, and no attempt is spent on it."""
     with evr.Ledger(claim["ledger"] if isinstance(claim["ledger"], Path) else claim["ledger"].path) as ledger:
         before = len(ledger.attempts())
         with pytest.raises(AlreadyReleasedError, match=message):
             evr.release(lambda: pytest.fail("ran twice"), SURE, **(claim | {"ledger": ledger}))
-        with pytest.raises(AlreadyReleasedError, match=message), released(SURE, **(claim | {"ledger": ledger})):
-            pytest.fail("ran twice")
         assert len(ledger.attempts()) == before
 
 
-def test_a_body_that_publishes_and_raises_has_published(claim: dict[str, Any]) -> None:
+def test_a_mechanism_that_publishes_and_raises_has_published(claim: dict[str, Any]) -> None:
     published = []
 
-    def script() -> None:
-        with released(SURE, **claim):
-            published.append("noisy answer")
-            raise ZeroDivisionError
+    def mechanism() -> None:
+        published.append("noisy answer")
+        raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        script()
+        evr.release(mechanism, SURE, **claim)
     assert published == ["noisy answer"]
     assert claim["ledger"].releases()[0].output == "raised"
     assert_shut(claim, "raised at .* may have gone out")
@@ -75,19 +71,25 @@ def test_a_mechanism_that_raises_may_have_published(claim: dict[str, Any]) -> No
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError, RecursionError])
 def test_any_exception_counts(claim: dict[str, Any], error: type[BaseException]) -> None:
-    with pytest.raises(error), released(SURE, **claim):
+    def mechanism() -> None:
         raise error
+
+    with pytest.raises(error):
+        evr.release(mechanism, SURE, **claim)
     assert_shut(claim)
 
 
 def test_a_process_that_dies_after_publishing_has_published(tmp_path: Path, claim: dict[str, Any]) -> None:
     claim["ledger"].close()
     path, out = claim["ledger"].path, tmp_path / "out"
+
+    def mechanism() -> None:
+        out.write_text("noisy answer")
+        os.kill(os.getpid(), signal.SIGKILL)
+
     child = os.fork()
     if child == 0:
-        with released(SURE, **(claim | {"ledger": path})):
-            out.write_text("noisy answer")
-            os.kill(os.getpid(), signal.SIGKILL)
+        evr.release(mechanism, SURE, **(claim | {"ledger": path}))
     os.waitpid(child, 0)
     assert out.read_text() == "noisy answer"
     claim["ledger"] = path
@@ -99,14 +101,14 @@ def test_a_process_that_dies_after_publishing_has_published(tmp_path: Path, clai
 def test_an_owner_elsewhere_is_never_forgotten(
     claim: dict[str, Any], owner: str, time: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as there:
-        there.setattr(ledger_module, "this_process", lambda: owner)
-        there.setattr(ledger_module, "now", lambda: time)
-        gate = released(SURE, **claim)
-        gate.__enter__()
-    assert claim["ledger"].releases()[0].output == "open"
-    assert_shut(claim)
-    gate.__exit__(None, None, None)
+    def mechanism() -> None:
+        monkeypatch.undo()
+        assert claim["ledger"].releases()[0].output == "open"
+        assert_shut(claim)
+
+    monkeypatch.setattr(ledger_module, "this_process", lambda: owner)
+    monkeypatch.setattr(ledger_module, "now", lambda: time)
+    evr.release(mechanism, SURE, **claim)
 
 
 def test_clocks_and_names_of_machines_do_not_matter(claim: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,31 +160,12 @@ def test_an_ending_that_cannot_be_written_loses_nothing(claim: dict[str, Any], m
 
 
 def test_a_release_inside_the_same_release_is_refused(claim: dict[str, Any]) -> None:
-    gate = released(SURE, **claim)
-    with gate:
-        with pytest.raises(AlreadyReleasedError), gate:
-            pytest.fail("ran twice")
+    def mechanism() -> None:
         assert_shut(claim, "still running or has crashed")
         assert evr.release(lambda: 2, SURE, **claim, name="another").value == 2
+
+    evr.release(mechanism, SURE, **claim)
     assert [r.output for r in claim["ledger"].releases()] == ["released", "released"]
-
-
-def test_a_generator_that_is_dropped_in_the_middle(claim: dict[str, Any]) -> None:
-    def answers() -> Generator[int, None, None]:
-        with released(SURE, **claim):
-            yield 1
-            yield 2
-
-    running = answers()
-    assert next(running) == 1
-    running.close()
-    assert claim["ledger"].releases()[0].output == "raised"
-    assert_shut(claim)
-
-
-def test_a_gate_that_is_never_left(claim: dict[str, Any]) -> None:
-    released(SURE, **claim).__enter__()  # and forgotten
-    assert_shut(claim)
 
 
 async def _coroutine() -> int:
@@ -193,12 +176,14 @@ def _generator() -> Iterator[int]:
     yield 1
 
 
-@pytest.mark.parametrize("mechanism", [_coroutine, _generator])
+async def _asynchronous_generator() -> AsyncIterator[int]:
+    yield 1
+
+
+@pytest.mark.parametrize("mechanism", [_coroutine, _generator, _asynchronous_generator])
 def test_what_would_run_after_the_gate_is_refused_before_it(claim: dict[str, Any], mechanism: Any) -> None:
     with pytest.raises(TypeError, match=messages.NO_GENERATOR):
         evr.release(mechanism, SURE, **claim)
-    with pytest.raises(TypeError, match=messages.NO_GENERATOR):
-        released(SURE, **claim)(mechanism)
     assert claim["ledger"].attempts() == []
 
 
@@ -222,13 +207,12 @@ def test_threads_share_one_output(claim: dict[str, Any]) -> None:
     assert (len(ran), len(refused)) == (1, 3)
 
 
-def test_a_body_that_changes_the_folder_or_closes_the_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mechanism_that_changes_folder_or_closes_the_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     claim: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-3, "tau": 0.9}
-    with released(SURE, **claim):
-        os.chdir(elsewhere)
+    evr.release(lambda: os.chdir(elsewhere), SURE, **claim)
     assert list(elsewhere.iterdir()) == []
     with evr.Ledger(tmp_path / ".evr" / "ledger.sqlite") as ledger:
         assert [r.output for r in ledger.releases()] == ["released"]
@@ -238,11 +222,10 @@ def test_a_body_that_changes_the_folder_or_closes_the_ledger(tmp_path: Path, mon
         assert [r.output for r in ledger.releases()] == ["released"]
 
 
-def test_a_child_of_the_body_does_not_speak_for_it(claim: dict[str, Any]) -> None:
-    """A worker that is forked inside and leaves by an exception says nothing
-    of how the body ends.
-    """
-    with released(SURE, **claim):
+def test_a_child_of_the_mechanism_does_not_speak_for_it(claim: dict[str, Any]) -> None:
+    """A worker that is forked inside and leaves by an exception says nothing of how the mechanism ends."""
+
+    def mechanism() -> None:
         child = os.fork()
         if child == 0:
             try:
@@ -251,6 +234,8 @@ def test_a_child_of_the_body_does_not_speak_for_it(claim: dict[str, Any]) -> Non
                 os._exit(0)
         os.waitpid(child, 0)
         assert claim["ledger"].releases()[0].output == "open"
+
+    evr.release(mechanism, SURE, **claim)
     assert claim["ledger"].releases()[0].output == "released"
 
 

@@ -23,7 +23,7 @@ from evr.certification.certificate import Certificate, digest_of
 from evr.errors import CertificateError, DisagreementError, EvrError
 from evr.laws import DiscretePair, Pairs
 from evr.mechanisms import MECHANISMS, Composition
-from evr.proving.strict import StrictProving
+from evr.proving.choosing import StrictProving
 from evr.sampling import TiltedProposal
 from evr.verification import Claim
 from evr.verification.settings import Settings

@@ -61,7 +61,7 @@ def test_json_and_options(evr: Run, certificate: Path, tmp_path: Path) -> None:
         ("score,included\n0.5\n", "line 2: included=None"),
         ("score,included\n" + "0.5,1\n" * 5, "too few"),
         ("score,included\n" + "nan,1\n0.5,0\n" * 9, "NaN"),
-        ("score,included\n" + "0.5,1\n" * 20, "every canary took part"),
+        ("score,included\n" + "0.5,1\n" * 20, "100.0% of the canaries took part"),
         ("", "no column"),
     ],
 )

@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,11 +25,6 @@ from evr.certification import Certificate
 from evr.certification.build import software
 from evr.errors import ClusterError
 from evr.integrations import dask
-from evr.mechanisms import Composition
-from evr.planning.sampled import planned
-from evr.randomness import Stream
-from evr.sampling import built
-from evr.sampling import drawing as registry
 from evr.verification import Claim, driver
 from evr.verification.settings import Settings
 from evr.verification.summary import Work
@@ -70,13 +66,12 @@ def test_the_certificate_is_that_of_threads_though_workers_die_and_join(
 ) -> None:
     monkeypatch.setattr(driver, "_PROGRESS_SECONDS", 0.0)  # so that there is a middle
     packed: list[Any] = []
-    packing = dask._packed
 
-    def counted(function: Any) -> bytes:
-        packed.append(function)
-        return packing(function)
+    def dumps(one: Any) -> bytes:
+        packed.append(one)
+        return pickle.dumps(one)
 
-    monkeypatch.setattr(dask, "_packed", counted)
+    monkeypatch.setattr(dask, "pickle", SimpleNamespace(dumps=dumps, loads=pickle.loads))
     victim = min(client.nthreads())
     process = client.run(os.getpid, workers=[victim])[victim]
     seen: list[Any] = []
@@ -126,15 +121,3 @@ def test_no_worker() -> None:
         pytest.raises(ClusterError, match=messages.NO_WORKER),
     ):
         dask.executor(client)
-
-
-@pytest.mark.full
-def test_tables_travel_and_are_not_built_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = Composition.of(EVENT).simplified("remove")
-    plan = planned(steps, Claim(0.5, 1.63e-11 / 0.9, 0.9), "capped")
-    proposal = built(plan.proposal, steps)
-    package = dask._packed(proposal.draw)
-    registry.built.cache_clear()
-    monkeypatch.setitem(registry.BUILDERS, type(plan.proposal), lambda *_: pytest.fail("built again"))
-    drawn = pickle.loads(package)(Stream(1, "test").block(0), 10)
-    assert drawn.losses.tolist() == proposal.draw(Stream(1, "test").block(0), 10).losses.tolist()

@@ -20,8 +20,8 @@ from scipy.stats import binom, norm
 
 import evr
 import messages
-from evr.proving.audit import CONSISTENT, CONTRADICTS, _chosen, _estimated, _tests, audit, curve_of, scaled
-from evr.proving.one_run import Count, Independent, Several, gaussian, pair
+from evr.proving.audit import CONSISTENT, CONTRADICTS, _chosen, _estimated, _tests, audit, scaled
+from evr.proving.one_run import Count, Independent, Several, gaussian, hull, pair
 from evr.proving.risk import risk
 from evr.report import plots
 from helpers import full, near
@@ -58,7 +58,7 @@ def rejection_rate(draw: Callable[[], Any], curves: list[Any], canaries: int, *,
 @pytest.mark.parametrize("independent", [False, True])
 def test_the_confidence_of_a_gaussian_holds(independent: bool) -> None:
     """The best attack rejects the true curve at most as often as stated."""
-    rng, curves = np.random.default_rng(1), [curve_of(risk(dp_event.GaussianDpEvent(1.0))), gaussian(1.0)]
+    rng, curves = np.random.default_rng(1), [hull(risk(dp_event.GaussianDpEvent(1.0)).both_ways), gaussian(1.0)]
     rate = rejection_rate(lambda: scores_of_gaussian(rng, 100, 1.0), curves, 100, independent=independent)
     assert (0.0 if not independent else LEVEL / 5) <= rate <= MOST  # without dependence the bound is nearly attained
 
@@ -73,7 +73,7 @@ def test_the_confidence_of_a_simulated_training_holds(independent: bool) -> None
         seen = (included & (rng.random((steps, canaries)) < rate)) + rng.standard_normal((steps, canaries))
         return np.log1p(rate * np.expm1(seen - 0.5)).sum(axis=0), included
 
-    curves = [curve_of(risk(event)), _estimated(event, None)]
+    curves = [hull(risk(event).both_ways), _estimated(event, None)]
     assert rejection_rate(draw, curves, canaries, independent=independent) <= MOST
 
 
@@ -146,7 +146,7 @@ def test_curves_are_above_the_best_test() -> None:
         best = norm.sf(norm.isf(rate) - 0.7)
         assert best <= gaussian(0.7).at(rate) <= best * 1.01
     event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.1, steps=20)
-    proved, estimated = curve_of(risk(event)), _estimated(event, None)
+    proved, estimated = hull(risk(event).both_ways), _estimated(event, None)
     for rate in (1e-3, 0.05, 0.5):
         assert estimated.at(rate) == near(proved.at(rate), rel=0.02)
 
@@ -178,8 +178,8 @@ def test_noise_is_scaled_through_a_tree() -> None:
     [
         ([1.0] * 9, [True, False, True, False] * 2 + [True], "too few"),
         ([math.nan] * 20, [True, False] * 10, "NaN"),
-        ([1.0] * 20, [True] * 20, "took part"),
-        ([1.0] * 20, [False] * 20, "stayed out"),
+        ([1.0] * 20, [True] * 20, "fair coin"),
+        ([1.0] * 20, [False] * 20, "fair coin"),
         ([1.0] * 20, [True, False] * 9, "shape"),
         ([1.0] * 20, [2, 0] * 10, "true and false"),
         ([1.0] * 400, [True] * 350 + [False] * 50, "fair coin"),

@@ -136,14 +136,16 @@ def test_lost_lines_at_the_end_leave_no_event(path):
 def test_a_checkpoint_tells_lost_lines(path):
     write(path, finish=False)
     recorder = Recorder(path)
-    mark = recorder._mark
+    mark = recorder.mark
     recorder.close()
-    Recorder(path)._require(mark)
+    recorder = Recorder(path)
+    recorder.require(mark)
+    recorder.close()
     lines = path.read_text().splitlines()
     path.write_text("\n".join(lines[:4]) + "\n")
     recorder = Recorder(path)
     with pytest.raises(RecordError, match=messages.OTHER_RECORD):
-        recorder._require(mark)
+        recorder.require(mark)
     recorder.close()
 
 
@@ -198,10 +200,10 @@ def test_ranks_agree_or_are_refused(path):
     ("changes", "words"),
     [
         ({"run": "another"}, "run"),
-        ({"steps": 4}, "steps"),
+        ({"steps": 4}, "runs"),
         ({"finish": False}, "finished"),
-        ({"step": {**STEP, "noise_multiplier": 0.9}}, "the steps"),
-        ({"step": {**STEP, "sampling_probability": 0.02}}, "the steps"),
+        ({"step": {**STEP, "noise_multiplier": 0.9}}, "runs"),
+        ({"step": {**STEP, "sampling_probability": 0.02}}, "runs"),
     ],
 )
 def test_ranks_that_differ(path, monkeypatch, changes, words):
@@ -315,12 +317,14 @@ def test_the_certificate_of_several_processes_names_all_their_files(path):
 def test_the_gate_names_the_record(path):
     record = evr.Record.load(write(path))
     options = {"epsilon": 1.0, "delta": 1e-6, "ledger": path.parent / "ledger.sqlite"}
-    with record.released(**options) as certificate:
-        assert record.is_certified_by(certificate)
+    out = record.release(lambda: "weights", **options)
+    certificate = out.certificate
+    assert out.value == "weights"
+    assert record.is_certified_by(certificate)
     assert certificate.record.steps == 5
     assert certificate.neighboring_relation == "REPLACE_SPECIAL"
     with pytest.raises(RecordError, match=messages.NUMBER_IS_PRIVATE):
-        record.released(**options, neighboring_relation="add-or-remove").__enter__()
+        record.release(lambda: "weights", **options, neighboring_relation="add-or-remove")
 
 
 # -- what must not depend on the number of records -------------------------------------------------

@@ -40,9 +40,9 @@ def test_a_claim_below_the_base_is_refused() -> None:
         Terms(0, 1e-5)
 
 
-def test_verify_spends_the_budget_of_its_terms(delta: float) -> None:
+def test_an_attempt_spends_the_budget_of_its_terms(delta: float) -> None:
     terms = Terms(kappa=1e-4, base=delta / 100)
-    found = evr.verify(EVENT, epsilon=EPSILON, delta=delta / 0.8, tau=0.8, attempt=2, seed=3, terms=terms)
+    found = proved(EVENT, epsilon=EPSILON, delta=delta / 0.8, tau=0.8, attempt=2, seed=3, terms=terms)
     assert found.false_positive_rate == near(1e-4 * delta / 400)
     assert found.directions["remove"].log_target == near(-math.log(1e-4 * delta / 400))
     assert found.directions["remove"].threshold == (1 - 1e-4) * delta / 0.8

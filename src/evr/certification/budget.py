@@ -33,7 +33,7 @@ from evr.mechanisms import Composition
 from evr.mechanisms.relations import ADD_OR_REMOVE, Relation, name_of, relation_named
 from evr.numbers import round_up
 from evr.proving import prove
-from evr.proving.sampling import likely_tau
+from evr.proving.choosing import likely_tau
 from evr.verification import Claim, Terms
 from evr.verification.attempts import Attempt as Trying
 from evr.verification.settings import Settings

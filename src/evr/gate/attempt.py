@@ -26,21 +26,19 @@ from evr.planning.sampled import chosen_device
 from evr.proving import Announce, Forecast, Sampling, forecast, prove
 from evr.proving.showing import check_progress
 from evr.randomness import fresh_entropy
-from evr.validate import worker_count
 from evr.verification import Claim, Verification
 from evr.verification.attempts import Attempt as Trying
 from evr.verification.driver import ProgressHook
 from evr.verification.executors import check_at_work
 from evr.verification.settings import Settings
 
-_PLAIN = Sampling()
 _STOPPED = (KeyboardInterrupt, SystemExit, GeneratorExit)
 _RESUMABLE = (*_STOPPED, OSError, MemoryError, LedgerError, BrokenExecutor, CancelledError, DeviceError)
 
 
 def start(ledger: Ledger, request: Request, *, for_output: bool = False) -> Attempt:
     """Write an attempt down; from here on it counts. What can be refused is refused before."""
-    device, seed = _device(request.settings), request.sampling.seed
+    device, seed, path, budget = _device(request.settings), request.sampling.seed, request.path, request.budget
     return ledger.begin(
         request.claim,
         request.settings,
@@ -53,12 +51,12 @@ def start(ledger: Ledger, request: Request, *, for_output: bool = False) -> Atte
         event_digest=digest_of(request.document),
         options={
             "device": device,
-            "path": None if request.path is None else str(request.path),
+            "path": None if path is None else str(path),
             "proof": None if request.proof is None else str(request.proof),
             "record": request.record,
             "description": request.description,
-            "replaces": request.path is not None and request.path.is_file(),
-            "budget": None if request.budget is None else {"name": request.budget.name, "by": request.budget.by},
+            "replaces": path is not None and path.is_file(),
+            "budget": None if budget is None else {"name": budget.name, "by": budget.by},
         },
         software=software(),
     )
@@ -75,27 +73,26 @@ def attempted(
     """One attempt from its forecast, which is announced before it counts, to its certificate. The forecast refuses
     requests whose plan shows that they cannot succeed.
     """
-    relation = request.composition.relation
-    terms, number = ledger.upcoming(request.claim, name=request.name, relation=relation, for_output=for_output)
+    composition, claim = request.composition, request.claim
+    terms, number = ledger.upcoming(claim, name=request.name, relation=composition.relation, for_output=for_output)
     ahead = forecast(
-        request.composition,
-        replace(request.claim, terms=terms),
+        composition,
+        replace(claim, terms=terms),
         request.settings,
         attempt=number,
-        workers=worker_count(request.sampling.workers),
+        workers=request.sampling.workers,
         strict=request.strict,
     )
     if announce is not None:
         announce(ahead)
     attempt = start(ledger, request, for_output=for_output)
-    found = perform(ledger, attempt, request.sampling, progress=request.progress, ahead=ahead)
-    return attempt, found
+    return attempt, perform(ledger, attempt, request.sampling, progress=request.progress, ahead=ahead)
 
 
 def perform(
     ledger: Ledger,
     attempt: Attempt,
-    sampling: Sampling = _PLAIN,
+    sampling: Sampling | None = None,
     *,
     progress: ProgressHook | None = None,
     path: Path | None = None,
@@ -108,57 +105,43 @@ def perform(
     the attempt was started with.
     """
     release = next(r for r in ledger.releases() if r.id == attempt.release_id)
-    event, options = event_from_json(attempt.event), attempt.options
+    event, options, drawn = event_from_json(attempt.event), attempt.options, sampling or Sampling()
     if digest_of(attempt.event) != attempt.event_digest:
         raise LedgerError(f"{ledger.path}: the ledger is damaged (the event of attempt {attempt.id})")
     composition = Composition.of(event, attempt.relation) if ahead is None else ahead.composition
     claim = Claim(attempt.epsilon, attempt.delta, attempt.tau, release.terms)
     begun = time.perf_counter()
     with _accounted_for(ledger, attempt):
-        if ahead is None:
-            workers = worker_count(sampling.workers)
-            ahead = forecast(composition, claim, attempt.settings, attempt=attempt.number, workers=workers)
         how = Trying(
             number=attempt.number,
             seed=attempt.entropy,
-            executor=sampling.executor,
-            workers=sampling.workers,
+            executor=drawn.executor,
+            workers=drawn.workers,
             progress=progress,
             alive=lambda: ledger.keep(attempt),
         )
-        verification = prove(
-            composition,
-            claim,
-            attempt.settings,
-            how,
-            strict=ahead.strict,
-            planner=ahead.planning,
-            seconds=ahead.seconds,
-        )
-        budget, proof, per_record = None, None, None
+        verification = prove(composition, claim, attempt.settings, how, ahead)
+        given: dict[str, Any] = {
+            **dict.fromkeys(("budget", "proof", "per_record")),
+            "event": attempt.event,
+            "description": options["description"],
+            "neighboring_relation": attempt.relation.name,
+            "software": attempt.software,
+            "record": options.get("record"),
+        }
         if verification.accepted:
-            budget = _spent(ledger, attempt)
-            proof = _proof_written(composition, claim, verification, options.get("proof"))
+            given["budget"] = _spent(ledger, attempt)
+            given["proof"] = _proof_written(composition, claim, verification, options.get("proof"))
             if verification.method in ("strict", "both"):
-                per_record = epsilon_per_record(event, claim.delta, attempt.relation)
-        times = {"started": attempt.started, "finished": now(), "seconds": time.perf_counter() - begun}
+                given["per_record"] = epsilon_per_record(event, claim.delta, attempt.relation)
+        given["times"] = {"started": attempt.started, "finished": now(), "seconds": time.perf_counter() - begun}
         certificate = build(
             verification,
             claim,
             attempt.settings,
             name=release.name,
             entropy_is_fresh=attempt.entropy_is_fresh,
-            given={
-                "event": attempt.event,
-                "description": options["description"],
-                "neighboring_relation": attempt.relation.name,
-                "software": attempt.software,
-                "times": times,
-                "record": options.get("record"),
-                "budget": budget,
-                "proof": proof,
-                "per_record": per_record,
-            },
+            given=given,
         )
         if (where := path or options["path"]) is not None:
             certificate.save(where)
@@ -246,12 +229,11 @@ def resume(
         samples could not be drawn again.
     """
     with opened(ledger) as one:
-        waiting = one.interrupted()
+        waiting = [each for each in one.interrupted() if attempt in (None, each.id)]
         if not waiting:
-            raise LedgerError(f"{one.path}: no verification was interrupted")
-        chosen = next((a_waiting for a_waiting in waiting if attempt in (None, a_waiting.id)), None)
-        if chosen is None:
-            raise LedgerError(f"{one.path}: attempt {attempt!r} was not interrupted")
+            which = "no verification" if attempt is None else f"attempt {attempt!r}: no such verification"
+            raise LedgerError(f"{one.path}: {which} was interrupted")
+        chosen = waiting[0]
         if changed := differences(chosen.software, software()):
             raise LedgerError(
                 f"attempt {chosen.number} was begun with {changed[0]}: its samples "
@@ -260,8 +242,8 @@ def resume(
         begun = chosen.options.get("device")
         if chosen.settings.device == "auto" and _device(chosen.settings) != begun:
             raise LedgerError(
-                f"attempt {chosen.number} was begun with device={begun!r}, which device='auto' is not here: its samples "
-                "would be others, so start another attempt"
+                f"attempt {chosen.number} was begun with device={begun!r}, which device='auto' is not here: its "
+                "samples would be others, so start another attempt"
             )
         elsewhere = writable(path=path)
         writable(path=elsewhere or chosen.options["path"])

@@ -8,13 +8,11 @@ Section 5. Verification never sees data.
 from __future__ import annotations
 
 import contextlib
-import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Generic, Literal, ParamSpec, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from evr import validate
 from evr.certification.budget import Budget
@@ -28,7 +26,6 @@ from evr.proving import Announce
 from evr.verification.driver import ProgressHook
 
 T = TypeVar("T")
-P = ParamSpec("P")
 
 
 def certify(
@@ -85,10 +82,7 @@ def certify(
         Called with a ``Forecast`` (claim, method, samples, seconds) before the attempt is counted; what it raises stops
         everything, and costs nothing.
     method
-        As of ``evr.verify``; or ``"auto"``: ``"strict"`` where every law is on a line and has an exact form, and the
-        proof takes seconds and succeeds, else ``"sequential"``. A seed, ``proposal``, ``max_samples`` or ``device``
-        belong to samples and choose them. ``"both"`` is for where doubt is expensive. The statement says how the claim
-        was proved.
+        As of ``evr.verify``. ``"both"`` is for where doubt is expensive. The statement says how the claim was proved.
     neighboring_relation
         Which data sets are neighbours: as of ``evr.estimate_delta``. The certificate holds it, and the statement names
         it.
@@ -137,33 +131,24 @@ def certify(
     >>> pair.guarantee.epsilon, pair.guarantee.delta
     (0.95, 1e-05)
     """
-    if announce is not None:
-        validate.function(announce=announce)
-    request = Request.of(
+    request = Request(
         event,
         epsilon=epsilon,
         delta=delta,
         tau=tau,
         method=method,
-        neighboring_relation=neighboring_relation,
-        name=release,
+        ledger=ledger,
         path=path,
         proof=proof,
+        name=release,
+        budget=budget,
         progress=progress,
+        neighboring_relation=neighboring_relation,
         record=record,
         description=description,
-        budget=budget,
-        ledger=ledger,
         **sampling,
     )
-    return certify_claim(request, ledger=ledger, announce=announce)
-
-
-def certify_claim(
-    request: Request, *, ledger: Ledger | str | Path | None = None, announce: Announce | None = None
-) -> Certificate:
-    """As ``certify``, of a request."""
-    with opened(request.place(ledger)) as one:
+    with opened(request.ledger) as one:
         return attempted(one, request, announce)[1]
 
 
@@ -187,43 +172,12 @@ class Release(Generic[T]):
     def value(self) -> T:
         """The mechanism's output; raises ``NotReleasedError`` if nothing was released."""
         if not self.released:
-            raise not_released(self.certificate)
+            claim = self.certificate.claim
+            pair = f"({claim.epsilon!r}, {claim.delta!r})"
+            why = f"nothing was released: {pair}-differential privacy could not be verified"
+            raise NotReleasedError(why, self.certificate)
         value: T = self._value
         return value
-
-
-def not_released(certificate: Certificate) -> NotReleasedError:
-    """The error that says why there is no value."""
-    claim = certificate.claim
-    return NotReleasedError(
-        f"nothing was released: ({claim.epsilon!r}, {claim.delta!r})-differential privacy could not be verified",
-        certificate,
-    )
-
-
-@contextlib.contextmanager
-def opened_gate(request: Request, ledger: Ledger | str | Path | None) -> Iterator[Certificate]:
-    """Verify; where the claim was accepted, count the output: what runs inside may pass.
-
-    Once it is counted it stays so, however the inside ends (docs/guarantees.md, Section 5.6). The ledger is closed
-    meanwhile: what runs inside may take days, change the folder, or fork.
-    """
-    with opened(request.place(ledger)) as counting:
-        address = counting.address
-        counting.check()
-        attempt, certificate = attempted(counting, request, for_output=True)
-        if certificate.accepted:
-            counting.count_output(attempt)
-    if not certificate.accepted:
-        yield certificate
-        return
-    ending: Literal["released", "raised"] = "raised"
-    try:
-        yield certificate
-        ending = "released"
-    finally:
-        with contextlib.suppress(EvrError), Ledger(address, create=False) as counting:
-            counting.end_output(attempt, ending)
 
 
 def release(
@@ -285,81 +239,27 @@ def release(
     >>> bad.released
     False
     """
-    _check_mechanism(mechanism)
-    request = Request.of(event, epsilon=epsilon, delta=delta, ledger=ledger, refuses=False, **options)
-    with opened_gate(request, ledger) as certificate:
+    validate.function(mechanism=mechanism)
+    late_kinds = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+    if any(is_late(mechanism) for is_late in late_kinds):
+        raise TypeError(
+            f"mechanism={mechanism!r} is a generator or a coroutine: it would run after the gate has closed; give a "
+            "function that returns its result"
+        )
+    request = Request(event, epsilon=epsilon, delta=delta, ledger=ledger, refuses=False, **options)
+    with opened(request.ledger) as counting:
+        counting.check()
+        attempt, certificate = attempted(counting, request, for_output=True)
         if not certificate.accepted:
             return Release(False, certificate)
+        counting.count_output(attempt)
+        address = counting.address
+    # The ledger is closed meanwhile: the mechanism may take days, change the folder, or fork.
+    ending: Literal["released", "raised"] = "raised"
+    try:
         value = mechanism()
+        ending = "released"
+    finally:
+        with contextlib.suppress(EvrError), Ledger(address, create=False) as counting:
+            counting.end_output(attempt, ending)
     return Release(True, certificate, value)
-
-
-def _check_mechanism(mechanism: Any) -> None:
-    """Refuse what does not run when it is called."""
-    if not callable(mechanism):
-        raise TypeError(f"mechanism={mechanism!r} is not callable: give a function without arguments")
-    if any(
-        late(mechanism)
-        for late in (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
-    ):
-        raise TypeError(
-            f"mechanism={mechanism!r} is a generator or a coroutine: it would run after "
-            "the gate has closed; give a function that returns its result"
-        )
-
-
-class released:
-    """``release`` for scripts: a decorator, or a context manager whose body runs only if the claim was verified.
-
-    Arguments as of ``release``, without the mechanism. A decorated function returns a ``Release``. The context manager
-    raises ``NotReleasedError`` before its body if the claim is rejected; it yields the certificate. The body is the one
-    output of its release, also
-    if it raises.
-
-    Examples
-    --------
-    >>> import evr, tempfile
-    >>> from dp_accounting import dp_event
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> ledger = f"{folder.name}/ledger.sqlite"
-    >>> @released(dp_event.GaussianDpEvent(4.0), epsilon=1.0, delta=1e-5, ledger=ledger)
-    ... def answer(question):
-    ...     return f"noisy answer to {question}"
-    >>> answer("it all").value
-    'noisy answer to it all'
-    >>> event = dp_event.GaussianDpEvent(4.0)
-    >>> with released(event, epsilon=1.0, delta=2e-5, ledger=ledger) as certificate:
-    ...     print(certificate.verdict)
-    accepted
-    >>> folder.cleanup()
-    """
-
-    def __init__(self, event: Any, **options: Any) -> None:
-        self._event, self._options = event, options
-        self._open: contextlib.AbstractContextManager[Any] | None = None
-
-    def __call__(self, mechanism: Callable[P, T]) -> Callable[P, Release[T]]:
-        _check_mechanism(mechanism)
-
-        @functools.wraps(mechanism)
-        def gated(*args: P.args, **kwargs: P.kwargs) -> Release[T]:
-            return release(lambda: mechanism(*args, **kwargs), self._event, **self._options)
-
-        return gated
-
-    def __enter__(self) -> Certificate:
-        options = dict(self._options)
-        ledger = options.pop("ledger", None)
-        manager = opened_gate(Request.of(self._event, ledger=ledger, refuses=False, **options), ledger)
-        certificate = manager.__enter__()
-        if not certificate.accepted:
-            manager.__exit__(None, None, None)
-            raise not_released(certificate)
-        self._open = manager
-        return certificate
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        assert self._open is not None
-        return self._open.__exit__(kind, error, trace)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -22,129 +22,76 @@ from evr.estimation.calibration import TIGHTEST, noise_of, other_noise
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 from evr.numbers import round_up
-from evr.proving import Sampling
-from evr.proving.sampling import DEFAULT, LOOSEST, not_below, sampled_if_auto, tau_of
+from evr.proving.choosing import DEFAULT, LOOSEST, Sampling, StrictProving, not_below, tau_of
 from evr.proving.showing import check_progress
-from evr.proving.strict import StrictProving
 from evr.verification import Claim
 from evr.verification.driver import ProgressHook
 from evr.verification.executors import check_at_work
-from evr.verification.settings import Settings
 from evr.verification.strict import threshold_of
 
-_PLAIN = Sampling()
-_FIELDS = ("name", "path", "proof", "progress", "record", "description")  # of a request, as they are given
 _LEAST = 1e-290 / LOOSEST  # of a delta that is not 0
 
 
-@dataclass(frozen=True)
 class Request:
-    """A claim about an event, and how an attempt at it is carried out.
+    """A claim about an event, and how an attempt at it is made: all is checked here, before the attempt is counted.
 
-    Attributes
-    ----------
-    document
-        The event as JSON.
-    strict
-        Its laws under one relation of neighbours, with the chooser of grids for their strict proofs and the proofs in
-        hand.
-    name
-        Of the release that the attempt belongs to.
-    path, proof
-        Where the certificate goes, and its proof file with the checker of it.
+    Parameters as of ``certify``; ``name`` is the release's. ``refuses`` says whether a pair that seems to be false is
+    refused, or tested.
     """
 
-    document: dict[str, Any]
-    strict: StrictProving = field(repr=False)
-    claim: Claim
-    settings: Settings
-    sampling: Sampling = _PLAIN
-    name: str | None = None
-    path: Path | None = None
-    proof: Path | None = None
-    progress: ProgressHook | None = None
-    record: dict[str, Any] | None = None
-    description: Mapping[str, Any] | None = None
-    budget: Budget | None = None
-
-    def __post_init__(self) -> None:
-        description = description_of(self.description, event_from_json(self.document))
-        object.__setattr__(self, "description", description)
-        object.__setattr__(self, "path", writable(path=self.path))
-        self._check_proof()
-        check_progress(self.progress)
-        check_at_work(self.sampling.executor)
-        if self.settings.method != "strict":
-            self.composition.check_drawn()
-
-    @property
-    def composition(self) -> Composition:
-        """The laws of the event."""
-        return self.strict.composition
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         event: Any,
         *,
         epsilon: float | None,
         delta: float | None,
         tau: float | None = None,
         method: str = "auto",
-        neighboring_relation: Relation | None = None,
-        budget: Budget | str | None = None,
         ledger: Ledger | str | Path | None = None,
+        path: str | Path | None = None,
+        proof: str | Path | None = None,
+        name: str | None = None,
+        budget: Budget | str | None = None,
+        progress: ProgressHook | None = None,
+        neighboring_relation: Relation | None = None,
+        record: dict[str, Any] | None = None,
+        description: Mapping[str, Any] | None = None,
         refuses: bool = True,
-        **others: Any,
-    ) -> Request:
-        """Estimate, choose the method, and check everything that can be checked before an attempt is counted.
-        ``refuses`` says whether a pair that seems to be false is refused, or tested. ``ledger`` is where a budget lies
-        that is given by its name. ``others`` are fields of a request, and how samples are drawn.
-        """
-        fields = {name: others.pop(name) for name in _FIELDS if name in others}
-        for other, why in (("direction", "a guarantee needs both"), ("attempt", "the ledger counts attempts")):
-            if other in others:
-                raise TypeError(f"{other}={others[other]!r} cannot be given here: {why}")
-        drawn = Sampling.of(others)
-        settings = drawn.settings(sampled_if_auto(method))
-        spent_from = None if budget is None else Budget.of(budget, ledger)
-        if spent_from is not None:
-            neighboring_relation = spent_from.relation(neighboring_relation)
-        document, strict = accounted(event, neighboring_relation)
-        if spent_from is not None:
-            account = spent_from.account()
-            if not account.seems_to_allow(event):
-                raise account.refusal(event)
-        claim = claimed(strict.composition, event, epsilon=epsilon, delta=delta, tau=tau, refuses=refuses)
-        if method == "auto" and not drawn.is_wanted:
-            enough = threshold_of(claim) * (1 - Fraction(claim.kappa))  # as an attempt of a release
-            if strict.is_the_way(claim, enough):
-                settings = Settings("strict")
-        return cls(document, strict, claim, settings, drawn, budget=spent_from, **fields)
+        **sampling: Any,
+    ) -> None:
+        self.sampling = Sampling.of(sampling)
+        self.ledger, self.name, self.record, self.progress = ledger, name, record, check_progress(progress)
+        self.budget = None if budget is None else Budget.of(budget, ledger)
+        if self.budget is not None:
+            self.ledger = self.budget.ledger
+            neighboring_relation = self.budget.relation(neighboring_relation)
+        self.document = event_to_json(event)
+        self.composition = Composition.of(event, neighboring_relation)
+        check_words(self.document)
+        self.description = description_of(description, event_from_json(self.document))
+        self.path = writable(path=path)
+        if self.budget is not None and not (account := self.budget.account()).seems_to_allow(event):
+            raise account.refusal(event)
+        self.claim = claimed(self.composition, event, epsilon=epsilon, delta=delta, tau=tau, refuses=refuses)
+        self.strict = StrictProving(self.composition)
+        enough = threshold_of(self.claim) * (1 - Fraction(self.claim.kappa))  # as an attempt of a release
+        self.settings = self.strict.settings(method, self.sampling, self.claim, enough)
+        self.proof = None if proof is None else self._checked_proof(proof)
+        check_at_work(self.sampling.executor)
+        if self.settings.method != "strict":
+            self.composition.check_drawn()
 
-    def place(self, ledger: Ledger | str | Path | None) -> Ledger | str | Path | None:
-        """Where the attempt is counted: in the ledger of its budget, if it has one."""
-        return ledger if self.budget is None else self.budget.ledger
-
-    def _check_proof(self) -> None:
-        if self.proof is None:
-            return
+    def _checked_proof(self, proof: str | Path) -> Path | None:
         if self.settings.method not in ("strict", "both"):
             raise ValueError(
                 f"method={self.settings.method!r} draws samples, and a proof file holds a proof in "
                 "exact arithmetic: take method='strict'"
             )
-        object.__setattr__(self, "proof", writable(proof=self.proof))
-        if self.proof == self.path:
-            raise ValueError(f"proof={str(self.proof)!r} is where the certificate goes, too")
+        found = writable(proof=proof)
+        if found == self.path:
+            raise ValueError(f"proof={str(proof)!r} is where the certificate goes, too")
         check_texts(self.composition)
-
-
-def accounted(event: Any, relation: Relation | None = None) -> tuple[dict[str, Any], StrictProving]:
-    """An event as JSON and its laws; refused if it cannot be accounted for, built again or put in words."""
-    document, composition = event_to_json(event), Composition.of(event, relation)
-    check_words(document)
-    return document, StrictProving(composition)
+        return found
 
 
 def writable(**named: str | Path | None) -> Path | None:
@@ -219,25 +166,16 @@ def _false(event: Composition, epsilon: float, delta: float, found: Estimate | U
     """The refusal of a pair that is false, or true by too little, with what would hold."""
     least = _with_epsilon(event, delta, None).epsilon
     wrong = "false" if found.value > delta else "true by too little to be verified"
-    noise = _enough_noise(ran, epsilon, delta, event.relation)
+    ways = [
+        f"epsilon={least!r} at this delta would hold",
+        f"delta={round_up(found.value / DEFAULT, 3)!r} at this epsilon",
+    ]
+    if (with_noise := other_noise(ran)) is not None:  # what ran is one Gaussian mechanism, sampled and repeated
+        with contextlib.suppress(ValueError):  # no noise is enough
+            asked = {"epsilon": epsilon, "delta": delta, "neighboring_relation": event.relation}
+            noise = calibrate(with_noise, **asked, low=noise_of(ran)).value
+            ways.append(f"this pair with noise_multiplier={noise!r}")
     return FalseClaimError(
-        f"epsilon={epsilon!r}, delta={delta!r}: this is {wrong}, for delta({epsilon!r}) is about "
-        f"{found.value:.6g}; epsilon={least!r} at this delta would hold, or "
-        f"delta={round_up(found.value / DEFAULT, 3)!r} at this epsilon"
-        + ("" if noise is None else f", or this pair with noise_multiplier={noise!r}")
+        f"epsilon={epsilon!r}, delta={delta!r}: this is {wrong}, for delta({epsilon!r}) is about {found.value:.6g}; "
+        + ", or ".join(ways)
     )
-
-
-def _enough_noise(ran: Any, epsilon: float, delta: float, relation: Relation) -> float | None:
-    """A noise multiplier with which the pair could be verified; None where what ran is not one Gaussian mechanism,
-    sampled and repeated.
-    """
-    with_noise = other_noise(ran)
-    if with_noise is None:
-        return None
-    try:
-        return calibrate(
-            with_noise, epsilon=epsilon, delta=delta, low=noise_of(ran), neighboring_relation=relation
-        ).value
-    except ValueError:  # no noise is enough
-        return None

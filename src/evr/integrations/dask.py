@@ -1,13 +1,12 @@
 """Workers in a Dask cluster: ``evr.verify(..., executor=dask.executor(client))``.
 
-Dask's own executor does the work (``client.get_executor()``). This module adds two things. What is to be drawn travels
-once, with its tables, as a task that Dask computes again where it is lost. And a worker with other software is refused
-by name before its first sample, because the same blocks must hold the same numbers wherever they are drawn.
+Dask's own executor does the work (``client.get_executor()``). This module adds two things. The plan of what is to be
+drawn travels once, as a task that Dask computes again where it is lost. And a worker with other software is refused by
+name before its first sample, because the same blocks must hold the same numbers wherever they are drawn.
 """
 
 from __future__ import annotations
 
-import io
 import pickle
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
@@ -16,12 +15,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from evr.certification.build import differences, software
 from evr.errors import ClusterError
-from evr.sampling import Proposal
 
 if TYPE_CHECKING:
     from distributed import Client
-
-_MOST_BYTES = 2**23  # of tables that travel: Dask warns of more, and workers then make their own
 
 
 def executor(client: Client) -> DaskExecutor:
@@ -74,7 +70,7 @@ class DaskExecutor(Executor):
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
         if self._sent is None or self._sent[0] is not function:
-            package = pickle.dumps((software(), _packed(function)))
+            package = pickle.dumps((software(), pickle.dumps(function)))
             self._sent = function, self._client.submit(bytes, package, pure=False)
         return cast(Future[Any], self._pool.submit(_called, self._sent[1], *arguments, **named))
 
@@ -82,21 +78,6 @@ class DaskExecutor(Executor):
         """Take no more calls, and wait for those under way or give them up."""
         self._sent = None
         self._pool.shutdown(wait=wait and not cancel_futures)
-
-
-def _packed(function: Callable[..., Any]) -> bytes:
-    """A function as it is, with its tables. By itself, a proposal travels as its plan."""
-    import cloudpickle
-
-    class Whole(cloudpickle.Pickler):
-        def reducer_override(self, one: Any) -> Any:
-            if isinstance(one, Proposal):
-                return object.__new__, (type(one),), one.__dict__
-            return super().reducer_override(one)
-
-    Whole(file := io.BytesIO()).dump(function)
-    whole = file.getvalue()
-    return whole if len(whole) <= _MOST_BYTES else bytes(cloudpickle.dumps(function))
 
 
 def _called(package: bytes, *arguments: Any, **named: Any) -> Any:

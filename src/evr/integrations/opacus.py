@@ -6,24 +6,30 @@ own accountants return upper bounds of the remove direction. A guarantee comes f
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 from opacus.accountants import IAccountant, register_accountant
 
 from evr import validate
+from evr.estimation.online import Interpolated, Point, epsilon_near
 from evr.events import opacus_history
 from evr.integrations.canaries import Canaries as Canaries
-from evr.integrations.running import Phase, RunningEpsilon
 from evr.integrations.sensitivity import check_sensitivity as check_sensitivity
+from evr.mechanisms import Composition
 
-_LOADS = ("evr", "rdp", "prv", "gdp")
-"""Mechanisms whose checkpoints hold the same history."""
+_LOADS = ("evr", "rdp", "prv", "gdp")  # mechanisms whose checkpoints hold the same history
+_DIRECT = 2  # questions: who asks once an epoch, or searches for a noise multiplier, needs no block of steps
+
+Phase = tuple[float, float, int]
+"""``(noise_multiplier, sample_rate, steps)``, as Opacus keeps its history."""
 
 
 class EvrAccountant(IAccountant):
     """Keeps the history of steps, as Opacus's accountants do, and estimates what it costs near-exactly.
 
-    Asking after every step is cheap: ``evr.integrations.running``.
+    Asking after every step is cheap: epsilon is computed at a few steps and interpolated (``evr.estimation.online``).
 
     Examples
     --------
@@ -38,7 +44,7 @@ class EvrAccountant(IAccountant):
         self.history: list[Phase] = []
         self.record_mark: dict[str, Any] | None = None
         """Where the record of this training stood at the checkpoint that was loaded or is to be written."""
-        self._running: dict[float, RunningEpsilon] = {}
+        self._curves: dict[float, tuple[Any, Interpolated]] = {}  # of the last phase, for each delta
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Count one step."""
@@ -50,9 +56,13 @@ class EvrAccountant(IAccountant):
     def get_epsilon(self, delta: float, **_: Any) -> float:
         """Epsilon at ``delta`` after the steps so far; keywords of other accountants are passed over."""
         delta = validate.open_probability(delta=delta)
-        if delta not in self._running:
-            self._running[delta] = RunningEpsilon(delta)
-        return self._running[delta](self.history)
+        if not self.history:
+            return 0.0
+        *before, (noise, rate, steps) = self.history
+        phase = (before, noise, rate)
+        if delta not in self._curves or self._curves[delta][0] != phase:
+            self._curves[delta] = phase, _curve(before, noise, rate, delta)
+        return self._curves[delta][1](int(steps)).epsilon
 
     @property
     def event(self) -> Any:
@@ -78,15 +88,30 @@ class EvrAccountant(IAccountant):
         """Continue from a checkpoint of this accountant, or of Opacus's RDP, PRV or GDP accountant: their history is
         the same.
         """
-        found = state_dict.get("mechanism") if state_dict else None
-        if found in _LOADS:
-            # refuses what is no history, before anything changes
-            opacus_history(state_dict.get("history", ()))
-            super().load_state_dict({**state_dict, "mechanism": self.mechanism()})
-            self.history = [(float(noise), float(rate), int(steps)) for noise, rate, steps in self.history]
-            self.record_mark = state_dict.get("record")
-        else:
-            super().load_state_dict(state_dict)  # which says what is wrong with it
+        if state_dict and state_dict.get("mechanism") in _LOADS:
+            opacus_history(state_dict.get("history", ()))  # refuses what is no history, before anything changes
+            state_dict = {**state_dict, "mechanism": self.mechanism()}
+        super().load_state_dict(state_dict)  # which says what is wrong with any other
+        self.history = [(float(noise), float(rate), int(steps)) for noise, rate, steps in self.history]
+        self.record_mark = state_dict.get("record")
+
+
+def _curve(before: list[Phase], noise: float, rate: float, delta: float) -> Interpolated:
+    """Epsilon after any number of steps of one more phase."""
+
+    def evaluate(steps: int, guess: float | None, direction: str | None) -> Point:
+        return estimated([*before, (noise, rate, steps)], delta, guess, direction)
+
+    def horizon(first: int) -> float:
+        # phases of a schedule are alike: compute nothing far beyond the length of the last one
+        return max(5 * first, first + before[-1][2]) if before else math.inf
+
+    return Interpolated(evaluate, sum(steps for *_, steps in before), horizon, _DIRECT)
+
+
+def estimated(history: Sequence[Phase], delta: float, guess: float | None, direction: str | None) -> Point:
+    """Epsilon of a history, from a guess and in a direction where they are known."""
+    return epsilon_near(Composition.of(opacus_history(history)), delta, guess, direction)
 
 
 register_accountant("evr", EvrAccountant, force=True)

@@ -7,9 +7,10 @@ difference of the noiseless sums. docs/pitfalls.md says what this finds.
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -99,19 +100,19 @@ def check_sensitivity(
             raise ValueError("sensitivity= is missing: the clipping norm over what the sum of gradients is divided by")
         sensitivity = float(optimizer.max_grad_norm) / conditions.divisor(optimizer)
     allowed = validate.positive(sensitivity=sensitivity) * (2 if neighbor == "replaced" else 1)
-    start, ratio, findings = _State(model, optimizer), 0.0, dict[str, None]()
+    put_back, ratio, findings = _kept(model, optimizer), 0.0, dict[str, None]()
     try:
         for number, batch in enumerate(_batches(loader, steps, 1 if neighbor == "left out" else 2)):
             is_alone = number == steps - 1 and neighbor == "left out"
             whole = _with_record(_each(batch, lambda part: part[-1:]) if is_alone else batch, record)
-            state = _State(model, optimizer)
+            again = _kept(model, optimizer)
             without = _run(step, _each(whole, _LEFT[neighbor]), model, optimizer)
-            state.restore()
+            again()
             change, words = _compare(without, _run(step, whole, model, optimizer), allowed)
             ratio = max(ratio, change / allowed)
             findings |= dict.fromkeys(words)
     finally:
-        start.restore(generators=False)
+        put_back(generators=False)
     return Sensitivity(VIOLATED if findings else RESPECTED, ratio, tuple(findings), steps)
 
 
@@ -130,26 +131,24 @@ class _Ran:
 def _compare(without: _Ran, whole: _Ran, allowed: float) -> tuple[float, list[str]]:
     """By how much the gradient changes, and all that changes and must not."""
     named = {"without": without, "with": whole}
-    failed = [f"the step fails {how} the record: {ran.error}" for how, ran in named.items() if ran.error]
-    counts = [len(ran.gradients) for ran in named.values()]
-    if not failed and (counts[0] != counts[1] or not counts[0]):
-        failed = [f"the optimizer steps {counts[0]} times without the record and {counts[1]} times with it"]
-    if failed:
+    if failed := [f"the step fails {how} the record: {ran.error}" for how, ran in named.items() if ran.error]:
         return 0.0, failed
+    counts = [len(ran.gradients) for ran in named.values()]
+    if counts[0] != counts[1] or not counts[0]:
+        return 0.0, [f"the optimizer steps {counts[0]} times without the record and {counts[1]} times with it"]
     if not all(map(torch.equal, without.drawn, whole.drawn)):
         raise ValueError("a step draws random numbers for each record: use neighbor='replaced'")
     pairs = list(zip(without.gradients, whole.gradients, strict=True))
     changes = [float((a - b).norm()) for a, b in pairs]
     limits = [allowed * (1 + 1e-4) + _ROUNDING * float(b.norm()) for _, b in pairs]
-    finite = [change for change in changes if math.isfinite(change)]
     found = {
-        "the gradient is not finite": len(finite) < len(changes),
+        "the gradient is not finite": not all(map(math.isfinite, changes)),
         "the gradient changes by more than one record may change it": any(map(float.__gt__, changes, limits)),
         "settings of the optimizer depend on the record": without.settings != whole.settings,
         "buffers of the model depend on the record": not all(map(torch.equal, without.buffers, whole.buffers)),
         "gradients of other records change": _others_change(without.records, whole.records),
     }
-    return max(finite, default=0.0), [words for words, happens in found.items() if happens]
+    return max(filter(math.isfinite, changes), default=0.0), [words for words, happens in found.items() if happens]
 
 
 def _others_change(without: list[Any], whole: list[Any]) -> bool:
@@ -164,26 +163,25 @@ def _others_change(without: list[Any], whole: list[Any]) -> bool:
     return others > 0 and bool(change.max() > 100 * _ROUNDING * norms.max())
 
 
-class _State:
-    """What a step may change, to be put back."""
+def _kept(model: Any, optimizer: Any) -> Callable[..., None]:
+    """What puts back all that a step may change."""
+    kept = copy.deepcopy((model.state_dict(), optimizer.state_dict()))
+    settings = {name: getattr(optimizer, name) for name in _SETTINGS if hasattr(optimizer, name)}
+    seen, drawn = random.getstate(), _drawn(optimizer)
 
-    def __init__(self, model: Any, optimizer: Any) -> None:
-        self._model, self._optimizer = model, optimizer
-        self._kept = copy.deepcopy((model.state_dict(), optimizer.state_dict()))
-        self._settings = {name: getattr(optimizer, name) for name in _SETTINGS if hasattr(optimizer, name)}
-        self._random, self._drawn = random.getstate(), _drawn(optimizer)
-
-    def restore(self, *, generators: bool = True) -> None:
-        weights, moments = copy.deepcopy(self._kept)
-        self._model.load_state_dict(weights)
-        self._optimizer.load_state_dict(moments)
-        self._optimizer.zero_grad(set_to_none=True)
-        for name, value in self._settings.items():
-            setattr(self._optimizer, name, value)
+    def put_back(*, generators: bool = True) -> None:
+        weights, moments = copy.deepcopy(kept)
+        model.load_state_dict(weights)
+        optimizer.load_state_dict(moments)
+        optimizer.zero_grad(set_to_none=True)
+        for name, value in settings.items():
+            setattr(optimizer, name, value)
         if generators:
-            random.setstate(self._random)
-            for generator, state in zip(_generators(self._optimizer), self._drawn, strict=True):
+            random.setstate(seen)
+            for generator, state in zip(_generators(optimizer), drawn, strict=True):
                 generator.set_state(state)
+
+    return put_back
 
 
 def _generators(optimizer: Any) -> list[Any]:
@@ -199,7 +197,7 @@ def _run(step: Callable[[Any], Any], batch: Any, model: Any, optimizer: Any) -> 
     """A step, and all that is seen of it. Opacus's accountant does not count it, for nobody gets what comes out."""
     ran, parameters = _Ran(), [p for p in model.parameters() if p.requires_grad]
     ids = {id(p) for p in parameters}
-    clip = getattr(optimizer, "clip_and_accumulate", None)
+    clip: Any = getattr(optimizer, "clip_and_accumulate", None)
 
     def stepping(which: Any, *_: Any) -> None:
         if any(id(p) in ids for group in which.param_groups for p in group["params"]):
@@ -211,14 +209,12 @@ def _run(step: Callable[[Any], Any], batch: Any, model: Any, optimizer: Any) -> 
     def clipping() -> None:
         if all(getattr(p, "grad_sample", None) is not None for p in optimizer.params):
             ran.records.append(torch.cat([g.detach().flatten(1).double() for g in optimizer.grad_samples], dim=1))
-        if clip is not None:
-            clip()
+        clip()
 
     optimizer.zero_grad(set_to_none=True)
     with ExitStack() as stack:
         if clip is not None:
-            stack.enter_context(patch.object(optimizer, "clip_and_accumulate", clipping))
-            stack.enter_context(patch.object(optimizer, "step_hook", None))
+            stack.enter_context(patch.multiple(optimizer, clip_and_accumulate=clipping, step_hook=None))
         stack.callback(register_optimizer_step_pre_hook(stepping).remove)
         try:
             step(batch)
@@ -229,17 +225,13 @@ def _run(step: Callable[[Any], Any], batch: Any, model: Any, optimizer: Any) -> 
     return ran
 
 
-def _batches(loader: Iterable[Any], steps: int, least: int) -> Iterator[Any]:
+def _batches(loader: Iterable[Any], steps: int, least: int) -> list[Any]:
     """So many batches of at least so many records."""
-    given = 0
-    for _ in range(1 + 10 * steps):
-        for batch in loader:
-            if len(_first(batch)) >= least:
-                yield batch
-                given += 1
-            if given == steps:
-                return
-    raise ValueError(f"the loader gave {given} batches of at least {least} records, not {steps}")
+    passes = itertools.chain.from_iterable(itertools.repeat(loader, 1 + 10 * steps))
+    found = list(itertools.islice((batch for batch in passes if len(_first(batch)) >= least), steps))
+    if len(found) < steps:
+        raise ValueError(f"the loader gave {len(found)} batches of at least {least} records, not {steps}")
+    return found
 
 
 def _first(batch: Any) -> Any:
@@ -270,9 +262,11 @@ _LEFT: dict[str, Callable[[Any], Any]] = {
 def _with_record(batch: Any, record: Any) -> Any:
     """The record that is tried stands at the end: the given one, or the last, louder."""
     if record is not None:
-        return _each(
-            batch, lambda part, own: torch.cat([part[:-1], torch.as_tensor(own, dtype=part.dtype)[None]]), record
-        )
+
+        def at_the_end(part: Any, own: Any) -> Any:
+            return torch.cat([part[:-1], torch.as_tensor(own, dtype=part.dtype)[None]])
+
+        return _each(batch, at_the_end, record)
     first = _first(batch)
     loud = torch.cat([first[:-1], first[-1:] * _LOUD]) if first.is_floating_point() else first
     return _each(batch, lambda part: loud if part is first else part)

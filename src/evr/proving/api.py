@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,13 +10,12 @@ from dp_accounting import dp_event
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 from evr.planning.sampled import Planning
-from evr.proving.forecast import affordable
-from evr.proving.sampling import DEFAULT, Sampling, likely_tau, sampled_if_auto
-from evr.proving.showing import check_progress, watching, with_directions_to_come
-from evr.proving.strict import StrictProving
+from evr.proving.choosing import DEFAULT, Sampling, StrictProving, likely_tau
+from evr.proving.forecast import Forecast, affordable
+from evr.proving.showing import check_progress, watching
 from evr.sampling import DrawPlan
 from evr.verification.attempts import Attempt
-from evr.verification.claims import Claim, Terms
+from evr.verification.claims import Claim
 from evr.verification.directions import Trial
 from evr.verification.driver import ProgressHook
 from evr.verification.results import Verification
@@ -35,7 +33,6 @@ def verify(
     attempt: int | None = None,
     direction: str | None = None,
     neighboring_relation: Relation | None = None,
-    terms: Terms | None = None,
     progress: ProgressHook | None = None,
     **sampling: Any,
 ) -> Verification:
@@ -68,8 +65,6 @@ def verify(
         Test only ``"remove"`` or ``"add"``: then there is no guarantee, for it needs both.
     neighboring_relation
         Which data sets are neighbours: as of ``evr.estimate_delta``.
-    terms
-        Of the release that this attempt belongs to, where its first attempt fixed others than this claim would.
     progress
         Called with a ``Progress`` now and then. By default a line is shown on a terminal and in a notebook; True shows
         lines elsewhere too, and False nothing.
@@ -107,45 +102,32 @@ def verify(
     <Verdict.ACCEPTED: 'accepted'>
     """
     drawn = Sampling.of(sampling)
-    claim = Claim(epsilon, delta, DEFAULT if tau is None else tau, terms)
-    settings = drawn.settings(sampled_if_auto(method))
-    how = Attempt(attempt, drawn.seed, direction, drawn.executor, drawn.workers, progress)
-    check_progress(progress)
+    claim = Claim(epsilon, delta, DEFAULT if tau is None else tau)
+    how = Attempt(attempt, drawn.seed, direction, drawn.executor, drawn.workers, check_progress(progress))
     composition = Composition.of(event, neighboring_relation)
     strict = StrictProving(composition)
-    if method == "auto" and not drawn.is_wanted and strict.is_the_way(claim, threshold_of(claim)):
-        settings = Settings("strict")
+    settings = strict.settings(method, drawn, claim, threshold_of(claim))
     if tau is None and settings.method != "strict":
         claim = replace(claim, tau=likely_tau(composition, claim))
-    return prove(composition, claim, settings, how, strict=strict)
+    return prove(composition, claim, settings, how, Forecast(composition, claim, settings, strict))
 
 
 def prove(
-    composition: Composition,
-    claim: Claim,
-    settings: Settings,
-    how: Attempt,
-    *,
-    strict: StrictProving | None = None,
-    planner: Planning | None = None,
-    seconds: Mapping[str, float] | None = None,
+    composition: Composition, claim: Claim, settings: Settings, how: Attempt, ahead: Forecast | None = None
 ) -> Verification:
-    """``verify`` with value objects, for the ledger. ``strict`` and ``planner`` hold the proofs and plans in hand;
-    ``seconds`` is about how long each direction takes, for the time left that progress is told.
-    """
-    strict = StrictProving(composition) if strict is None else strict
-    grids, proofs = strict.planner(claim), strict.proofs
+    """``verify`` with value objects, for the ledger. ``ahead`` has the proofs and plans in hand."""
+    if ahead is None:
+        ahead = Forecast(composition, claim, settings, StrictProving(composition))
+    grids, proofs = ahead.strict.planner(claim), ahead.strict.proofs
     if settings.method == "strict":
         return how.run(composition, claim, settings, strictly=grids, proofs=proofs)
-    planning = Planning(settings) if planner is None else planner
+    planning = ahead.planning or Planning(settings)
+
+    def planned(trial: Trial) -> DrawPlan | None:
+        plan = planning(trial)
+        affordable(trial, plan)
+        return plan
+
     with watching(how.progress) as hook:
-        progress = None if hook is None else with_directions_to_come(hook, seconds or {})
-
-        def planned(trial: Trial) -> DrawPlan | None:
-            plan = planning(trial)
-            affordable(trial, plan)  # what nobody would wait for is refused
-            return plan
-
-        shown = replace(how, progress=progress)
-        found = shown.run(composition, claim, settings, planned, grids, proofs)
+        found = replace(how, progress=hook).run(composition, claim, settings, planned, grids, proofs)
     return found.noted(*planning.notes)

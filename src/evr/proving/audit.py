@@ -12,7 +12,6 @@ from typing import Any
 import attrs
 import numpy as np
 import scipy
-from dp_accounting import NeighboringRelation
 from dp_accounting.dp_event import DpEvent, GaussianDpEvent
 
 from evr import validate
@@ -22,7 +21,7 @@ from evr.laws import Floats
 from evr.mechanisms.relations import Relation
 from evr.numbers import above, round_up
 from evr.proving.one_run import Count, Curve, Independent, Several, gaussian, hull, pair
-from evr.proving.risk import Risk, risk
+from evr.proving.risk import of_certificate, risk
 
 FEWEST_CANARIES = 10
 CONSISTENT, CONTRADICTS = "consistent", "contradicts the certificate"
@@ -150,26 +149,23 @@ def audit(
     'contradicts the certificate'
     """
     values, coins = _checked(scores, included)
-    pair_proved = getattr(event, "guarantee", None)
+    tree, relation, proved = of_certificate(event, neighboring_relation)
     if delta is None:
-        delta = 1e-5 if pair_proved is None else pair_proved.delta
+        delta = 1e-5 if proved is None else proved.delta
     delta = validate.open_probability(delta=delta)
     level = 1.0 - validate.open_probability(confidence=confidence)
     known = None if event is None else risk(event, neighboring_relation=neighboring_relation)
-    curve = None if known is None else curve_of(known)
-    number = _chosen(curve or gaussian(1.0), values.size, level)
-    found = _tests(values, coins, number, independent=independent)
+    curve = None if known is None else hull(known.both_ways)
+    found = _tests(values, coins, _chosen(curve or gaussian(1.0), values.size, level), independent=independent)
     p_value = None if curve is None else found.p_value(curve)
-    tree = event.dp_event() if hasattr(event, "dp_event") else event
-    named = getattr(event, "neighboring_relation", neighboring_relation)
-    relation = NeighboringRelation[named] if named in NeighboringRelation.__members__ else named
-    is_known = known is not None and known.proof == "strict"
-    family, epsilon = _family_bound(found, tree if is_known else None, relation, delta, level)
+    is_strict = known is not None and known.proof == "strict"
+    family, epsilon = _family_bound(found, tree if is_strict else None, relation, delta, level)
     claimed = None
-    if pair_proved is not None and delta == pair_proved.delta:
-        claimed = pair_proved.epsilon
+    if proved is not None and delta == proved.delta:
+        claimed = proved.epsilon
     elif known is not None:
         claimed = estimate_epsilon(tree, delta=delta, neighboring_relation=relation).value
+    first = found.tests[0][1]
     return Audit(
         verdict=CONTRADICTS if p_value is not None and p_value <= level else CONSISTENT,
         p_value=p_value,
@@ -179,17 +175,12 @@ def audit(
         family=family,
         epsilon_of_any=_greatest(lambda one: found.rejects(pair(one, delta), level)),
         claimed=claimed,
-        guesses=found.first.guesses,
-        correct=found.first.correct,
+        guesses=first.guesses,
+        correct=first.correct,
         canaries=values.size,
         attack=_attack(values, coins),
         claimed_curve=curve,
     )
-
-
-def curve_of(found: Risk) -> Curve:
-    """The concave hull of both directions of proved bounds."""
-    return hull(found.both_ways)
 
 
 def _tests(values: Floats, coins: Any, number: int, *, independent: bool) -> Several:
@@ -212,7 +203,8 @@ def _chosen(curve: Curve, canaries: int, level: float) -> int:
     best, number = -1.0, 1
     for share in _SHARES:
         each = min(max(1, round(share * canaries)), canaries // 2)
-        hits = Count(math.floor(2 * _expected(curve, each / canaries) * canaries), 2 * each, canaries)
+        right = np.interp(each / canaries, (curve.false + curve.true) / 2, curve.true / 2)  # of those guessed in
+        hits = Count(math.floor(2 * float(right) * canaries), 2 * each, canaries)
         best, number = max((best, number), (_greatest_mu(hits, level), each))
     return number
 
@@ -220,12 +212,6 @@ def _chosen(curve: Curve, canaries: int, level: float) -> int:
 def _greatest_mu(found: Count | Several, level: float) -> float:
     """The greatest mu of a Gaussian mechanism that the guesses reject."""
     return _greatest(lambda mu: found.rejects(gaussian(mu), level))
-
-
-def _expected(curve: Curve, share: float) -> float:
-    """The share of canaries rightly guessed to be in, if that share is guessed so and the attack is the best."""
-    shares = (curve.false + curve.true) / 2
-    return float(np.interp(share, shares, curve.true / 2))
 
 
 def _right(values: Floats, coins: Any, top: int, bottom: int) -> int:
@@ -283,28 +269,25 @@ def _greatest(rejected: Callable[[float], bool]) -> float:
 def scaled(event: Any, factor: float) -> DpEvent | None:
     """The event with every noise multiplier times a factor; None where something else adds the noise."""
     if hasattr(event, "noise_multiplier"):
-        value = event.noise_multiplier * factor
-        return attrs.evolve(event, noise_multiplier=value)
+        return attrs.evolve(event, noise_multiplier=event.noise_multiplier * factor)
     if hasattr(event, "events"):
         parts = [scaled(part, factor) for part in event.events]
         return None if None in parts else attrs.evolve(event, events=parts)
-    if hasattr(event, "event"):
-        inner = scaled(event.event, factor)
-        return None if inner is None else attrs.evolve(event, event=inner)
-    return None
+    inner = scaled(event.event, factor) if hasattr(event, "event") else None
+    return None if inner is None else attrs.evolve(event, event=inner)
 
 
 def _estimated(event: Any, relation: Any) -> Curve:
     """The curve of an event by estimates, which err by far less than samples do."""
-    asked = {"neighboring_relation": relation}
-    last = estimate_epsilon(event, delta=1e-6, **asked).value
+    last = estimate_epsilon(event, delta=1e-6, neighboring_relation=relation).value
     epsilons = np.linspace(0.0, last, max(2, min(_POINTS, math.ceil(last / _SPACING))) + 1)
-    lines = []
-    for direction in ("remove", "add"):
-        deltas = privacy_curve(event, epsilons, direction=direction, **asked).deltas
-        points = zip(epsilons.tolist(), deltas.tolist(), strict=True)
-        lines.append([(Fraction(e), Fraction(min(d, 1.0))) for e, d in points])
-    remove, add = lines
+
+    def points(direction: str) -> list[tuple[Fraction, Fraction]]:
+        found = privacy_curve(event, epsilons, direction=direction, neighboring_relation=relation)
+        deltas = np.minimum(found.deltas, 1.0)
+        return [(Fraction(e), Fraction(d)) for e, d in zip(epsilons.tolist(), deltas.tolist(), strict=True)]
+
+    remove, add = points("remove"), points("add")
     return hull([Tradeoff.of_points(remove, add), Tradeoff.of_points(add, remove)])
 
 
@@ -325,14 +308,11 @@ def _checked(scores: Iterable[float], included: Iterable[bool]) -> tuple[Floats,
     if not np.isin(coins, (0, 1)).all():
         raise ValueError("included holds something other than true and false (or 1 and 0)")
     coins = coins.astype(bool)
-    if coins.all() or not coins.any():
-        word = "took part" if coins.all() else "stayed out"
-        raise ValueError(f"every canary {word}: include each by a fair coin of its own")
-    share = float(coins.mean())
-    if 2 * scipy.stats.binom.sf(max(coins.sum(), (~coins).sum()) - 1, coins.size, 0.5) < 1e-6:
+    more = max(coins.sum(), (~coins).sum())
+    if more == coins.size or 2 * scipy.stats.binom.sf(more - 1, coins.size, 0.5) < 1e-6:
         raise ValueError(
-            f"{share:.1%} of the canaries took part, which fair coins do not give: include each by "
-            "a fair coin of its own"
+            f"{coins.mean():.1%} of the canaries took part, which fair coins do not give: include each by a fair coin "
+            "of its own"
         )
     values = np.clip(values, -1e300, 1e300)
     # canaries are often listed by their coins; an order from fresh entropy knows nothing of them (Section U7)

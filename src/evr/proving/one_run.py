@@ -57,17 +57,20 @@ class Count:
     def p_value(self, curve: Curve) -> float:
         """The greatest probability of so many right guesses or more (U3)."""
         least = curve.inverse()
-        low, high = float(scipy.stats.binom.sf(self.correct - 1, self.guesses, 0.5)), 1.0
-        if low >= 1.0 or self.possible(high, least):
+        if self._by_chance >= 1.0 or self._possible(1.0, least):
             return 1.0
-        return math.exp(_end(math.log(max(low, 1e-300)), 0.0, lambda log: self.possible(math.exp(log), least)))
+        log_least = math.log(max(self._by_chance, 1e-300))
+        return math.exp(_end(log_least, 0.0, lambda log: self._possible(math.exp(log), least)))
 
     def rejects(self, curve: Curve, level: float) -> bool:
         """Whether the p-value is at most the level."""
-        by_chance = float(scipy.stats.binom.sf(self.correct - 1, self.guesses, 0.5))
-        return by_chance <= level and not self.possible(level, curve.inverse())
+        return self._by_chance <= level and not self._possible(level, curve.inverse())
 
-    def possible(self, chance: float, least: Callable[[float], float]) -> bool:
+    @property
+    def _by_chance(self) -> float:
+        return float(scipy.stats.binom.sf(self.correct - 1, self.guesses, 0.5))
+
+    def _possible(self, chance: float, least: Callable[[float], float]) -> bool:
         """Whether the recursion of U3 leaves room for that chance."""
         number, whole = self.guesses, self.guesses / self.canaries
         right = self.correct * chance / self.canaries
@@ -91,13 +94,11 @@ class Independent:
     guesses: int
 
     def p_value(self, curve: Curve) -> float:
-        """The greatest probability of so many right guesses or more."""
         # the greatest chance a of a right guess solves a = tau(1 - a)
         chance = _end(0.5, 1.0, lambda a: a <= curve.at(1 - a))
         return float(scipy.stats.binom.sf(self.correct - 1, self.guesses, chance))
 
     def rejects(self, curve: Curve, level: float) -> bool:
-        """Whether the p-value is at most the level."""
         return self.p_value(curve) <= level
 
 
@@ -107,17 +108,11 @@ class Several:
 
     tests: Sequence[tuple[float, Count | Independent]]
 
-    @property
-    def first(self) -> Count | Independent:
-        """The test with the greatest share."""
-        return self.tests[0][1]
-
     def p_value(self, curve: Curve) -> float:
         """The least p-value over its share, at most 1."""
         return min(1.0, *(test.p_value(curve) / share for share, test in self.tests))
 
     def rejects(self, curve: Curve, level: float) -> bool:
-        """Whether the p-value is at most the level."""
         return any(test.rejects(curve, share * level) for share, test in self.tests)
 
 

@@ -17,11 +17,12 @@ from evr.bounds.strict import Proof, rounded_up
 from evr.bounds.strict.tradeoff import Tradeoff
 from evr.errors import UnsupportedEventError
 from evr.estimation.fft import epsilon_of
-from evr.estimation.results import Curve
+from evr.estimation.results import Curve, drawn
 from evr.laws import Direction, Floats
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 from evr.planning.strict import StrictCurve
+from evr.verification.results import Guarantee
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,30 +51,15 @@ class TradeoffCurve(Curve):
         return {"false_positive_rate": self.false_positive_rates, "true_positive_rate": self.true_positive_rates}
 
     def plot(self, ax: Axes | None = None, **style: Any) -> Axes:
-        """Draw the curve on logarithmic axes, with the line of an attacker who guesses; ``style`` goes to matplotlib's
+        """Draw the curve on logarithmic axes, with that of an attacker who guesses; ``style`` goes to matplotlib's
         ``plot``.
-
-        Examples
-        --------
-        >>> import evr
-        >>> event = evr.dpsgd(noise_multiplier=2, sampling_probability=0.1, steps=10)
-        >>> ax = evr.risk(event).tradeoff.plot()
-        >>> ax.get_xlabel()
-        'false positive rate'
-        >>> ax.figure.clear()
         """
-        if ax is None:
-            from matplotlib import pyplot
-
-            ax = pyplot.figure(layout="constrained").add_subplot()
         rates = np.union1d(np.geomspace(1e-6, 1.0, 200), self.false_positive_rates)
         rates = rates[rates >= 1e-6]
         most = np.interp(rates, self.false_positive_rates, self.true_positive_rates)
-        ax.plot(rates, most, **{"label": "any attacker, at most", **style})
-        ax.plot(rates, rates, color="gray", linestyle="--", label="guessing")
-        ax.set(xlabel="false positive rate", ylabel="true positive rate", xscale="log", yscale="log")
-        ax.grid(alpha=0.3)
-        ax.legend()
+        lines = {"any attacker, at most": (rates, most), "guessing": (rates, rates)}
+        ax = drawn(ax, "false positive rate", "true positive rate", lines, **style)
+        ax.set(xscale="log", yscale="log")
         return ax
 
 
@@ -135,9 +121,8 @@ class Risk:
         most as good as telling N(mu, 1) from N(0, 1), plus ``delta0``. None if the proved points show none.
         """
         rest = Fraction(validate.open_probability(delta0=delta0))
-        found = [way.gdp(rest) for way in (self._present, self._absent)]
-        known = [mu for mu in found if mu is not None]
-        return max(known) if len(known) == len(found) else None
+        present, absent = (way.gdp(rest) for way in self.both_ways)
+        return None if present is None or absent is None else max(present, absent)
 
     @property
     def both_ways(self) -> tuple[Tradeoff, Tradeoff]:
@@ -189,25 +174,28 @@ def risk(event: Any, *, neighboring_relation: Relation | None = None) -> Risk:
     >>> found.true_positive_rate(1e-3) < 0.0055
     True
     """
-    certificate = event if hasattr(event, "guarantee") and hasattr(event, "dp_event") else None
-    if certificate is None:
-        return _proved(Composition.of(event, neighboring_relation))
-    if neighboring_relation is not None:
-        raise ValueError("neighboring_relation= is for events: a certificate has its own")
+    tree, relation, pair = of_certificate(event, neighboring_relation)
     try:
-        relation = NeighboringRelation[certificate.neighboring_relation]
-        return _proved(Composition.of(certificate.dp_event(), relation))
+        return _proved(Composition.of(tree, relation))
     except UnsupportedEventError:
-        pass
-    if certificate.guarantee is None:
-        raise ValueError("this certificate was not accepted: it proves nothing to state a risk by")
-    return Risk.of_pair(certificate.guarantee.epsilon, certificate.guarantee.delta)
+        if pair is None:
+            raise
+        return Risk.of_pair(pair.epsilon, pair.delta)
+
+
+def of_certificate(event: Any, relation: Relation | None) -> tuple[Any, Relation | None, Guarantee | None]:
+    """An event, its relation, and the pair that is proved about it, if a certificate is given; else as they are."""
+    if not (hasattr(event, "guarantee") and hasattr(event, "dp_event")):
+        return event, relation, None
+    if relation is not None:
+        raise ValueError("neighboring_relation= is for events: a certificate has its own")
+    return event.dp_event(), NeighboringRelation[event.neighboring_relation], event.guarantee
 
 
 def _proved(composition: Composition) -> Risk:
     """From strict points in both directions."""
-    steps = composition.exact_directions()
-    found = {way: [(proof.epsilon, proof.delta) for proof in _points(StrictCurve(laws))] for way, laws in steps.items()}
+    proofs = {way: _points(StrictCurve(laws)) for way, laws in composition.exact_directions().items()}
+    found = {way: [(proof.epsilon, proof.delta) for proof in own] for way, own in proofs.items()}
     remove = found[Direction.REMOVE]
     add = found.get(Direction.ADD, remove)
     number = sum(len(points) for points in found.values())

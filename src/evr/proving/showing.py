@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import Any, cast
+from collections.abc import Iterator
 
 from evr import validate
 from evr.verification.driver import Hook, ProgressHook
@@ -17,43 +15,27 @@ _AFTER = 1.0  # seconds: what is over by then needs no progress
 _OFTEN = 5.0  # seconds between lines of a log
 
 
-def check_progress(progress: ProgressHook | None) -> None:
+def check_progress(progress: ProgressHook | None) -> ProgressHook | None:
     """Refuse what is neither a hook nor True nor False."""
     if progress is not None and not isinstance(progress, bool):
         validate.function(progress=progress)
-
-
-def is_watched(progress: ProgressHook | None) -> bool:
-    """Whether anybody sees how far a verification is."""
-    if progress is None:
-        return _in_a_notebook() or _on_a_terminal()
-    return progress is not False
+    return progress
 
 
 @contextlib.contextmanager
 def watching(progress: ProgressHook | None) -> Iterator[Hook | None]:
     """The caller's hook; none for False; else what is shown, a line that is gone at the end where somebody looks."""
-    if callable(progress) or not is_watched(progress):
-        yield progress if callable(progress) else None
+    if callable(progress):
+        yield progress
         return
-    line = _Shown()
+    if progress is False or (progress is None and not _somebody_looks()):
+        yield None
+        return
+    line = _Line()
     try:
         yield line
     finally:
-        line.clear()
-
-
-def with_directions_to_come(progress: Hook, seconds: Mapping[str, float]) -> Hook:
-    """Progress whose time left includes the directions to come, which take so long."""
-    names = list(seconds)
-
-    def told(state: Progress) -> None:
-        if state.seconds_left is not None and state.direction in names:
-            later = sum(seconds[name] for name in names[names.index(state.direction) + 1 :])
-            state = replace(state, seconds_left=state.seconds_left + later)
-        progress(state)
-
-    return told
+        line.renew("", "\r")
 
 
 def in_words(state: Progress) -> str:
@@ -70,49 +52,27 @@ def in_words(state: Progress) -> str:
     )
 
 
-class _Shown:
-    """A line below a notebook's cell, the last line of a terminal, or elsewhere a line now and then."""
+class _Line:
+    """The last line of a terminal or below a notebook's cell; elsewhere a line now and then."""
 
     def __init__(self) -> None:
-        self._width, self._last, self._handle = 0, -math.inf, cast(Any, None)
+        self._width, self._last = 0, -math.inf
 
     def __call__(self, state: Progress) -> None:
-        text, is_late = in_words(state), state.seconds > _AFTER
-        if _in_a_notebook():
-            if is_late:
-                self._cell(text)
-        elif _on_a_terminal():
-            if is_late:
-                self._line(text, "")
+        if _somebody_looks():
+            if state.seconds > _AFTER:
+                self.renew(in_words(state))
         elif not self._last < state.seconds < self._last + _OFTEN:  # less: the next direction
             self._last = state.seconds
-            print(text, file=sys.stderr)
+            print(in_words(state), file=sys.stderr)
 
-    def clear(self) -> None:
-        if self._handle is not None:
-            self._cell("")
-        if self._width:
-            self._line("", "\r")
-
-    def _line(self, text: str, end: str) -> None:
-        sys.stderr.write("\r" + text.ljust(self._width) + end)
-        sys.stderr.flush()
-        self._width = 0 if end else len(text)
-
-    def _cell(self, text: str) -> None:
-        from IPython.display import display
-
-        content = {"text/plain": text}
-        if self._handle is None:
-            self._handle = display(content, raw=True, display_id=True)
-        else:
-            self._handle.update(content, raw=True)
+    def renew(self, text: str, end: str = "") -> None:
+        if text or self._width:
+            print(f"\r{text.ljust(self._width)}", end=end, file=sys.stderr, flush=True)
+            self._width = len(text)
 
 
-def _on_a_terminal() -> bool:
-    return bool(sys.stderr and sys.stderr.isatty())
-
-
-def _in_a_notebook() -> bool:
+def _somebody_looks() -> bool:
+    """Whether there is a terminal or a notebook."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return type(shell).__name__ == "ZMQInteractiveShell"
+    return type(shell).__name__ == "ZMQInteractiveShell" or bool(sys.stderr and sys.stderr.isatty())

@@ -15,7 +15,6 @@ Finding = tuple[str, str]
 
 _BY_HAND = 2**32  # torch seeds with 53 fresh bits: a fresh seed is below this with probability 2^-21
 _UNSEEDED = 67280421310721  # what every torch.Generator() starts with that nobody seeded
-_METHODS = ("clip_and_accumulate", "add_noise")
 
 
 def batch_sampler(loader: Any) -> Any:
@@ -70,47 +69,29 @@ def breaches(optimizer: Any, sampler: Any) -> Iterator[Finding]:
     """What is wrong with a training before, or between, its steps."""
     if not is_poisson(sampler):
         inner = type(getattr(sampler, "sampler", sampler)).__name__
-        how = {"RandomSampler": "shuffles the data", "SequentialSampler": "takes the data in order"}
         yield (
             "sampling",
-            f"the loader {how.get(inner, f'draws by {inner}')} and does not sample by Poisson, which is what is "
-            "accounted for: leave poisson_sampling=True in make_private",
+            f"the loader draws by {inner} and does not sample by Poisson, which is what is accounted for: leave "
+            "poisson_sampling=True in make_private",
         )
-    if not is_clipping(optimizer):
+    if not 0 < float(optimizer.max_grad_norm) < math.inf:
         yield "clipping", f"clipping is switched off: the clipping norm is {optimizer.max_grad_norm!r}"
     if "AdaClip" in type(optimizer).__name__:
         words = "adaptive clipping divides by the exact size of the batch, which is not private: clip at a fixed norm"
         yield "clipping", words
-    if is_replaced(optimizer):
-        yield "methods", f"one of the optimizer's methods {', '.join(_METHODS)} is not Opacus's own"
-    yield from seeded_by_hand(seeds(optimizer, sampler))
+    for name in ("clip_and_accumulate", "add_noise"):
+        if name in vars(optimizer) or not str(getattr(type(optimizer), name).__module__).startswith("opacus."):
+            yield "methods", f"the optimizer's method {name} is not Opacus's own"
+    for what, seed in _seeds(optimizer, sampler).items():
+        if seed < _BY_HAND or seed == _UNSEEDED:
+            yield (
+                "seed",
+                f"the generator of the {what} has the seed {seed}, which looks chosen by hand, so it is no secret: "
+                "call torch.seed(), or generator.seed(), before the training",
+            )
 
 
-def notes(optimizer: Any, sampler: Any) -> Iterator[Finding]:
-    """What a reader of the record should know."""
-    if not optimizer.secure_mode:
-        yield "generator", "the noise is not from a cryptographic generator (secure_mode=False)"
-    if "FastGradientClipping" in type(optimizer).__name__:
-        words = "gradients are clipped in the module, which the recorder does not see: its norm must be the optimizer's"
-        yield "ghost", words
-    if type(sampler).__name__ == "DistributedUniformWithReplacementSampler":
-        yield "sampler", "the distributed sampler leaves out batches that are empty; the ranks would no longer agree"
-
-
-def is_clipping(optimizer: Any) -> bool:
-    """Whether the clipping norm is a positive, finite number."""
-    return 0 < float(optimizer.max_grad_norm) < math.inf
-
-
-def is_replaced(optimizer: Any) -> bool:
-    """Whether clipping or noise is somebody else's code."""
-    return any(
-        name in vars(optimizer) or not str(getattr(type(optimizer), name).__module__).startswith("opacus.")
-        for name in _METHODS
-    )
-
-
-def seeds(optimizer: Any, sampler: Any) -> dict[str, int]:
+def _seeds(optimizer: Any, sampler: Any) -> dict[str, int]:
     """The seeds of the generators of noise and sampling; none of cryptographic ones, which have no seed."""
     import torch
 
@@ -123,15 +104,13 @@ def seeds(optimizer: Any, sampler: Any) -> dict[str, int]:
     return {what: int((one or torch.default_generator).initial_seed()) for what, one in found.items()}
 
 
-def seeded_by_hand(found: dict[str, int]) -> Iterator[Finding]:
-    """Generators whose seed somebody chose: whoever reads the script knows the noise."""
-    for what, seed in found.items():
-        if seed < _BY_HAND or seed == _UNSEEDED:
-            yield (
-                "seed",
-                f"the generator of the {what} has the seed {seed}, which looks chosen by hand, so it is no secret: "
-                "call torch.seed(), or generator.seed(), before the training",
-            )
+def notes(optimizer: Any) -> Iterator[Finding]:
+    """What a reader of the record should know."""
+    if not optimizer.secure_mode:
+        yield "generator", "the noise is not from a cryptographic generator (secure_mode=False)"
+    if "FastGradientClipping" in type(optimizer).__name__:
+        words = "gradients are clipped in the module, which the recorder does not see: its norm must be the optimizer's"
+        yield "ghost", words
 
 
 def batch_size(optimizer: Any) -> int | None:

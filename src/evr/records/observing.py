@@ -17,7 +17,7 @@ from evr import validate
 from evr.errors import RecordError
 from evr.records import conditions
 from evr.records.reading import Record, rank_path
-from evr.records.recorder import Constants, Recorder
+from evr.records.recorder import Recorder
 
 
 def record(
@@ -67,7 +67,12 @@ def record(
     `docs/guide/record_a_training.md` has one from the first line to the certificate.
     """
     validate.one_of(("refuse", "note"), breaches=breaches)
-    _check_optimizer(optimizer)
+    try:
+        from opacus.optimizers import DPOptimizer
+    except ImportError:
+        raise ImportError("evr.record observes Opacus trainings: pip install evr-dp[opacus]") from None
+    if not isinstance(optimizer, DPOptimizer):
+        raise TypeError(f"{type(optimizer).__name__} is not recorded: give the optimizer that make_private returned")
     return Recording(optimizer, loader, Path(path), constants, refuse=breaches == "refuse")
 
 
@@ -80,34 +85,26 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
         self._optimizer, self._refuse = optimizer, refuse
         self._sampler = conditions.batch_sampler(loader)
         self._accountant = _accountant_of(optimizer)
-        self._parameters = {id(p) for p in optimizer.params}
         found = list(conditions.breaches(optimizer, self._sampler))
         if found and refuse:
             raise RecordError("this training cannot be recorded: " + "; ".join(words for _, words in found))
-        constant = (conditions.divisor(optimizer), conditions.rate(self._sampler))
-        if constants is not None and (unlike := Constants.of(constants).unlike(*constant)):
-            raise RecordError(
-                f"this training does not have the constants that are given: {unlike}. Opacus takes both from the "
-                "number of records: set optimizer.expected_batch_size to the divisor, and give make_private a "
-                "DPDataLoader of the sampling probability"
-            )
         rank, ranks, run = conditions.place()
         self.path = path if ranks == 1 else rank_path(path, rank)
         described = conditions.described(optimizer, self._sampler)
         self._recorder = Recorder(self.path, described, constants=constants, rank=rank, ranks=ranks, run=run)
-        for what, words in found:
-            self._recorder.find("breach", what, words)
-        for what, words in conditions.notes(optimizer, self._sampler):
-            self._recorder.find("note", what, words)
-        self._seeds = conditions.seeds(optimizer, self._sampler)
-        self._drawn: deque[int] = deque()
-        self._used: int | None = 0
+        self._written: set[tuple[str, str]] = set()  # findings
+        self._drawn: deque[int] = deque()  # sizes of batches that no step has used yet
+        self._used: int | None = 0  # records of this step so far; None where Opacus keeps no gradients of each
         self._skipped = 0
-        self._written = self._expected = False
+        self._expected = False  # whether a step of the wrapped optimizer has been announced
         self._versions: int | None = None
         self._counted = -1  # steps in the accountant after the last recorded one
-        self._handles: tuple[Any, ...] = ()
+        self._undo = contextlib.ExitStack()
         try:
+            for finding in found:
+                self._find("breach", *finding)
+            for finding in conditions.notes(optimizer):
+                self._find("note", *finding)
             self._check_checkpoint()
             self._attach()
         except BaseException:
@@ -121,7 +118,7 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
 
     def finish(self) -> Record:
         """Stop observing, say in the record that the training ended in order, and read it."""
-        self._detach()
+        self._undo.close()
         try:
             self._epoch_ends()
             self._recorder.finish()
@@ -131,7 +128,7 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
 
     def close(self) -> None:
         """Stop observing; the record can be continued."""
-        self._detach()
+        self._undo.close()
         self._recorder.close()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -143,26 +140,16 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
     def _attach(self) -> None:
         from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-        optimizer = self._optimizer
-        self._hook_before = optimizer.step_hook
+        optimizer, sampler, undo = self._optimizer, self._sampler, self._undo.callback
+        self._hook_before, self._pre_step = optimizer.step_hook, optimizer.pre_step
+        undo(optimizer.attach_step_hook, optimizer.step_hook)
         optimizer.attach_step_hook(self._on_noise)
-        self._pre_step = optimizer.pre_step
+        undo(delattr, optimizer, "pre_step")
         optimizer.pre_step = self._on_pre_step
-        self._handles = (
-            register_optimizer_step_pre_hook(self._on_any_step),
-            register_optimizer_step_post_hook(self._after_any_step),
-        )
-        self._plain_sampler = type(self._sampler)
-        self._sampler.__class__ = _observed(self._plain_sampler, self._drawn.append, self._epoch_ends)
-
-    def _detach(self) -> None:
-        if self._handles:
-            for handle in self._handles:
-                handle.remove()
-            self._handles = ()
-            del self._optimizer.pre_step
-            self._optimizer.attach_step_hook(self._hook_before)
-            self._sampler.__class__ = self._plain_sampler
+        undo(register_optimizer_step_pre_hook(self._on_any_step).remove)
+        undo(register_optimizer_step_post_hook(self._after_any_step).remove)
+        undo(setattr, sampler, "__class__", type(sampler))
+        sampler.__class__ = _observed(type(sampler), self._drawn.append, self._epoch_ends)
 
     def _epoch_ends(self) -> None:
         """The sampler is through, or starts again: what it drew was used, unless somebody dropped it."""
@@ -177,21 +164,20 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
         self._check_checkpoint()
         if optimizer.step_hook != self._on_noise:
             self._breach("hook", "the optimizer's step hook was replaced, and with it the recorder's")
-        self._check_parameters()
+        if self._versions is not None and conditions.versions(optimizer) != self._versions:
+            self._find("note", "parameters", _PARAMETERS)
+        self._versions = None
         size = conditions.batch_size(optimizer)
         self._used = None if size is None or self._used is None else self._used + size
-        skips = bool(optimizer._check_skip_next_step(pop_next=False))
-        if not skips:
-            self._check_batch()
-            self._check_conditions()
-        self._written = False
-        happens = self._pre_step(closure)
-        if skips:
+        if optimizer._check_skip_next_step(pop_next=False):
             self._skipped += 1
-        elif happens:
-            if not self._written:
-                self._breach("unseen", "a step did not pass the optimizer's hook")
-            self._used, self._skipped, self._expected = 0, 0, True
+            return self._pre_step(closure)
+        self._check_batch()
+        for finding in conditions.breaches(optimizer, self._sampler):
+            self._breach(*finding)
+        happens = self._pre_step(closure)
+        if happens:
+            self._used, self._skipped = 0, 0
         return happens
 
     def _on_noise(self, optimizer: Any) -> None:
@@ -206,16 +192,18 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
             skipped=self._skipped,
             secure=bool(optimizer.secure_mode),
         )
-        self._written = True
+        self._expected = True
         self._mark_checkpoint()
 
     def _on_any_step(self, optimizer: Any, *_: Any) -> None:
         """Before a step of any torch optimizer."""
         if optimizer is self._optimizer.original_optimizer:
             if not self._expected:
-                self._breach("outside", "the wrapped optimizer stepped by itself, past clipping and noise")
+                self._breach("outside", "the wrapped optimizer stepped by itself, past clipping, noise or the recorder")
             self._expected = False
-        elif any(id(p) in self._parameters for group in optimizer.param_groups for p in group["params"]):
+            return
+        parameters = {id(p) for p in self._optimizer.params}
+        if any(id(p) in parameters for group in optimizer.param_groups for p in group["params"]):
             name = type(optimizer).__name__
             self._breach("outside", f"another optimizer ({name}) stepped on the recorded parameters")
 
@@ -223,10 +211,16 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
         if optimizer is self._optimizer.original_optimizer:
             self._versions = conditions.versions(self._optimizer)
 
+    def _find(self, kind: Literal["note", "breach"], what: str, words: str) -> None:
+        """Write down what was found, once."""
+        if (what, words) not in self._written:
+            self._recorder.find(kind, what, words)
+            self._written.add((what, words))
+
     def _breach(self, what: str, words: str, *, happened: bool = False) -> None:
         """Refuse what can still be refused; write down what has happened, or is let pass."""
         if happened or not self._refuse:
-            self._recorder.find("breach", what, words)
+            self._find("breach", what, words)
         if self._refuse:
             raise RecordError(f"after step {self._recorder.steps}: {words}")
 
@@ -236,56 +230,28 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
             self._breach("no_batch", "a step used a batch that the recorded loader did not give")
             return
         drawn = self._drawn.popleft()
-        if self._used is None or self._used == drawn:
-            return
-        self._breach(*(("empty_batch", _EMPTY) if drawn == 0 else ("batch", _OTHER)), happened=True)
-        while self._drawn and self._drawn[0] != self._used and self._used in self._drawn:
-            self._drawn.popleft()
-        if self._drawn and self._drawn[0] == self._used:
-            self._drawn.popleft()
-
-    def _check_conditions(self) -> None:
-        """Generators and methods are what they were."""
-        if conditions.is_replaced(self._optimizer) or not conditions.is_clipping(self._optimizer):
-            for what, words in conditions.breaches(self._optimizer, self._sampler):
-                self._breach(what, words)
-        seeds = conditions.seeds(self._optimizer, self._sampler)
-        if seeds != self._seeds:
-            self._seeds = seeds
-            for what, words in conditions.seeded_by_hand(seeds):
-                self._breach(what, words)
-
-    def _check_parameters(self) -> None:
-        """Nobody but the recorded optimizer wrote to the parameters since its last step."""
-        if self._versions is not None and conditions.versions(self._optimizer) != self._versions:
-            self._recorder.find(
-                "note",
-                "parameters",
-                "something other than the recorded optimizer wrote to the parameters: harmless if "
-                "it came from private weights (a checkpoint, an average), not if it came from data",
-            )
-        self._versions = None
+        if self._used is not None and self._used != drawn:
+            self._breach(*(("empty_batch", _EMPTY) if drawn == 0 else ("batch", _OTHER)), happened=True)
 
     def _check_checkpoint(self) -> None:
         """The accountant counted what was recorded; after a checkpoint is loaded, the record holds all it knew."""
-        counted = self._count()
+        counted, recorded = self._count(), self._recorder.steps
         if counted == self._counted:
             return
         mark = getattr(self._accountant, "record_mark", None)
         if mark is not None:
-            self._recorder._require(mark)
-        recorded = self._recorder.steps
+            self._recorder.require(mark)
         if counted > recorded:
             self._breach("unrecorded", f"the accountant has counted {counted} steps, and the record holds {recorded}")
         elif self._accountant is not None and counted < recorded:
             lost = f"{recorded - counted} recorded steps are not in the weights that the training goes on from"
-            self._recorder.find("note", "lost", f"{lost}; they count")
+            self._find("note", "lost", f"{lost}; they count")
         self._mark_checkpoint()
 
     def _mark_checkpoint(self) -> None:
         self._counted = self._count()
         if hasattr(self._accountant, "record_mark"):
-            self._accountant.record_mark = self._recorder._mark
+            self._accountant.record_mark = self._recorder.mark
 
     def _count(self) -> int:
         return sum(steps for *_, steps in getattr(self._accountant, "history", ()))
@@ -293,6 +259,10 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
 
 _OTHER = "a step did not use the batch that the sampler drew, all of it and nothing else"
 _EMPTY = "an empty batch was dropped or filled: a Poisson-sampled step with no records still adds its noise"
+_PARAMETERS = (
+    "something other than the recorded optimizer wrote to the parameters: harmless if it came from private weights (a "
+    "checkpoint, an average), not if it came from data"
+)
 
 
 def _observed(sampler: type[Iterable[Any]], on_batch: Callable[[int], None], on_end: Callable[[], None]) -> type:
@@ -307,18 +277,9 @@ def _observed(sampler: type[Iterable[Any]], on_batch: Callable[[int], None], on_
     return type(sampler.__name__, (sampler,), {"__iter__": __iter__, "__module__": sampler.__module__})
 
 
-def _check_optimizer(optimizer: Any) -> None:
-    try:
-        from opacus.optimizers import DPOptimizer
-    except ImportError:
-        raise ImportError("evr.record observes Opacus trainings: pip install evr-dp[opacus]") from None
-    if not isinstance(optimizer, DPOptimizer):
-        raise TypeError(f"{type(optimizer).__name__} is not recorded: give the optimizer that make_private returned")
-
-
 def _accountant_of(optimizer: Any) -> Any:
     """The accountant that counts the optimizer's steps, in the closure of Opacus's step hook; None for another hook."""
     from opacus.accountants import IAccountant
 
-    cells = getattr(getattr(optimizer, "step_hook", None), "__closure__", None) or ()
+    cells = getattr(optimizer.step_hook, "__closure__", None) or ()
     return next((cell.cell_contents for cell in cells if isinstance(cell.cell_contents, IAccountant)), None)

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dp_accounting import NeighboringRelation, dp_event
 
-from evr import validate
 from evr.certification.certificate import Certificate
 from evr.certification.description import Phase, phases_of
 from evr.certification.event_json import event_digest
 from evr.certification.words import NOTES
 from evr.errors import RecordError
 from evr.events import dpsgd
-from evr.gate.gate import certify, released
+from evr.gate.gate import Release, certify, release
 from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT, Relation, relation_named
 from evr.records.recorder import Chain, Constants, Line, read_lines
 
+T = TypeVar("T")
 _FACTS = ("noise_multiplier", "clipping_norm", "sampling_probability", "divisor")
 
 
@@ -97,8 +97,9 @@ class Record:
         RecordError
             If it cannot be read, was altered or is damaged, or if the ranks do not agree.
         """
-        found = sorted(Path(path).parent.glob(rank_path(path, "*").name)) if not Path(path).exists() else []
-        return agreed([_read(one) for one in found]) if found else _read(Path(path))
+        path = Path(path)
+        ranks = [] if path.exists() else sorted(path.parent.glob(rank_path(path, "*").name))
+        return _read(ranks, together=True) if ranks else _read([path])
 
     @property
     def steps(self) -> int:
@@ -145,9 +146,8 @@ class Record:
         for run in self.runs:
             if unlike := fixed.unlike(run.divisor, run.sampling_probability):
                 return unlike
-        if self.steps == fixed.steps or (
-            self.steps > fixed.steps and len(self.conditions) > self.ranks
-        ):  # after a restart, steps that were lost have run twice
+        was_restarted = len(self.conditions) > self.ranks  # then steps that were lost have run twice
+        if self.steps == fixed.steps or (self.steps > fixed.steps and was_restarted):
             return None
         return f"{self.steps:,} steps ran, and the constant is {fixed.steps:,}"
 
@@ -176,40 +176,36 @@ class Record:
 
     def certify(self, **options: Any) -> Certificate:
         """``evr.certify`` of what ran, by default under ``relation``; certificate and record name each other."""
-        relation = self.checked_relation(options.pop("neighboring_relation", None))
         described = {"algorithm": "DP-SGD", **(options.pop("description", None) or {})}
-        certificate = certify(
-            self.event, neighboring_relation=relation, record=self._section, description=described, **options
-        )
+        certificate = certify(self.event, description=described, **self._asked(options))
         self.add(certificate)
         return certificate
 
-    @contextlib.contextmanager
-    def released(self, **options: Any) -> Iterator[Certificate]:
-        """``evr.gate.released`` of what ran; the body runs only if the claim was verified. Relation: as ``certify``."""
-        relation = self.checked_relation(options.pop("neighboring_relation", None))
-        gate = released(self.event, neighboring_relation=relation, record=self._section, **options)
-        with gate as certificate:
-            self.add(certificate)
-            yield certificate
+    def release(self, mechanism: Callable[[], T], **options: Any) -> Release[T]:
+        """``evr.release`` of what ran: ``mechanism()`` publishes it, if the claim is verified. Relation and names as of
+        ``certify``.
+        """
+        out = release(mechanism, self.event, **self._asked(options))
+        self.add(out.certificate)
+        return out
+
+    def _asked(self, options: dict[str, Any]) -> dict[str, Any]:
+        relation = self.checked_relation(options.get("neighboring_relation"))
+        return {**options, "neighboring_relation": relation, "record": self._section}
 
     def add(self, certificate: Certificate) -> None:
         """Name a certificate in the record's file. Raises ``RecordError`` if it is of another event."""
         if event_digest(certificate.dp_event()) != event_digest(self.event):
             raise RecordError("the certificate is of another event than what this record says ran")
-        with contextlib.closing(Chain(self.paths[0])) as chain:
-            if certificate.digest not in self._named(chain.lines, chain.seals):
+        if certificate.digest not in self.certificates:
+            with contextlib.closing(Chain(self.paths[0])) as chain:
                 chain.write("certificate", digest=certificate.digest, verdict=certificate.verdict)
 
     @property
     def certificates(self) -> tuple[str, ...]:
-        """Digests of the certificates that the record's file names now."""
+        """Digests of the certificates that the record's file names now. The rest of it must be as it was read."""
         lines, seals, _ = read_lines(self.paths[0])
-        return self._named(lines, seals)
-
-    def _named(self, lines: list[Line], seals: list[str]) -> tuple[str, ...]:
-        """The digests in the lines of the file, which must still be the one that was read."""
-        if not lines or seals[_last(lines)["line"]] != self.seals[0]:
+        if seals[_last(lines)["line"]] != self.seals[0]:
             raise RecordError(f"{self.paths[0]}: the record has changed since it was read: read it again")
         return tuple(line["digest"] for line in lines if line["kind"] == "certificate")
 
@@ -233,17 +229,20 @@ class Record:
         phases = phases_of(plan)
         if not phases or any(phase != Phase(*phase[:3]) for phase in phases):  # other sampling, or users
             raise RecordError(f"{plan!r} is not DP-SGD with Poisson sampling: a record is compared with such a plan")
-        planned = itertools.chain.from_iterable(itertools.repeat(phase, phase.steps) for phase in phases)
-        ran = itertools.chain.from_iterable(itertools.repeat(run, run.steps) for run in self.runs)
-        for number, run in enumerate(ran, start=1):
-            phase = next(planned, None)
-            if phase is None:
-                raise RecordError(f"{self.steps} steps ran, and {number - 1} were planned")
+        planned = sum(phase.steps for phase in phases)
+        if self.steps > planned:
+            raise RecordError(f"{self.steps} steps ran, and {planned} were planned")
+        for number, (run, phase) in enumerate(zip(_repeated(self.runs), _repeated(phases), strict=False), start=1):
             if run.noise_multiplier < phase.noise_multiplier or run.sampling_probability > phase.rate:
                 raise RecordError(
                     f"step {number} had noise multiplier {run.noise_multiplier!r} and sampling probability "
                     f"{run.sampling_probability!r}; planned were {phase.noise_multiplier!r} and {phase.rate!r}"
                 )
+
+
+def _repeated(runs: Iterable[Any]) -> Iterator[Any]:
+    """Each as often as it has steps."""
+    return itertools.chain.from_iterable(itertools.repeat(run, run.steps) for run in runs)
 
 
 def rank_path(path: str | Path, rank: int | str) -> Path:
@@ -252,50 +251,49 @@ def rank_path(path: str | Path, rank: int | str) -> Path:
     return path.with_name(f"{path.name.removesuffix(path.suffix)}.rank{rank}{path.suffix}")
 
 
-def agreed(records: list[Record]) -> Record:
-    """One record of all ranks. Raises ``RecordError`` where they are not ranks of one training that did the same."""
-    first = records[0]
-    if sorted(-1 if r.rank is None else r.rank for r in records) != list(range(first.ranks)):
-        ranks = ", ".join(str(record.rank) for record in records)
-        raise RecordError(f"the ranks do not agree: of {first.ranks} processes there are records of {ranks}")
-    for record in records[1:]:
-        for what in ("run", "ranks", "steps", "finished", "constants", "runs"):
-            here, there = getattr(first, what), getattr(record, what)
-            if here != there:
-                words = "the steps" if what == "runs" else f"{what} ({validate.shown(here)}, {validate.shown(there)})"
-                raise RecordError(f"the ranks do not agree: ranks {first.rank} and {record.rank} differ in {words}")
-    ordered = sorted(records, key=lambda record: record.rank or 0)
-
-    def gathered(name: str) -> tuple[Any, ...]:
-        return tuple(each for record in ordered for each in getattr(record, name))
-
-    parts: dict[str, Any] = {name: gathered(name) for name in ("notes", "breaches", "conditions", "paths", "seals")}
-    return replace(first, secure=all(record.secure for record in ordered), rank=None, **parts)
-
-
-def _read(path: Path) -> Record:
-    lines, seals, _ = read_lines(path)
-    fixed = lines[0].get("constants")
-    steps = [line for line in lines if line["kind"] == "step"]
-    facts = itertools.groupby(steps, lambda line: tuple(map(line.get, _FACTS)))
+def _read(paths: list[Path], *, together: bool = False) -> Record:
+    """The record in one file, or in those of all ranks together: of one training, in which all did the same."""
+    files = [read_lines(path)[:2] for path in paths]
+    stories = [_story(lines) for lines, _ in files]
+    ranks = [lines[0]["rank"] for lines, _ in files]
+    if together and sorted(ranks) != list(range(stories[0]["ranks"])):
+        there = ", ".join(map(str, ranks))
+        raise RecordError(f"the ranks do not agree: of {stories[0]['ranks']} processes there are records of {there}")
+    for rank, story in zip(ranks, stories, strict=True):
+        for what, told in story.items():
+            if told != stories[0][what]:
+                raise RecordError(f"the ranks do not agree: ranks {ranks[0]} and {rank} differ in {what}")
+    every = [line for lines, _ in files for line in lines]
     found: dict[str, list[Finding]] = {"note": [], "breach": []}
-    for line in lines:
+    for line in every:
         if line["kind"] in found:
             found[line["kind"]].append(Finding(line["what"], line["words"], line["after_step"]))
     return Record(
-        runs=tuple(Run(**dict(zip(_FACTS, each, strict=True)), steps=len(list(some))) for each, some in facts),
+        **stories[0],
         notes=tuple(found["note"]),
         breaches=tuple(found["breach"]),
-        conditions=tuple(line["conditions"] for line in lines if line["kind"] in ("start", "resumed")),
-        constants=None if fixed is None else Constants.of(fixed),
-        secure=all(line["secure"] for line in steps),
-        finished=_last(lines)["kind"] == "end",
-        run=lines[0]["run"],
-        rank=lines[0]["rank"],
-        ranks=lines[0]["ranks"],
-        paths=(path,),
-        seals=(seals[_last(lines)["line"]],),
+        conditions=tuple(line["conditions"] for line in every if line["kind"] in ("start", "resumed")),
+        secure=all(line["secure"] for line in every if line["kind"] == "step"),
+        rank=None if together else ranks[0],
+        paths=tuple(paths),
+        seals=tuple(seals[_last(lines)["line"]] for lines, seals in files),
     )
+
+
+def _story(lines: list[Line]) -> dict[str, Any]:
+    """What the records of all ranks have in common."""
+    first = lines[0]
+    fixed = first.get("constants")
+    steps: list[dict[str, Any]] = [
+        {fact: line.get(fact) for fact in _FACTS} for line in lines if line["kind"] == "step"
+    ]
+    return {
+        "run": first["run"],
+        "ranks": first["ranks"],
+        "finished": _last(lines)["kind"] == "end",
+        "constants": None if fixed is None else Constants.of(fixed),
+        "runs": tuple(Run(**facts, steps=len(list(some))) for facts, some in itertools.groupby(steps)),
+    }
 
 
 def _last(lines: list[Line]) -> Line:

@@ -69,39 +69,39 @@ def _sealed(line: Line, before: list[str]) -> str:
 
 
 class Chain:
-    """A record that is open for writing, by one process at a time.
-
-    Attributes
-    ----------
-    lines
-        What it held when it was opened.
-    seals
-        Of every line, those since written included.
-    cut_off
-        Bytes of a line that a crash had cut off; they are gone. A line is written before what it tells happens, so that
-        did not.
-    """
+    """A record that is open for writing, by one process at a time."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.lines: list[Line] = []
-        self.seals: list[str] = []
-        self.cut_off = 0
-        self._descriptor = -1  # of a file that cannot be opened
-        self._descriptor = _locked(path)
+        self.lines: list[Line] = []  # when it was opened
+        self.seals: list[str] = []  # of every line, those since written included
+        self.cut_off = 0  # bytes that a crash left of a line; what it was about to tell did not happen
         try:
-            size = os.fstat(self._descriptor).st_size
-            if size:
+            self._file = path.open("ab", buffering=0)
+        except OSError as error:
+            raise RecordError(f"{path}: cannot be written ({error.strerror or error})") from None
+        try:
+            self._lock()
+            if size := os.fstat(self._file.fileno()).st_size:
                 self.lines, self.seals, whole = read_lines(path)
                 self.cut_off = size - whole
-                os.ftruncate(self._descriptor, whole)
+                self._file.truncate(whole)
         except BaseException:
             self.close()
             raise
 
+    def _lock(self) -> None:
+        with contextlib.suppress(ImportError):  # no such lock outside POSIX
+            import fcntl
+
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise RecordError(f"{self.path}: it is being written already, here or by another process") from None
+
     def write(self, kind: str, **fields: Any) -> None:
         """Append a line; it is on the disk when this returns."""
-        if self._descriptor < 0:
+        if self._file.closed:
             raise RecordError(f"{self.path}: the record is closed: nothing can be added")
         line = {"line": len(self.seals), "kind": kind, **fields}
         try:
@@ -109,35 +109,13 @@ class Chain:
         except ValueError as error:
             raise RecordError(f"{kind}: {error}: a record holds finite numbers and text") from None
         data = (json.dumps({**line, "seal": seal}, ensure_ascii=False) + "\n").encode()
-        if os.write(self._descriptor, data) != len(data):
+        if self._file.write(data) != len(data):
             raise RecordError(f"{self.path}: a line could not be written in full: is the disk full?")
-        _sync(self._descriptor)
+        _sync(self._file.fileno())
         self.seals.append(seal)
 
     def close(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-    def __del__(self) -> None:
-        self.close()
-
-
-def _locked(path: Path) -> int:
-    """A descriptor that appends; refused while somebody else writes the same record."""
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise RecordError(f"{path}: cannot be written ({error.strerror or error})") from None
-    with contextlib.suppress(ImportError):  # no such lock outside POSIX
-        import fcntl
-
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(descriptor)
-            raise RecordError(f"{path}: it is being written already, here or by another process") from None
-    return descriptor
+        self._file.close()
 
 
 @dataclass(frozen=True)
@@ -189,9 +167,8 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
     conditions
         What holds from here on, in JSON's types.
     constants
-        ``{"divisor": ..., "sampling_probability": ..., "steps": ...}``: say with it that these three numbers were fixed
-        without looking at the data, the number of records included. A step that differs is refused. Without constants,
-        a record is certified under zero-out adjacency (``Record.relation``).
+        As of ``evr.record``. A step that differs is refused. Without constants, a record is certified under zero-out
+        adjacency (``Record.relation``).
     rank, ranks, run
         Of a distributed training: which process of how many, and a name of the run that all of them share.
 
@@ -223,32 +200,25 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         self.path = Path(path)
         self._constants = None if constants is None else Constants.of(constants)
         fixed = None if self._constants is None else asdict(self._constants)
+        place = {"rank": rank, "ranks": ranks, "constants": fixed}
         self._chain = Chain(self.path)
         self.steps = sum(line["kind"] == "step" for line in self._chain.lines)
+        given = {"time": now(), "conditions": conditions or {}}
         try:
             if self._chain.lines:
-                self._continue(rank, ranks, conditions or {}, fixed)
+                begun = {key: self._chain.lines[0].get(key) for key in place}
+                if begun != place:
+                    raise RecordError(
+                        f"{self.path}: the record was begun with {begun}, and {place} is given now: continue it with "
+                        "the same, or write another record"
+                    )
+                self._chain.write("resumed", steps=self.steps, cut_off=self._chain.cut_off, **given)
             else:
                 name = run or f"{fresh_entropy():x}"[:32]
-                fields = {"format": FORMAT, "run": name, "rank": rank, "ranks": ranks}
-                self._chain.write("start", **fields, time=now(), conditions=conditions or {}, constants=fixed)
+                self._chain.write("start", format=FORMAT, run=name, **place, **given)
         except BaseException:
             self.close()
             raise
-
-    def _continue(self, rank: int, ranks: int, conditions: dict[str, Any], fixed: dict[str, Any] | None) -> None:
-        first = self._chain.lines[0]
-        if (first["rank"], first["ranks"]) != (rank, ranks):
-            raise RecordError(
-                f"{self.path}: the record of rank {first['rank']} of {first['ranks']} cannot be "
-                f"continued by rank {rank} of {ranks}"
-            )
-        if first.get("constants") != fixed:
-            raise RecordError(
-                f"{self.path}: the record was begun with constants={first.get('constants')!r}, and constants={fixed!r} "
-                "are given now: continue it with the same, or write another record"
-            )
-        self._chain.write("resumed", time=now(), steps=self.steps, cut_off=self._chain.cut_off, conditions=conditions)
 
     def step(
         self,
@@ -266,8 +236,7 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         only added up; ``secure`` says whether its noise comes from a cryptographic generator. A step that differs from
         the constants raises ``RecordError``.
         """
-        unlike = self._constants and self._constants.unlike(divisor, sampling_probability)
-        if unlike:
+        if self._constants is not None and (unlike := self._constants.unlike(divisor, sampling_probability)):
             raise RecordError(f"after step {self.steps}: {unlike}")
         self.steps += 1
         self._chain.write(
@@ -286,11 +255,11 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         self._chain.write(kind, what=what, words=words, after_step=self.steps)
 
     @property
-    def _mark(self) -> dict[str, Any]:
+    def mark(self) -> dict[str, Any]:
         """Where the record stands: for a checkpoint."""
         return {"line": len(self._chain.seals) - 1, "seal": self._chain.seals[-1], "steps": self.steps}
 
-    def _require(self, mark: dict[str, Any]) -> None:
+    def require(self, mark: dict[str, Any]) -> None:
         """Raise ``RecordError`` unless the record holds all that it held when a checkpoint was written."""
         line, seals = mark["line"], self._chain.seals
         if line >= len(seals) or seals[line] != mark["seal"]:

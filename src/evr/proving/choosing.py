@@ -1,4 +1,4 @@
-"""How samples are drawn, where a proof needs any, and how far below its claim they take the truth to be."""
+"""How a claim is proved: the options of samples and their tau, strict proofs in hand, and the choice of a method."""
 
 from __future__ import annotations
 
@@ -6,26 +6,27 @@ import contextlib
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, fields
+from fractions import Fraction
+from functools import cache
 from typing import Any
 
 from evr import validate
+from evr.bounds.strict import Proof, prove_within
 from evr.errors import AccuracyError
 from evr.estimation import Estimate, UpperBound, estimate_delta
 from evr.estimation.calibration import TIGHTEST
+from evr.laws import Direction
 from evr.mechanisms import Composition
 from evr.methods import AUTO
-from evr.randomness import seed_of
+from evr.planning.strict import StrictCurve
+from evr.verification.attempts import Attempt
 from evr.verification.claims import Claim
-from evr.verification.executors import check_executor
 from evr.verification.settings import Settings
+from evr.verification.strict import StrictPlanner, threshold_of
 
 DEFAULT = 0.99  # tau where nothing better is known, and where a claim seems to be false
 LOOSEST = 0.5  # the least tau that is chosen from an estimate: below, samples are few in any case
-
-
-def sampled_if_auto(method: str) -> str:
-    """The method, or the sampled one that ``"auto"`` falls back to."""
-    return "sequential" if validate.one_of(AUTO, method=method) == "auto" else method
+QUICK = 10.0  # seconds that a strict proof may take where nobody asked for one
 
 
 @dataclass(frozen=True)
@@ -65,11 +66,9 @@ class Sampling:
         return cls(**options)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "seed", seed_of(self.seed))
-        if self.workers is not None:
-            validate.positive_integer(workers=self.workers)
-        check_executor(self.executor)
         self.settings("sequential")
+        checked = Attempt(seed=self.seed, executor=self.executor, workers=self.workers)
+        object.__setattr__(self, "seed", checked.seed)
 
     @property
     def is_wanted(self) -> bool:
@@ -79,6 +78,53 @@ class Sampling:
     def settings(self, method: str) -> Settings:
         """How to verify, by one of the proofs."""
         return Settings(method, self.proposal, self.max_samples, self.device)
+
+
+class StrictProving:
+    """Chooses grids for the strict proofs of a composition, each once, and keeps the proofs that the kernel made."""
+
+    def __init__(self, composition: Composition) -> None:
+        self.composition = composition
+        self.proofs: dict[Direction, Proof] = {}
+        self._curve = cache(StrictCurve)
+
+    def settings(self, method: str, drawn: Sampling, claim: Claim, enough: Fraction) -> Settings:
+        """How to prove a claim by a method. ``"auto"`` is a strict proof if that takes seconds and shows that delta is
+        at most ``enough``, or if there is no other; else it is sequential, as where an option of samples is given.
+        """
+        if validate.one_of(AUTO, method=method) != "auto":
+            return drawn.settings(method)
+        if not drawn.is_wanted and (self.composition.has_selection or self.shows(claim, enough)):
+            return Settings("strict")
+        return drawn.settings("sequential")
+
+    def shows(self, claim: Claim, enough: Fraction) -> bool:
+        """Whether proofs that take seconds show that delta is at most ``enough``. False if a law has no exact form."""
+        self.proofs = {}
+        try:
+            if sum(self.seconds(claim, enough).values()) > QUICK:
+                return False
+            for one, steps in self.composition.exact_directions().items():
+                plans = self._curve(steps).plans(claim.epsilon, enough=enough)
+                self.proofs[one] = prove_within(steps, Fraction(claim.epsilon), plans, enough)
+                if self.proofs[one].delta > enough:
+                    return False
+        except ValueError:  # a mechanism without an exact law, or numbers too large for one
+            return False
+        return True
+
+    def seconds(self, claim: Claim, enough: Fraction) -> dict[str, float]:
+        """About how long it takes to show in each direction that delta is at most ``enough``; nothing where the proof
+        is in hand.
+        """
+        return {
+            one.value: 0.0 if one in self.proofs else self._curve(steps).seconds(claim.epsilon, enough=enough)
+            for one, steps in self.composition.exact_directions().items()
+        }
+
+    def planner(self, claim: Claim) -> StrictPlanner:
+        """Grids that show the claim, or refute that they could."""
+        return lambda _, steps: self._curve(steps).plans(claim.epsilon, enough=threshold_of(claim))
 
 
 def not_below(found: Estimate | UpperBound) -> float:
