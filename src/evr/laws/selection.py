@@ -121,5 +121,8 @@ class Selection(LossLaw, ExactLaw):
     steps: tuple[Step, ...]  # the laws of one run in this direction
     reverse: tuple[Step, ...]  # and in the other
 
+    def greatest(self) -> Ball:
+        return Ball.pos_inf()
+
     def describe(self) -> str:
         return f"the best of several runs ({type(self.rule).__name__})"

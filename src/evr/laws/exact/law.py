@@ -56,16 +56,16 @@ def proved_root(function: Callable[[Ball], tuple[Ball, Ball]], start: float) -> 
     raise ArithmeticError(f"no bracket proves a root near {t}: raise the precision")
 
 
-class ExactLaw:
+class ExactLaw(abc.ABC):
     """One step in one direction, known exactly. Immutable, hashable, comparable by value."""
 
+    @abc.abstractmethod
     def greatest(self) -> Fraction | Ball:
-        """The greatest loss: a rational number where it is one, else a ball; infinite unless a law says so."""
-        return Ball.pos_inf()
+        """The greatest loss: a rational number where it is one, else a ball; may be infinite."""
 
 
-class ExactCurve(ExactLaw, abc.ABC):
-    """A law that is known by its curve ``H_r = sup_A P(A) - r Q(A)``."""
+class ExactCurve(ExactLaw):
+    """A law that is known by its curve ``H_r = sup_A P(A) - r Q(A)``; of unbounded losses, unless it says so."""
 
     @abc.abstractmethod
     def curve(self) -> Callable[[Ball], Ball]:
@@ -74,6 +74,9 @@ class ExactCurve(ExactLaw, abc.ABC):
     def least(self) -> Ball:
         """The least loss, or less."""
         return Ball.neg_inf()
+
+    def greatest(self) -> Fraction | Ball:
+        return Ball.pos_inf()
 
 
 class OutcomeSet(NamedTuple):
@@ -84,7 +87,7 @@ class OutcomeSet(NamedTuple):
     loss: Ball
 
 
-class ExactOutcomes(ExactLaw, abc.ABC):
+class ExactOutcomes(ExactLaw):
     """A law on outcomes, given as sets that together hold all of ``P``."""
 
     @abc.abstractmethod

@@ -60,6 +60,9 @@ class ExactBins(ExactLaw):
     bins: int
     energy: Fraction
 
+    def greatest(self) -> Fraction | Ball:
+        return Ball.pos_inf()
+
     def call(self) -> Callable[[Ball], Ball]:
         """The function from ``a > 0`` to ``E_Q[(A - a)_+]``: the curve of a Gaussian."""
         return ExactGaussian(self.energy).curve()

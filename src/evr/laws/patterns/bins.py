@@ -6,10 +6,10 @@ the coordinates, ``N(0, G)`` under ``Q``, and ``L`` is the mean of ``A_j = exp(v
 
 from __future__ import annotations
 
-import abc
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,28 +20,36 @@ from evr.laws.patterns.law import Mean, PatternLaw, in_parts, log_mean_exp
 from evr.laws.patterns.strategy import Strategy
 
 
-class Bins(PatternLaw):
-    """Bins, by what is known of ``G``."""
+@dataclass(frozen=True)
+class IndependentBins(PatternLaw):
+    """Bins of independent noise: ``G = energy I``, so ``L`` is a mean of ``bins`` independent log-normal ratios. The
+    matrix is never stored.
+    """
 
+    direction: Direction
     bins: int
+    energy: float
 
-    @property
-    @abc.abstractmethod
+    @cached_property
     def energies(self) -> Floats:
         """``|m_j|^2``; one number where all are the same."""
+        return np.array([self.energy])
 
     @property
     def greatest(self) -> Floats:
-        """The greatest inner product at each ring distance, up to the last that is not 0: of orthogonal means, one."""
+        """The greatest inner product at each ring distance, up to the last that is not 0."""
         return self.energies
 
-    @abc.abstractmethod
     def means(self, chosen: NDArray[np.int64]) -> Floats:
         """The coordinates of the means of these bins, a row for each: ``G_j``."""
+        xp = module_of(chosen)
+        found = xp.zeros((chosen.size, self.bins))
+        found[xp.arange(chosen.size), chosen] = self.energy
+        return found
 
-    @abc.abstractmethod
     def pulled(self, occupied: Floats) -> Floats:
         """``G`` times each row: the coordinates of a sum of means."""
+        return self.energy * occupied
 
     @property
     def dimension(self) -> int:
@@ -56,37 +64,7 @@ class Bins(PatternLaw):
 
     @property
     def mean(self) -> Mean:
-        weights = np.full((1, self.bins), 1.0 / self.bins)
-        coordinates = self.pulled(weights)[0]
-        return Mean(weights[0], coordinates, float(coordinates.mean()), float(self.energies.mean()))
-
-    def _text(self, noise: str) -> str:
-        laws = "mixture | N(0, I)" if self.direction is Direction.REMOVE else "N(0, I) | mixture"
-        return f"{self.bins} bins, {laws}, {noise}"
-
-
-@dataclass(frozen=True)
-class IndependentBins(Bins):
-    """Bins of independent noise: ``G = energy I``, so ``L`` is a mean of ``bins`` independent log-normal ratios. The
-    matrix is never stored.
-    """
-
-    direction: Direction
-    bins: int
-    energy: float
-
-    @cached_property
-    def energies(self) -> Floats:
-        return np.array([self.energy])
-
-    def means(self, chosen: NDArray[np.int64]) -> Floats:
-        xp = module_of(chosen)
-        found = xp.zeros((chosen.size, self.bins))
-        found[xp.arange(chosen.size), chosen] = self.energy
-        return found
-
-    def pulled(self, occupied: Floats) -> Floats:
-        return self.energy * occupied
+        return _mean(self)
 
     def draw_null(self, generator: np.random.Generator, size: int) -> Floats:
         coordinates = generator.standard_normal((size, self.bins))
@@ -94,11 +72,11 @@ class IndependentBins(Bins):
         return coordinates
 
     def describe(self) -> str:
-        return self._text(f"G = {self.energy:.6g} I")
+        return _text(self, f"G = {self.energy:.6g} I")
 
 
 @dataclass(frozen=True)
-class CorrelatedBins(Bins):
+class CorrelatedBins(PatternLaw):
     """Bins of a matrix mechanism: patterns ``{j, j + bins, ...}`` of its steps, noise correlated by ``C``."""
 
     direction: Direction
@@ -137,6 +115,21 @@ class CorrelatedBins(Bins):
     def pulled(self, occupied: Floats) -> Floats:
         return occupied @ self.gram
 
+    @property
+    def dimension(self) -> int:
+        return self.bins
+
+    def log_ratio(self, coordinates: Floats) -> Floats:
+        return log_mean_exp(coordinates, self.energies / 2)
+
+    @property
+    def greatest_energy(self) -> float:
+        return float(self.energies.max())
+
+    @property
+    def mean(self) -> Mean:
+        return _mean(self)
+
     def draw_null(self, generator: np.random.Generator, size: int) -> Floats:
         noise = generator.standard_normal((size, self.bins))
         for rows in in_parts(noise):
@@ -147,4 +140,19 @@ class CorrelatedBins(Bins):
         return 8.0 * UNIT * self.bins
 
     def describe(self) -> str:
-        return self._text(f"{self.strategy.describe()}, noise {self.noise:.6g}")
+        return _text(self, f"{self.strategy.describe()}, noise {self.noise:.6g}")
+
+
+Bins: TypeAlias = IndependentBins | CorrelatedBins
+"""Both have ``energies``, ``greatest``, ``means`` and ``pulled``."""
+
+
+def _mean(law: Bins) -> Mean:
+    weights = np.full((1, law.bins), 1.0 / law.bins)
+    coordinates = law.pulled(weights)[0]
+    return Mean(weights[0], coordinates, float(coordinates.mean()), float(law.energies.mean()))
+
+
+def _text(law: Bins, noise: str) -> str:
+    laws = "mixture | N(0, I)" if law.direction is Direction.REMOVE else "N(0, I) | mixture"
+    return f"{law.bins} bins, {laws}, {noise}"
