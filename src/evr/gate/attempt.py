@@ -260,8 +260,8 @@ def resume(
         begun = chosen.options.get("device")
         if chosen.settings.device == "auto" and _device(chosen.settings) != begun:
             raise LedgerError(
-                f"attempt {chosen.number} was begun with device={begun!r}, which device='auto' is not here: its samples "
-                "would be others, so start another attempt"
+                f"attempt {chosen.number} was begun with device={begun!r}, which device='auto' is not here: its "
+                "samples would be others, so start another attempt"
             )
         elsewhere = writable(path=path)
         writable(path=elsewhere or chosen.options["path"])
