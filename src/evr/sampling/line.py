@@ -47,13 +47,6 @@ class TiltedProposal(Proposal):
     """Capped exponential tilting of every step (docs/guarantees.md, Section 3). Infinite losses are kept apart (Section
     3.8). There is a tilt for each kind of step, which is on outcomes; ``composed`` are the single steps that composed
     ones stand for.
-
-    Examples
-    --------
-    >>> step = Step(DiscretePair.from_probabilities([0.6, 0.4], [0.4, 0.6]), 10)
-    >>> proposal = TiltedProposal([step], [Tilt(1.0, 1.0, -1.0)])
-    >>> proposal.log_moment(1.0, 2.0) < 2 * proposal.log_greatest(1.0)
-    True
     """
 
     def __init__(self, steps: Sequence[Step], tilts: Sequence[Tilt], *, composed: Sequence[Step] = ()) -> None:

@@ -57,7 +57,9 @@ class Trial:
             return self._decided(found, plan)
         log_bound = drawing.log_greatest + rounding.weight
         if not log_bound > -math.inf:
-            raise ValueError(f"direction {self.direction!r}: no sample of this plan is a float above 0")
+            raise ValueError(
+                f"direction {self.direction!r}: no sample of this plan is above 0: it is out of the range of floats"
+            )
         if log_bound <= math.log(claim.threshold):
             found = Ending(True, "a proved bound on delta is below the claim")
             return self._decided(found, plan, bound=math.exp(log_bound))
