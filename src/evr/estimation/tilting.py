@@ -75,7 +75,6 @@ class TiltedSum:
         self._each = list(zip(counts, self.parts, strict=True))
 
     def mean_excess(self, epsilon: float) -> float:
-        """The mean of the sum, less epsilon."""
         return self._offset(epsilon) + math.fsum(n * part.mean for n, part in self._each)
 
     @property

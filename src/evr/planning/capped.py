@@ -116,7 +116,6 @@ def _is_bad(whole: Step, steps: Sequence[Step], epsilon: float, allowance: float
 
 
 def _deviation(step: Step) -> float:
-    """The standard deviation of a finite loss."""
     pair = outcomes(step.pair)
     assert isinstance(pair, DiscretePair)
     finite = np.isfinite(pair.losses)

@@ -271,7 +271,6 @@ def floor_of(losses: Floats, log_p: Floats) -> float:
 
 
 def rough_size(losses: Floats, log_p: Floats, count: int) -> float:
-    """A rough size of the total loss of equal steps."""
     return math.sqrt(count * float(np.sum(np.exp(log_p) * np.clip(losses, -50.0, 50.0) ** 2)))
 
 
