@@ -243,23 +243,22 @@ def likely_epsilon(steps: tuple[Step, ...], delta: float) -> float:
 
 def _centred(at: _At, epsilon: float, negligible: float) -> TiltedSum | None:
     """The sum at the order that centres it at epsilon; None where it adds too little to matter. The points of each
-    order show the next one to try; between orders that are too small and too great, where they lead astray.
+    order show the next one to try; where they lead astray, it lies between orders too small and too great.
     """
     found = at(0.0)
     if found is None or (below := -found.mean_excess(epsilon)) <= 0.0:
         return found
     guess, modest = found.guess(epsilon), -2.0 * negligible / below
-    if (
-        guess > 4.0 * modest
-    ):  # points of so great an order may take minutes; a modest one may show that they add nothing
-        tilted = at(modest)
+    if guess > 4.0 * modest:
+        tilted = at(modest)  # it may show that the sum adds nothing; points of a much greater order may take minutes
         if tilted is not None and tilted.log_bound(epsilon) < negligible:
             return None
-    order, low, high, turn, nearest = found.crossing(guess, epsilon) or guess, 0.0, math.inf, 0, math.inf
+    order = found.crossing(guess, epsilon) or guess
+    low, high, nearest, turn = 0.0, math.inf, math.inf, 0
     while high > 1.001 * low and 1e-100 < order < _GREATEST_ORDER:
-        tilted, turn = at(order), turn + 1
+        tilted, shown, turn = at(order), None, turn + 1
         if tilted is None:  # so steep that a law has no point left
-            high, shown = order, None
+            high = order
         elif tilted.log_bound(epsilon) < negligible:
             return None
         else:
@@ -269,8 +268,11 @@ def _centred(at: _At, epsilon: float, negligible: float) -> TiltedSum | None:
             if abs(beyond) < nearest:
                 found, nearest = tilted, abs(beyond)
             low, high = (order, high) if beyond < 0.0 else (low, order)
-            shown = tilted.crossing(order, epsilon)
-        if shown is None or not low < shown < high or turn > _FOLLOWED:
-            shown = math.sqrt(low * high) if 0.0 < low < high < math.inf else 16.0 * low or high / 16.0
-        order = shown
+            shown = tilted.crossing(order, epsilon) if turn <= _FOLLOWED else None
+        if shown is not None and low < shown < high:
+            order = shown
+        elif 0.0 < low < high < math.inf:
+            order = math.sqrt(low * high)
+        else:
+            order = 16.0 * low or high / 16.0
     return found
