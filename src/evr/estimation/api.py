@@ -150,7 +150,6 @@ def _estimated(
     options: dict[str, Any],
     guess: float | None = None,
 ) -> Estimate | UpperBound:
-    """What is wanted, delta or epsilon, at the other of the two."""
     start = time.perf_counter()
     validate.one_of(ESTIMATES, method=method)
     composition = Composition.of(event, relation)

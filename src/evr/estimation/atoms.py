@@ -37,7 +37,6 @@ class Delta(NamedTuple):
     moved: float = 0.0
 
     def worse(self, doubt: float) -> Delta:
-        """The same with a greater error."""
         return self._replace(error=self.error + doubt, numerical=self.numerical + doubt)
 
 

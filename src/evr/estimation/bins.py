@@ -265,7 +265,6 @@ class BinsPair(DominatingPair):
 
     @property
     def table(self) -> RatioLaw:
-        """Of both laws."""
         return ratio_law(self.law.bins, self.law.energy)
 
     def privacy_loss(self, t: Any) -> Floats:

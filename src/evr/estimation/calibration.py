@@ -130,9 +130,9 @@ def calibrate(
         best = private
     else:
         # on the scale of logarithms far ends cost next to nothing
-        ends = ((math.log(end), gap(end)) for end in (private, leaky))
-        found_root = math.exp(root(lambda at: gap(math.exp(at)), *ends, _CLOSE))
-        best = _rounded(gap, found_root, private, up=private > leaky)
+        first, last = ((math.log(end), gap(end)) for end in (private, leaky))
+        met = math.exp(root(lambda at: gap(math.exp(at)), first, last, _CLOSE))
+        best = _rounded(gap, met, private, up=private > leaky)
     return Calibration(
         int(best) if integer else best, epsilon, found[best].value, len(found), time.perf_counter() - start
     )

@@ -30,7 +30,6 @@ class TableError(NamedTuple):
     beyond: float
 
     def of(self, delta: float) -> float:
-        """The error of a delta."""
         return self.relative * delta + self.beyond
 
 

@@ -326,7 +326,6 @@ def _at_zero(steps: tuple[Step, ...]) -> float:
 
 
 def _solved(curve: FftCurve, delta: float, guess: float | None = None) -> float:
-    """The root."""
     if delta == 1 or not curve.steps:
         return 0.0
     if curve.infinite_mass > delta:

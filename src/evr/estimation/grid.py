@@ -178,11 +178,9 @@ class TiltedLaw:
     comb: float = 0.0
 
     def _position(self, epsilon: float) -> float:
-        """Where epsilon is on the grid."""
         return -self._above(epsilon) / self.width - self.first
 
     def _above(self, epsilon: float) -> float:
-        """The origin less epsilon."""
         return (self.origin[0] - epsilon) + self.origin[1]
 
     def covers(self, epsilon: float) -> bool:
@@ -231,7 +229,6 @@ class TiltedLaw:
         return math.exp(exponent) if exponent < 700 else math.inf
 
     def rounding(self, epsilon: float) -> float:
-        """About the error that rounding makes in ``delta``."""
         return self._peak(epsilon) * (4.0 * UNIT * math.log2(self.probabilities.size) + self.noise)
 
     def wrapped(self, epsilon: float) -> float:

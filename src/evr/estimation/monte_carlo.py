@@ -80,7 +80,6 @@ class Effort:
         self.entropy = entropy_of(seed)
 
     def measured(self, source: Proposal, direction: Direction, measure: Measured, worth: float = 0.0) -> Estimate:
-        """What samples of this stream say."""
         stream = Stream(self.entropy, "estimate", 1, direction.value)
         samples = drawn_until(source, stream, measure, self.samples, self.relative, worth, self.workers)
         return _estimated(*measure(samples), direction, samples.size)
@@ -251,7 +250,6 @@ class SampledCurve:
 
 
 def sampled_delta(curves: dict[Direction, SampledCurve], epsilon: float) -> Estimate:
-    """The greater delta of the directions."""
     first, *others = curves.values()
     best = first.delta(epsilon)
     for curve in others:
@@ -281,13 +279,11 @@ def _known(value: float, direction: Direction) -> Estimate:
 
 
 def _estimated(value: float, error: float, direction: Direction, samples: int) -> Estimate:
-    """A mean with its standard error."""
     interval = (max(0.0, value - _NORMAL_95 * error), value + _NORMAL_95 * error)
     return Estimate(value, "monte_carlo", direction.value, None, error, interval, samples)
 
 
 def _proved_bound(steps: tuple[Step, ...], epsilon: float) -> float:
-    """A bound on delta without a sample."""
     if on_a_line(steps):
         return rdp_curve_delta(steps, epsilon)
     return math.exp(mixture_proposal(steps, epsilon).log_greatest(epsilon))

@@ -68,7 +68,6 @@ class Interpolated:
         self._block: _Block | None = None
 
     def __call__(self, steps: int) -> Point:
-        """Epsilon after so many steps."""
         if steps in self._known:
             return self._known[steps]
         if self._block is None or not self._block.first <= steps <= self._block.last:
@@ -234,7 +233,6 @@ def epsilon_near(composition: Composition, delta: float, guess: float | None, di
 
 
 def _reports(order: list[Period], every: int, last: int, evaluate: _At) -> Iterator[tuple[int, Point]]:
-    """The steps to report, and epsilon after each."""
     done, before = 0, Counter[Pairs]()
     for runs, repeats in order:
         length = sum(count for _, count in runs)
@@ -263,7 +261,6 @@ def _after(
 
 
 def timeline(event: Any, relation: NeighboringRelation = ADD_OR_REMOVE) -> list[Period]:
-    """The mechanisms in the order in which they run."""
     bodies: list[list[Period]] = [[]]
     begun: list[Begin] = []
     for visit in walk(event, relation):

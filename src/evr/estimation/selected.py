@@ -84,7 +84,6 @@ def outcomes_at(law: Selection) -> tuple[Fraction, ...]:
 
 
 def reversed_of(law: Selection) -> Selection:
-    """The same selection in the other direction."""
     return Selection(law.rule, law.reverse, law.steps)
 
 

@@ -75,7 +75,6 @@ class TiltedSum:
         self._each = list(zip(counts, self.parts, strict=True))
 
     def mean_excess(self, epsilon: float) -> float:
-        """The mean of the sum, less epsilon."""
         return self._offset(epsilon) + math.fsum(n * part.mean for n, part in self._each)
 
     @property
@@ -137,9 +136,9 @@ class TiltedSum:
         return offset + low - pad, offset + high + pad
 
 
-def _summed(steps: tuple[Step, ...], order: float, cap: float = math.inf, *, joined: bool = False) -> TiltedSum | None:
+def _summed(steps: tuple[Step, ...], order: float, cap: float = math.inf) -> TiltedSum | None:
     """The sum at an order, with losses up to a cap; None where a step has no finite loss."""
-    points = [rough_points(step.pair, order, cap, joined=joined) for step in steps]
+    points = [rough_points(step.pair, order, cap) for step in steps]
     return TiltedSum(points, [step.count for step in steps], order) if all(p.losses.size for p in points) else None
 
 
@@ -179,23 +178,18 @@ _At = Callable[[float], TiltedSum | None]
 
 
 def plan_tilt(
-    steps: tuple[Step, ...],
-    epsilon: float,
-    *,
-    joined: bool = False,
-    negligible: float = _NEGLIGIBLE,
-    asked: tuple[float, ...] = (),
+    steps: tuple[Step, ...], epsilon: float, *, negligible: float = _NEGLIGIBLE, asked: tuple[float, ...] = ()
 ) -> GridPlan | None:
     """The order at which the mean of the tilted sum is epsilon, or 0 if the mean is beyond it already.
 
-    The plan serves epsilons up to a little above the given one. It is one for losses up to its cap; ``joined`` includes
-    what is beyond, joined into one loss. None where a moments bound shows that these losses add less to delta than
-    ``negligible``, a logarithm, says. ``asked`` are other epsilons at which delta will be read.
+    The plan serves epsilons up to a little above the given one. It is one for losses up to its cap. None where a
+    moments bound shows that these losses add less to delta than ``negligible``, a logarithm, says. ``asked`` are other
+    epsilons at which delta will be read.
     """
     valid, cap = limits(steps, epsilon)
 
     def at(order: float) -> TiltedSum | None:
-        return _summed(steps, order, cap, joined=joined)
+        return _summed(steps, order, cap)
 
     tilted = _centred(at, epsilon, negligible)
     if tilted is None:
@@ -249,23 +243,22 @@ def likely_epsilon(steps: tuple[Step, ...], delta: float) -> float:
 
 def _centred(at: _At, epsilon: float, negligible: float) -> TiltedSum | None:
     """The sum at the order that centres it at epsilon; None where it adds too little to matter. The points of each
-    order show the next one to try; between orders that are too small and too great, where they lead astray.
+    order show the next one to try; where they lead astray, it lies between orders too small and too great.
     """
     found = at(0.0)
     if found is None or (below := -found.mean_excess(epsilon)) <= 0.0:
         return found
     guess, modest = found.guess(epsilon), -2.0 * negligible / below
-    if (
-        guess > 4.0 * modest
-    ):  # points of so great an order may take minutes; a modest one may show that they add nothing
-        tilted = at(modest)
+    if guess > 4.0 * modest:
+        tilted = at(modest)  # it may show that the sum adds nothing; points of a much greater order may take minutes
         if tilted is not None and tilted.log_bound(epsilon) < negligible:
             return None
-    order, low, high, turn, nearest = found.crossing(guess, epsilon) or guess, 0.0, math.inf, 0, math.inf
+    order = found.crossing(guess, epsilon) or guess
+    low, high, nearest, turn = 0.0, math.inf, math.inf, 0
     while high > 1.001 * low and 1e-100 < order < _GREATEST_ORDER:
-        tilted, turn = at(order), turn + 1
+        tilted, shown, turn = at(order), None, turn + 1
         if tilted is None:  # so steep that a law has no point left
-            high, shown = order, None
+            high = order
         elif tilted.log_bound(epsilon) < negligible:
             return None
         else:
@@ -275,8 +268,11 @@ def _centred(at: _At, epsilon: float, negligible: float) -> TiltedSum | None:
             if abs(beyond) < nearest:
                 found, nearest = tilted, abs(beyond)
             low, high = (order, high) if beyond < 0.0 else (low, order)
-            shown = tilted.crossing(order, epsilon)
-        if shown is None or not low < shown < high or turn > _FOLLOWED:
-            shown = math.sqrt(low * high) if 0.0 < low < high < math.inf else 16.0 * low or high / 16.0
-        order = shown
+            shown = tilted.crossing(order, epsilon) if turn <= _FOLLOWED else None
+        if shown is not None and low < shown < high:
+            order = shown
+        elif 0.0 < low < high < math.inf:
+            order = math.sqrt(low * high)
+        else:
+            order = 16.0 * low or high / 16.0
     return found

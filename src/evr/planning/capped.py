@@ -14,7 +14,7 @@ import scipy
 from evr.bounds.composing import MOST_PRODUCTS, composed, number_of_products
 from evr.bounds.moments import Tilt
 from evr.laws import DiscretePair, Step, greatest_loss, outcomes
-from evr.planning.merging import UnplacedError, composing_places, floor_of, merging_edges, rough_size, where_it_counts
+from evr.planning.merging import UnplacedError, composing_places, edges_of, floor_of, rough_size, where_it_counts
 from evr.sampling.line import TiltedProposal, on_outcomes, spread_steps
 from evr.sampling.plan import CappedPlan, Kind
 
@@ -86,7 +86,12 @@ def capped_plan(
     # a direction far below delta needs no sample, and may need many places
     composing = composing and log_bound > math.log(delta)
     each = allowance / (1 + (number if composing else 0))
-    edges = merging_edges(steps, where, delta, each)
+    wide = [not isinstance(outcomes(step.pair), DiscretePair) for step in steps]  # others have finitely many outcomes
+    share = each / max(sum(wide), 1)
+    edges = [
+        edges_of(step, tilts, share, delta) if cut else None
+        for step, tilts, cut in zip(steps, where, wide, strict=True)
+    ]
     spread = spread_steps(steps, [Kind(edges=cut) for cut in edges])
     try:
         places = composing_places(spread, where, epsilon, each) if composing else ()
@@ -95,12 +100,10 @@ def capped_plan(
     drawn = (Step(composed(spread, places), 1),) if composing else spread
     if composing and _is_bad(drawn[0], spread, epsilon, allowance):
         return capped_plan(steps, epsilon, delta=delta, allowance=allowance)
-    tilts: list[Tilt | None] = [None] * len(drawn)
-    if greatest_loss(drawn) > epsilon:  # else what spreading made infinite is all of delta
-        tilts = best_tilts(drawn, epsilon)
-    if composing:
-        tilts = tilts * len(steps)
-    kinds = tuple(Kind(tilt, cut) for tilt, cut in zip(tilts, edges, strict=True))
+    # where no finite loss exceeds epsilon, what spreading made infinite is all of delta
+    tilts = best_tilts(drawn, epsilon) if greatest_loss(drawn) > epsilon else [None] * len(drawn)
+    each_tilt = tilts * len(steps) if composing else tilts
+    kinds = tuple(Kind(tilt, cut) for tilt, cut in zip(each_tilt, edges, strict=True))
     return CappedPlan(kinds, places)
 
 
@@ -116,7 +119,6 @@ def _is_bad(whole: Step, steps: Sequence[Step], epsilon: float, allowance: float
 
 
 def _deviation(step: Step) -> float:
-    """The standard deviation of a finite loss."""
     pair = outcomes(step.pair)
     assert isinstance(pair, DiscretePair)
     finite = np.isfinite(pair.losses)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -164,19 +163,11 @@ _NEXT_TO = 15.0  # of exponents: e^-15 of the rest is not worth cells
 _RARE = 1e-12  # of P: what may be below the floor of a tilt
 _LEAST_DRIFT = 1e-6  # of delta: what rounding may take from it without a word
 
-Edges = tuple[float, ...] | None
 
-
-class Where(NamedTuple):
-    """Tilts of each kind of step that lead to where delta comes from, and about Chernoff's ``log`` bound on it."""
-
-    tilts: list[list[Tilt]]
-    log_bound: float
-
-
-def where_it_counts(steps: Sequence[Step], epsilon: float) -> Where:
-    """For each share of epsilon that one step may carry, the tilts that centre the sum at epsilon. Only shares whose
-    exponent in Chernoff's bound is next to the greatest are kept, for the others hardly contribute.
+def where_it_counts(steps: Sequence[Step], epsilon: float) -> tuple[list[list[Tilt]], float]:
+    """Tilts of each kind of step that lead to where delta comes from, and about Chernoff's ``log`` bound on it: for
+    each share of epsilon that one step may carry, those that centre the sum at epsilon. Only shares whose exponent in
+    the bound is next to the greatest are kept, for the others hardly contribute.
     """
     cells = [_fine_cells(step.pair) for step in steps]
     floors = [min(floor_of(_centres(one), one.log_p), 0.0) for one in cells]
@@ -207,27 +198,13 @@ def where_it_counts(steps: Sequence[Step], epsilon: float) -> Where:
     kept = [tilts for exponent, tilts in found if exponent > greatest - _NEXT_TO]
     if not kept:  # numbers beyond all floats
         raise _too_coarse(steps[0])
-    return Where([list(of_step) for of_step in zip(*kept, strict=True)], greatest)
-
-
-def merging_edges(
-    steps: Sequence[Step], where: Sequence[Sequence[Tilt]], delta: float, allowance: float
-) -> list[Edges]:
-    """Where to cut the losses of steps, to draw them as a few outcomes; None for steps that have finitely many.
-
-    Delta grows by a share of about ``allowance``, for which ``delta``, about its size or less, says what of it may
-    become infinite losses.
-    """
-    spread = [not isinstance(outcomes(step.pair), DiscretePair) for step in steps]
-    each = allowance / max(sum(spread), 1)
-    return [
-        edges_of(step, tilts, each, delta) if x else None for step, tilts, x in zip(steps, where, spread, strict=True)
-    ]
+    return [list(of_step) for of_step in zip(*kept, strict=True)], greatest
 
 
 def edges_of(step: Step, where: Sequence[Tilt], allowance: float, delta: float) -> tuple[float, ...]:
-    """Where to cut the losses of a kind of step. They are refused where they are so small, and so many, that their
-    rounding, raised to be safe, would cost more than the allowance.
+    """Where to cut the losses of a kind of step, to draw them as a few outcomes. Delta grows by a share of about
+    ``allowance``, for which ``delta``, about its size or less, says what of it may become infinite losses. Losses are
+    refused that are so small, and so many, that their rounding, raised to be safe, would cost more than that.
     """
     edges = _edges(step, _fine_cells(step.pair), where, allowance, delta)
     order = max(tilt.order for tilt in where)
@@ -271,7 +248,6 @@ def floor_of(losses: Floats, log_p: Floats) -> float:
 
 
 def rough_size(losses: Floats, log_p: Floats, count: int) -> float:
-    """A rough size of the total loss of equal steps."""
     return math.sqrt(count * float(np.sum(np.exp(log_p) * np.clip(losses, -50.0, 50.0) ** 2)))
 
 

@@ -83,7 +83,6 @@ def _variance(values: Floats) -> float:
 
 
 def plain_plan(steps: tuple[Step, ...]) -> MixturePlan:
-    """Plain sampling from the laws."""
     direction = _laws(steps)[0][0].direction
     plain = ByShift(-0.0) if direction is Direction.ADD else ByScale(1.0, 1.0)
     return with_lines(steps, plain, 0.0).plan
