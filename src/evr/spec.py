@@ -295,7 +295,11 @@ def _mechanism(table: Any, where: str) -> _Mechanism:
     if kind == DPSGD:
         return _validated(_dpsgd(), table, f"{where}.")
     if not isinstance(kind, str) or kind not in kinds:
-        known = [DPSGD, *(name for name, one in kinds.items() if _can_be_written(one))]
+        known = [DPSGD]
+        for name, one in kinds.items():
+            with contextlib.suppress(TypeError):  # of a kind that cannot be written
+                _described(one)
+                known.append(name)
         near = difflib.get_close_matches(str(kind), known, n=1)
         said = "missing" if kind is None else f"unknown kind {validate.shown(kind)}"
         raise SpecError(f"{where}.kind: {said}; {_hint(near, known)}")
@@ -304,13 +308,6 @@ def _mechanism(table: Any, where: str) -> _Mechanism:
     except TypeError as error:
         raise SpecError(f"{where}.kind: {kind!r} cannot be written here: {error}") from None
     return _validated(model, table, f"{where}.")
-
-
-def _can_be_written(mechanism: Mechanism) -> bool:
-    try:
-        return _described(mechanism) is not None
-    except TypeError:
-        return False
 
 
 def _hint(near: list[str], known: list[str]) -> str:

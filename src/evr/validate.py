@@ -72,6 +72,29 @@ noise_scale = _real("0 or in [1e-100, 1e100]", lambda x: x == 0 or 1e-100 <= x <
 MAX_COUNT = 2**63 - 1
 
 
+def _integer(least: int) -> Callable[..., int]:
+    rule = f"an integer >= {least}"
+
+    def check(**named: Any) -> int:
+        name, value = _only(named)
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
+            raise _wrong_type(name, value, rule)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if not isinstance(value, numbers.Integral) or int(value) < least:
+            raise ValueError(f"{name}={shown(value)} is not {rule}")
+        if int(value) > MAX_COUNT:
+            raise ValueError(f"{name}={shown(value)} is too large: {rule} and at most 2**63 - 1 is wanted")
+        return int(value)
+
+    check.__doc__ = f"Return the value as an int if it is {rule} and below 2**63, else raise."
+    return check
+
+
+positive_integer = _integer(1)
+non_negative_integer = _integer(0)
+
+
 def normal_delta(delta: float) -> float:
     """Return a delta if it is 0, or if floats hold deltas of its size to all their digits; else raise."""
     if 0 < delta < sys.float_info.min:
@@ -82,40 +105,11 @@ def normal_delta(delta: float) -> float:
     return delta
 
 
-def positive_integer(**named: Any) -> int:
-    """Return the value as an int if it is a whole number of at least 1 (and below 2**63), else raise.
-
-    >>> positive_integer(steps=0)
-    Traceback (most recent call last):
-    ...
-    ValueError: steps=0 is not an integer >= 1
-    """
-    return _integer(1, *_only(named))
-
-
 def worker_count(workers: int | None) -> int:
     """The number of threads asked for, or one for each processor that this process may use."""
     if workers is not None:
         return positive_integer(workers=workers)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def non_negative_integer(**named: Any) -> int:
-    """As ``positive_integer``, 0 included."""
-    return _integer(0, *_only(named))
-
-
-def _integer(least: int, name: str, value: Any) -> int:
-    rule = f"an integer >= {least}"
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise _wrong_type(name, value, rule)
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if not isinstance(value, numbers.Integral) or int(value) < least:
-        raise ValueError(f"{name}={shown(value)} is not {rule}")
-    if int(value) > MAX_COUNT:
-        raise ValueError(f"{name}={shown(value)} is too large: an integer >= 1 and at most 2**63 - 1 is wanted")
-    return int(value)
 
 
 def sequence(**named: Any) -> list[Any]:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from evr.sweeps import Sweep
 
 
-def _command(
+@partial(options.asks_what_ran, ranges=True)
+def command(
     ran: options.WhatRan,
     epsilon: Annotated[float | None, options.numbers("Find delta at this epsilon.")] = None,
     delta: Annotated[float | None, options.numbers("Find epsilon at this delta.")] = None,
@@ -63,9 +64,6 @@ def _command(
     if not asked.has_ranges:
         levels = {asked.given: asked.at}
         note(event, records=ran.records, **levels, quiet=quiet)
-
-
-command = options.asks_what_ran(_command, ranges=True)
 
 
 def _target(epsilon: Any, delta: Any, claim: Target | None) -> tuple[str, Any]:

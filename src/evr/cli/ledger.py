@@ -51,17 +51,12 @@ def command(ledger: options.LedgerFile = None, json: options.Json = False, quiet
     if json:
         as_json({"releases": summaries, "attempts": listed})
         return
-    rows = [
-        {
-            **{key: one[key] for key in ("id", "release", "attempt", "state")},
-            "claim": pair(a),
-            **{key: one[key] for key in ("what_ran", "certificate")},
-            "samples": a.samples and f"{a.samples:,}",
-            "allowance": stated(a.budget, 2) if a.budget else "none",
-            "started": a.started[:19],
-        }
-        for a, one in zip(attempts, listed, strict=True)
-    ]
+    columns = ("release", "attempt", "state", "claim", "what_ran", "certificate", "samples", "allowance", "started")
+    rows = []
+    for a, one in zip(attempts, listed, strict=True):
+        allowance = stated(a.budget, 2) if a.budget else "none"
+        one |= {"claim": pair(a), "allowance": allowance, "started": a.started[:19]}
+        rows.append({key: one[key] for key in ("id", *columns)})
     table("Attempts", rows, quiet=quiet)
     if not quiet:
         print()
