@@ -187,9 +187,7 @@ def _accounted_for(ledger: Ledger, attempt: Attempt) -> Iterator[None]:
         state = "interrupted" if isinstance(error, _RESUMABLE) else "failed"
         with contextlib.suppress(EvrError):
             ledger.finish(attempt, state, message=f"{type(error).__name__}: {error}"[:1000])
-        if isinstance(error, ClusterError):
-            raise ClusterError(f"{error}. The attempt counts; `evr resume` continues it") from error
-        if isinstance(error, KeyboardInterrupt):
+        if isinstance(error, ClusterError | KeyboardInterrupt):
             error.add_note("the attempt counts; `evr resume` continues it")
         raise
 

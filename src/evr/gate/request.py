@@ -96,7 +96,7 @@ class Request:
 
 def writable(**named: str | Path | None) -> Path | None:
     """Where a file goes, absolute; refused if it cannot be written there."""
-    if [*named.values()] == [None]:
+    if None in named.values():
         return None
     target = validate.path(**named).absolute()
     atomic.check_writable(path=target)

@@ -175,8 +175,11 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
         self._check_batch()
         for finding in conditions.breaches(optimizer, self._sampler):
             self._breach(*finding)
+        self._expected = False
         happens = self._pre_step(closure)
         if happens:
+            if not self._expected:
+                self._breach("unseen", "a step did not pass the optimizer's hook")
             self._used, self._skipped = 0, 0
         return happens
 
@@ -199,7 +202,7 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
         """Before a step of any torch optimizer."""
         if optimizer is self._optimizer.original_optimizer:
             if not self._expected:
-                self._breach("outside", "the wrapped optimizer stepped by itself, past clipping, noise or the recorder")
+                self._breach("outside", "the wrapped optimizer stepped by itself, past clipping and noise")
             self._expected = False
             return
         parameters = {id(p) for p in self._optimizer.params}

@@ -16,7 +16,7 @@ from evr.certification.description import Phase, phases_of
 from evr.certification.event_json import event_digest
 from evr.certification.words import NOTES
 from evr.errors import RecordError
-from evr.events import dpsgd
+from evr.events import opacus_history
 from evr.gate.gate import Release, certify, release
 from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT, Relation, relation_named
 from evr.records.recorder import Chain, Constants, Line, read_lines
@@ -123,11 +123,7 @@ class Record:
             raise RecordError("the record holds no step")
         # the clipping norm is the noise's unit: it does not enter
         alike = itertools.groupby(self.runs, lambda run: (run.noise_multiplier, run.sampling_probability))
-        phases = [
-            dpsgd(noise_multiplier=noise, sampling_probability=rate, steps=sum(run.steps for run in runs))
-            for (noise, rate), runs in alike
-        ]
-        return phases[0] if len(phases) == 1 else dp_event.ComposedDpEvent(phases)
+        return opacus_history([(noise, rate, sum(run.steps for run in runs)) for (noise, rate), runs in alike])
 
     @property
     def relation(self) -> NeighboringRelation:
