@@ -86,7 +86,7 @@ def test_a_release_struck_before_any_line_lets_out_one_output_at_most(
 
 @pytest.mark.full
 def test_a_release_struck_before_any_line_from_its_beginning(memory: str) -> None:
-    found = storm("lines", memory, "kill", "opened_gate", 1, 1)
+    found = storm("lines", memory, "kill", "release", 1, 1)
     print(found)
     assert found["lines"] > 2000
 

@@ -131,6 +131,8 @@ def certify(
     >>> pair.guarantee.epsilon, pair.guarantee.delta
     (0.95, 1e-05)
     """
+    if announce is not None:
+        validate.function(announce=announce)
     request = Request(
         event,
         epsilon=epsilon,
