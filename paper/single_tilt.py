@@ -30,7 +30,7 @@ from evr import validate
 from evr.bounds.moments import log_peak
 from evr.bounds.rounding import Rounding
 from evr.bounds.spreading import Cells, even_edges
-from evr.estimation.monte_carlo import WeightedSamples, pilot_epsilon
+from evr.estimation.monte_carlo import WeightedSamples, drawn_until, pilot_epsilon
 from evr.laws import Direction, Floats, Step
 from evr.laws.line.gaussian import GaussianPair, log_normal_mass
 from evr.laws.line.pair import log_sum_exp
@@ -305,4 +305,4 @@ def tilted_epsilon(event: Any, delta: float, *, samples: int, seed: int) -> floa
 
 
 def _drawn(proposal: SingleProposal, samples: int, seed: int) -> WeightedSamples:
-    return WeightedSamples.draw(proposal, Stream(seed, "estimate", 1, "remove"), samples, None)
+    return drawn_until(proposal, Stream(seed, "estimate", 1, "remove"), None, samples)

@@ -43,7 +43,9 @@ class Figure:
         return f"{type(self).__name__}({', '.join(one for one in held if one != 'samples=0')})"
 
     def _repr_html_(self) -> str:
-        return f"<b>{self}</b> <small>(upper bound by {self.method}, {self.direction} direction)</small>"
+        kind = "estimate" if isinstance(self, Estimate) else "upper bound"
+        doubt = "" if self.doubt is None else f", error about {self.doubt:.1g}"
+        return f"<b>{self}</b> <small>({kind} by {self.method}, {self.direction} direction{doubt})</small>"
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,11 +85,6 @@ class Estimate(Figure):
     def doubt(self) -> float | None:
         """By how much the truth may well be above: the numerical error, or two standard errors."""
         return self.error if self.standard_error is None else 2.0 * self.standard_error
-
-    def _repr_html_(self) -> str:
-        doubt = "" if self.error is None else f", numerical error about {self.error:.1g}"
-        doubt = doubt if self.standard_error is None else f", standard error {self.standard_error:.2g}"
-        return f"<b>{self}</b> <small>(estimate by {self.method}, {self.direction} direction{doubt})</small>"
 
 
 @dataclass(frozen=True, repr=False)
