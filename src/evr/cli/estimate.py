@@ -48,7 +48,7 @@ def command(
     """
     validate.one_of(ESTIMATES, method=method)
     new_files(csv=csv, plot=plot)
-    event, claim, relation = options.Described(None, None, ran.adjacency) if ran.ranges else ran.described()
+    event, claim, relation = (None, None, ran.adjacency) if ran.ranges else ran.described()
     asked = _Question(ran, event, relation, *_target(epsilon, delta, claim), method)
     for name, wanted in (("--every", every is not None), ("--compare", compare)):
         if wanted and asked.has_ranges:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -111,14 +111,6 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only, no progress.")]
 
 
-class Described(NamedTuple):
-    """The event, the claim of the file, and the relation of neighbours, where it is given."""
-
-    event: Any
-    claim: Target | None
-    relation: str | None
-
-
 @dataclass(frozen=True)
 class WhatRan:
     """What ran: a file, or the flags of a DP-SGD training. A tuple is a flag with several values."""
@@ -193,12 +185,12 @@ class WhatRan:
 
         return None if self.spec is None else load(self.spec)
 
-    def described(self) -> Described:
-        """The event tree from the file or from the flags, with what the file says of it."""
+    def described(self) -> tuple[Any, Target | None, str | None]:
+        """The event of the file or of the flags, the claim of the file, and the relation of neighbours, where given."""
         if self.file is None:
-            return Described(self.event(), None, self.adjacency)
+            return self.event(), None, self.adjacency
         relation = self.adjacency or self.file.adjacency
-        return Described(self.file.event(relation), self.file.claim, relation)
+        return self.file.event(relation), self.file.claim, relation
 
     def record(self) -> Record | None:
         """The record of a training, if that is what the file is; of several processes, all of them."""
