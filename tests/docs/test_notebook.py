@@ -56,5 +56,5 @@ def test_it_runs_and_shows_what_it_shows(path: Path, tmp_path: Path) -> None:
     ]
     tables = [output for cell in again.cells for output in cell.get("outputs", [])]
     assert pictures
-    assert sum("text/html" in output.get("data", {}) for output in tables) >= 4
+    assert sum("text/html" in output.get("data", {}) for output in tables) >= 3
     assert not list(tmp_path.iterdir()), "it leaves files behind"
