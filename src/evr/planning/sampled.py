@@ -25,7 +25,7 @@ COMPOSING_ALLOWANCE = 0.2  # the same where all steps are composed, and a sample
 LEAST_GAP = 1e-4  # the least slack ``1 - tau`` at which steps are composed: below, it would take too many places
 SIMPLE_CELLS = 4096  # cells of the bounds of simple Monte Carlo
 _BLOCKS = 48  # of a verification that goes as expected
-_SMALLEST, _LARGEST = 8, 22  # block sizes, as powers of 2: launching a block costs some milliseconds
+_SMALLEST, _LARGEST = 8, 20  # block sizes, as powers of 2
 
 
 def planned(
