@@ -47,10 +47,11 @@ class LossPoints(NamedTuple):
 
 
 def loss_points(pair: DominatingPair, edges: Floats, *, within: bool = False) -> LossPoints:
-    """The law of the finite privacy loss as weighted points, exact for atoms, of fourth order elsewhere. Edges have all
-    atoms between them, or with ``within`` leave out what is beyond the last one.
+    """The law of the finite privacy loss as weighted points, exact for atoms, of fourth order elsewhere. What is beyond
+    the last edge is joined into one point of atoms and one of the rest, or with ``within`` left out.
     """
-    flats = pair.flats[pair.flats[:, 0] < edges[-1]] if within else pair.flats
+    flats, beyond = _split(pair.flats, edges)
+    beyond = beyond[:0] if within else beyond
     low, high = _cells_outside(np.concatenate(([-np.inf], edges, edges[:0] if within else [np.inf])), flats)
     centre = mean_loss(pair, low, high)
     first = pair.pairs[0] if isinstance(pair, EitherPair) else pair
@@ -59,6 +60,10 @@ def loss_points(pair: DominatingPair, edges: Floats, *, within: bool = False) ->
     else:
         with np.errstate(invalid="ignore"):
             log_p = pair.log_mass(Measure.Q, low, high) + centre
+    if len(beyond):
+        gaps = np.column_stack((np.append(edges[-1], beyond[:, 1]), np.append(beyond[:, 0], np.inf)))
+        log_p[-1] = _log_total(pair, Measure.P, gaps)
+        centre[-1] = log_p[-1] - _log_total(pair, Measure.Q, gaps) if log_p[-1] > -np.inf else np.nan
     keep = np.isfinite(log_p) & np.isfinite(centre)
     low, high, log_p, centre = low[keep], high[keep], log_p[keep], centre[keep]
     least, greatest = pair.privacy_loss(low), pair.privacy_loss(high)
@@ -80,8 +85,26 @@ def loss_points(pair: DominatingPair, edges: Floats, *, within: bool = False) ->
         losses = np.concatenate((losses, pair.privacy_loss(flats[:, 1])))
         weights = np.concatenate((weights, pair.log_mass(Measure.P, flats[:, 0], flats[:, 1])))
         atom = np.concatenate((atom, np.ones(len(flats), dtype=bool)))
+    if len(beyond):
+        finite = beyond[pair.privacy_loss(beyond[:, 1]) < np.inf]
+        joined_p, joined_q = (_log_total(pair, measure, finite) for measure in (Measure.P, Measure.Q))
+        joined = joined_p - joined_q if joined_q > -np.inf else np.inf
+        losses, weights, atom = np.append(losses, joined), np.append(weights, joined_p), np.append(atom, True)
     keep = np.isfinite(losses) & np.isfinite(weights)
     return LossPoints(losses[keep], weights[keep], atom[keep])
+
+
+def _log_total(pair: DominatingPair, measure: Measure, intervals: Floats) -> float:
+    """``log`` of the probability of all of the intervals."""
+    return log_sum_exp(np.append(pair.log_mass(measure, intervals[:, 0], intervals[:, 1]), -np.inf))
+
+
+def _split(flats: Floats, edges: Floats) -> tuple[Floats, Floats]:
+    """Flats up to the last edge, and those beyond, if edges end below some."""
+    if not len(flats) or edges[-1] >= np.max(flats[np.isfinite(flats)], initial=-np.inf):
+        return flats, flats[:0]
+    within = flats[:, 0] < edges[-1]
+    return flats[within], flats[~within]
 
 
 def _cells_outside(edges: Floats, flats: Floats) -> tuple[Floats, Floats]:
@@ -226,15 +249,17 @@ def points_of(
     cells: int,
     width: float,
     *,
+    joined: bool = False,
     keep: float = 120.0,
     kinks: tuple[float, ...] = (),
 ) -> LossPoints:
     """The law of one step up to ``cap``: cells even in ``t`` where it matters, and where the tilted law is none wider
     than ``width`` in losses; near the losses ``kinks`` cells are much finer.
 
-    What has less than ``e^-keep`` of the tilted mass, and no probability to speak of, is left out.
+    ``joined`` adds what is beyond the cap, joined into one loss. What has less than ``e^-keep`` of the tilted mass, and
+    no probability to speak of, is left out.
     """
-    if pair.point(cap) == -math.inf:  # every loss is beyond it, the least atom too
+    if not joined and pair.point(cap) == -math.inf:  # every loss is beyond it, the least atom too
         return LossPoints(np.empty(0), np.empty(0), np.empty(0, dtype=bool))
     whole, held = _place(pair, order, cap), _place(pair, order, cap, tilted_only=True)
     parts = [cell_edges(pair, order, 64, cap), *_even(pair, held, cells, _MOST_CELLS, width)]
@@ -243,7 +268,7 @@ def points_of(
     if kinks:
         near = pair.point(np.add.outer(np.array(kinks), width * _NEAR).ravel())
         parts.append(near[(near > whole[0]) & (near < whole[1])])
-    points = loss_points(pair, np.unique(np.concatenate(parts)), within=cap < math.inf)
+    points = loss_points(pair, np.unique(np.concatenate(parts)), within=cap < math.inf and not joined)
     if not points.losses.size:
         return points
     tilted = points.log_weights + order * points.losses
@@ -251,9 +276,11 @@ def points_of(
     return LossPoints(points.losses[kept], points.log_weights[kept], points.is_atom[kept])
 
 
-def rough_points(pair: DominatingPair, order: float, cap: float = math.inf, *, keep: float = 120.0) -> LossPoints:
+def rough_points(
+    pair: DominatingPair, order: float, cap: float, *, joined: bool = False, keep: float = 120.0
+) -> LossPoints:
     """As much of the law as a plan needs."""
-    return points_of(pair, order, cap, 1024, 0.1 / max(order, 1.0), keep=keep)
+    return points_of(pair, order, cap, 1024, 0.1 / max(order, 1.0), joined=joined, keep=keep)
 
 
 def not_below(points: LossPoints, bottom: float) -> LossPoints:

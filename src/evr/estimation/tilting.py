@@ -136,9 +136,9 @@ class TiltedSum:
         return offset + low - pad, offset + high + pad
 
 
-def _summed(steps: tuple[Step, ...], order: float, cap: float = math.inf) -> TiltedSum | None:
+def _summed(steps: tuple[Step, ...], order: float, cap: float = math.inf, *, joined: bool = False) -> TiltedSum | None:
     """The sum at an order, with losses up to a cap; None where a step has no finite loss."""
-    points = [rough_points(step.pair, order, cap) for step in steps]
+    points = [rough_points(step.pair, order, cap, joined=joined) for step in steps]
     return TiltedSum(points, [step.count for step in steps], order) if all(p.losses.size for p in points) else None
 
 
@@ -178,18 +178,23 @@ _At = Callable[[float], TiltedSum | None]
 
 
 def plan_tilt(
-    steps: tuple[Step, ...], epsilon: float, *, negligible: float = _NEGLIGIBLE, asked: tuple[float, ...] = ()
+    steps: tuple[Step, ...],
+    epsilon: float,
+    *,
+    joined: bool = False,
+    negligible: float = _NEGLIGIBLE,
+    asked: tuple[float, ...] = (),
 ) -> GridPlan | None:
     """The order at which the mean of the tilted sum is epsilon, or 0 if the mean is beyond it already.
 
-    The plan serves epsilons up to a little above the given one. It is one for losses up to its cap. None where a
-    moments bound shows that these losses add less to delta than ``negligible``, a logarithm, says. ``asked`` are other
-    epsilons at which delta will be read.
+    The plan serves epsilons up to a little above the given one. It is one for losses up to its cap; ``joined`` includes
+    what is beyond, joined into one loss. None where a moments bound shows that these losses add less to delta than
+    ``negligible``, a logarithm, says. ``asked`` are other epsilons at which delta will be read.
     """
     valid, cap = limits(steps, epsilon)
 
     def at(order: float) -> TiltedSum | None:
-        return _summed(steps, order, cap)
+        return _summed(steps, order, cap, joined=joined)
 
     tilted = _centred(at, epsilon, negligible)
     if tilted is None:

@@ -24,7 +24,7 @@ from evr.laws.line.pair import log_sum_exp
 
 _FINE, _HALVING, _CUTTING, _MEETING = 0.3, 0.1, 0.05, 0.4  # shares of the tolerance
 _COARSE = (0.15, 0.03, 0.006)  # shares to try
-_AIM = 0.5  # of the tolerance: tails of the fine part cost more than the rule says
+_AIM = 0.4  # of the tolerance: jumps, and tails of the fine part, cost more than the rule says
 _MOST_HALVINGS = 24
 _TAIL = 14.0  # log of what windows may cost, over delta and the tolerance
 _ORDERS = np.geomspace(1e-4, 1e5, 46)
@@ -86,13 +86,13 @@ def _moments(weights: Floats, losses: Floats) -> tuple[float, float]:
 def outlook(steps: tuple[Step, ...], epsilon: float, log_delta: float) -> Outlook:
     """Tilts and loss points of the composition."""
     floats = on_lines(steps)
-    plan = plan_tilt(floats, epsilon)
+    plan = plan_tilt(floats, epsilon, joined=True)
     order, cap = (plan.order, plan.cap) if plan is not None else _far_tilt(floats, epsilon)
     lattice = _lattice([_atoms(step.pair) for step in floats])
     kinds = []
     for step in floats:
-        plain = rough_points(step.pair, 0.0, keep=math.inf)
-        points = rough_points(step.pair, order, cap, keep=math.inf)
+        plain = rough_points(step.pair, 0.0, math.inf, keep=math.inf)
+        points = rough_points(step.pair, order, cap, joined=True, keep=math.inf) if plain.losses.size else plain
         kinds.append(_kind(step, plain, points, order, on_atoms=lattice is not None))
     return Outlook(epsilon, order, log_delta, tuple(kinds), lattice)
 
@@ -124,7 +124,7 @@ def _far_tilt(steps: tuple[Step, ...], epsilon: float) -> tuple[float, float]:
     """Where delta is below all floats: an order that shows it to be below 1e-60 or so."""
     order, cap = 1.0, 2.0 * epsilon + 1.0
     while order < 1e6:
-        points = [rough_points(step.pair, order, cap) for step in steps]
+        points = [rough_points(step.pair, order, cap, joined=True) for step in steps]
         cumulants = [step.count * log_moment(p, order, 0.0, 0.0) for step, p in zip(steps, points, strict=True)]
         if sum(cumulants) - order * epsilon < -150.0:
             break
@@ -135,8 +135,7 @@ def _far_tilt(steps: tuple[Step, ...], epsilon: float) -> tuple[float, float]:
 def _kind(step: Step, plain: LossPoints, points: LossPoints, order: float, *, on_atoms: bool) -> Kind:
     least, greatest = loss_range(step.pair)
     if not plain.losses.size:  # all losses are infinite
-        plain = LossPoints(np.zeros(1), np.zeros(1), np.ones(1, dtype=bool))
-    points = points if points.losses.size else plain  # all losses are beyond the cap
+        plain = points = LossPoints(np.zeros(1), np.zeros(1), np.ones(1, dtype=bool))
     rising = np.argsort(points.losses)
     points = LossPoints(points.losses[rising], points.log_weights[rising], points.is_atom[rising])
     exponents = points.log_weights + order * points.losses
@@ -156,7 +155,7 @@ def _kind(step: Step, plain: LossPoints, points: LossPoints, order: float, *, on
         tilted=np.exp(exponents - cumulant),
         cumulant=cumulant,
         low_cumulants=_cumulants(plain.losses, plain.log_weights, -_ORDERS),
-        high_cumulants=_cumulants(plain.losses, plain.log_weights, _TIMES * max(order, 1.0)),
+        high_cumulants=_cumulants(points.losses, points.log_weights, _TIMES * max(order, 1.0)),
         least=least,
         greatest=greatest,
         offset=offset,
