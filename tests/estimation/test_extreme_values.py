@@ -188,3 +188,18 @@ def test_a_probability_that_is_next_to_nothing_is_refused_in_words(probability):
     assert evr.estimate_delta(covered, 0.5).value < 1e-248
     accepted = evr.verify(covered, epsilon=0.5, delta=1e-5 / 0.9, tau=0.9, method="sequential")
     assert accepted.verdict is evr.verification.Verdict.ACCEPTED
+
+
+def test_huge_losses_that_are_nearly_certain_are_not_lost_beside_tiny_ones():
+    """The event and the truth are benchmarks/attack.py's, --seed 41 --only 58: a contour integral."""
+    sampled, repeated = dp_event.PoissonSampledDpEvent, dp_event.SelfComposedDpEvent
+    event = dp_event.ComposedDpEvent(
+        [
+            repeated(sampled(0.3561384797406622, dp_event.GaussianDpEvent(0.5845185884242854)), 141596),
+            repeated(sampled(6.822650701710646e-08, dp_event.LaplaceDpEvent(0.004826328199968296)), 876988020),
+            repeated(sampled(0.9999999980515473, dp_event.LaplaceDpEvent(0.010379012046942249)), 291),
+            repeated(sampled(0.00044227054373815875, dp_event.GaussianDpEvent(0.5164150614371124)), 37059589),
+        ]
+    )
+    found = evr.estimate_delta(event, 28293.036136123468, direction="add")
+    assert found.value == near(0.2004779868836998, rel=1e-6)
