@@ -67,7 +67,7 @@ class Effort:
             raise ValueError(f"samples={samples!r} and relative_error={relative_error!r}: give one of them")
         if samples is not None and not 2 <= validate.positive_integer(samples=samples) <= MOST_SAMPLES:
             raise ValueError(
-                f"samples={samples!r} is not from 2, which say something of their own error, to {MOST_SAMPLES}"
+                f"samples={samples!r} is not from 2 to {MOST_SAMPLES:,}: a single sample has no standard error"
             )
         if relative_error is not None and validate.positive(relative_error=relative_error) < _LEAST_ERROR:
             raise ValueError(
