@@ -182,9 +182,9 @@ def plan_tilt(
 ) -> GridPlan | None:
     """The order at which the mean of the tilted sum is epsilon, or 0 if the mean is beyond it already.
 
-    The plan serves epsilons up to a little above the given one. It is one for losses up to its cap. None where a
-    moments bound shows that these losses add less to delta than ``negligible``, a logarithm, says. ``asked`` are other
-    epsilons at which delta will be read.
+    The plan serves epsilons up to a little above the given one, and covers losses up to its cap. It is None where a
+    bound by moments shows that these losses add less to delta than ``negligible``, a logarithm, says. ``asked`` are
+    other epsilons at which delta will be read.
     """
     valid, cap = limits(steps, epsilon)
 

@@ -25,7 +25,7 @@ _SMALL = 4.0  # how many times the root of the bound samples may be, to be prefe
 
 def best_tilts(steps: Sequence[Step], epsilon: float) -> list[Tilt | None]:
     """For each kind of step on outcomes, the capped tilt with the least second-moment bound at ``epsilon``, or none
-    where samples are small without. Some finite loss must exceed ``epsilon``. All kinds have one order and cap.
+    where samples are small without a tilt. Some finite loss must exceed ``epsilon``. All kinds have one order and cap.
     """
     pairs = [on_outcomes(step) for step in steps]
     floors = [floor_of(pair.losses, np.array(pair.log_p)) for pair in pairs]
