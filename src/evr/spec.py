@@ -69,7 +69,7 @@ Table = TypeVar("Table", bound=_Table)
 
 
 class _Mechanism(_Table):
-    """The table of one kind of mechanism. Keys are aliases: no name of a field is in the way."""
+    """The table of one kind of mechanism. Keys are aliases, so a key may have any name."""
 
     make: ClassVar[Callable[..., dp_event.DpEvent]]
     kind: str
@@ -77,7 +77,7 @@ class _Mechanism(_Table):
 
     @property
     def given(self) -> dict[str, Any]:
-        """The keys that the file has, but for those that every table has."""
+        """The keys that are in the file, without those that every table has."""
         return self.model_dump(by_alias=True, exclude_unset=True, exclude={"kind", "repeat"})
 
     def event(self) -> dp_event.DpEvent:
@@ -315,7 +315,7 @@ def _hint(near: list[str], known: list[str]) -> str:
 
 
 def _validated(model: type[Table], data: dict[str, Any], where: str) -> Table:
-    """A table; or the most telling complaint, an unknown key before a missing one, which it may explain."""
+    """A table, or the most telling complaint: an unknown key first, for it may explain one that is missing."""
     try:
         return model.model_validate(data)
     except ValidationError as error:

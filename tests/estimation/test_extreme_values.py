@@ -137,7 +137,7 @@ def nested(event: dp_event.DpEvent, depth: int) -> dp_event.DpEvent:
         dp_event.GaussianDpEvent(0.0),
         NOTHING,
         dp_event.ComposedDpEvent([NOTHING, dp_event.GaussianDpEvent(2.0)]),
-        nested(dp_event.GaussianDpEvent(2.0), 200),
+        nested(dp_event.GaussianDpEvent(2.0), 3000),
         evr.events.DiscreteGaussianDpEvent(2.0),
         evr.events.EpsilonDeltaDpEvent(0.5, 1e-7),
     ],

@@ -117,8 +117,10 @@ def chances_without_the_tilt(patch: Patch) -> None:
 
     def untilted(self: OutcomeSampler, *arguments: Any) -> None:
         build(self, *arguments)
-        chances = self._chances * np.exp(-self._heights)
-        self._chances = chances / chances.sum()
+        held = self._chances > 0
+        heights = self._heights[held]
+        self._chances[held] *= np.exp(heights.min() - heights)
+        self._chances /= self._chances.sum()
 
     patch.setattr(OutcomeSampler, "__init__", untilted)
 

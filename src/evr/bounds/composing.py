@@ -48,7 +48,7 @@ class Places:
         if not small or len(self.knots) < 2 or not np.all(np.diff(self.knots) > 0):
             raise ValueError(f"knots={self.knots!r} are not two or more numbers that rise, of at most {MOST_LOSS:g}")
         if self.parts < 1 or self.number > MOST_PLACES:
-            raise ValueError(f"parts={self.parts!r} make {self.number:,} places, not from 1 to {MOST_PLACES:,}")
+            raise ValueError(f"parts={self.parts!r} make {self.number:,} places: from 1 to {MOST_PLACES:,} are allowed")
 
     @property
     def number(self) -> int:
@@ -71,7 +71,7 @@ def composed(steps: Sequence[Step], places: Sequence[Places]) -> DiscretePair:
     needed = number_of_products(steps)
     if len(places) != needed or needed > MOST_PRODUCTS:
         raise ValueError(
-            f"{len(places)} products do not compose steps that need {needed}, or more than {MOST_PRODUCTS}"
+            f"the plan has {len(places)} products: these steps need {needed}, and {MOST_PRODUCTS} are the most"
         )
     rest, whole = iter(places), None
     for step in steps:

@@ -421,7 +421,7 @@ def naming(path: Path, what: str = "") -> Iterator[IO[bytes]]:
 
 
 def aside(path: str | Path) -> Path:
-    """``run.accepted.json`` for ``run.json``: where the accepted certificate is kept whose place another one took."""
+    """``run.accepted.json`` for ``run.json``: where an accepted certificate is kept if another one takes its place."""
     return Path(path).with_suffix(f".accepted{Path(path).suffix}")
 
 

@@ -75,7 +75,10 @@ class Database(abc.ABC):
                     raise self._missing()
                 self._create(connection)
             elif not found >= tables.DECLARED.keys():
-                raise self._unusable("its tables are those of another program, or of an older evr")
+                raise self._unusable(
+                    "its tables are those of another program, or of an older evr: keep the file for its record, and "
+                    "start a new ledger for new releases"
+                )
             head = connection.execute("SELECT version FROM head").fetchone()
             if head is not None and head["version"] != tables.VERSION:
                 raise self._unusable(

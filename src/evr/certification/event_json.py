@@ -46,7 +46,7 @@ def in_alphabet(text: str) -> str:
 
 
 def named(**argument: Any) -> str:
-    """A name, or an error that says which argument is none."""
+    """The name, or an error that says which argument is not a name."""
     ((key, value),) = argument.items()
     if isinstance(value, str) and len(value) <= LONGEST_NAME and re.fullmatch(NAME, value):
         return value

@@ -281,7 +281,7 @@ def _refuse_second_output(release: ReleaseRow) -> None:
 
 
 def _check_owner(held: Journal, attempt: Attempt, *state: str) -> None:
-    """Raise if an attempt is not any more its owner's, or not any more in that state."""
+    """Raise if an attempt is no longer its owner's, or no longer in that state."""
     current = held.attempts[attempt.id]
     if current.owner != attempt.owner or current.state not in (state or (current.state,)):
         raise LedgerError(f"attempt {attempt.number} was taken over by another process")

@@ -61,7 +61,7 @@ def alarmed(seconds: float, doing: str) -> Iterator[None]:
 
     before = signal.signal(signal.SIGALRM, ring)
     try:
-        # again every second, should something swallow it
+        # it rings again every second, in case something swallows the exception
         signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
         yield
         signal.setitimer(signal.ITIMER_REAL, 0.0)
@@ -95,7 +95,7 @@ def understood(certificate: Certificate, seconds: float) -> Composition:
 
 
 def _size(document: Any) -> float:
-    """About how many parts an event given as JSON has, and outcomes its discrete laws."""
+    """About how many parts an event in JSON has; the outcomes of its discrete laws are counted too."""
     outcomes = 0.0
     for value, _ in walk(document):
         if isinstance(value, list):

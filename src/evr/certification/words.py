@@ -33,7 +33,7 @@ METHOD_WORDS = {
     "sequential": MethodWords("sequential test", "verified by a sequential test", True),
     "fixed": MethodWords("test of a fixed number of samples", "verified by a test of a fixed number of samples", True),
 }
-"""The words of each method of ``evr.verification.settings.METHODS``."""
+"""The words of each method of ``evr.methods.PROOFS``."""
 
 
 NOTES: dict[str, str | None] = {

@@ -16,7 +16,8 @@ _COINS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no"
 
 def command(
     scores: Annotated[
-        Path, typer.Argument(metavar="SCORES", help="A CSV file with the columns score and included, a row for each.")
+        Path,
+        typer.Argument(metavar="SCORES", help="A CSV file with the columns score and included, a row for each canary."),
     ],
     certificate: Annotated[Path | None, options.file("The certificate to test.")] = None,
     delta: Annotated[float | None, options.number("Delta of the bound; by default the certificate's, or 1e-5.")] = None,

@@ -85,7 +85,7 @@ def show(
 @app.command(short_help="What certificates cost together.")
 def compose(
     files: Annotated[list[Path], typer.Argument(metavar="CERTIFICATE...", help="Certificates.", show_default=False)],
-    delta: Annotated[float, options.number("At which delta to compose.")],
+    delta: Annotated[float, options.number("Compose at this delta.")],
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:

@@ -75,7 +75,7 @@ def resume(
         typer.Argument(metavar="ID", help="Which attempt, where several were interrupted; see `evr ledger`."),
     ] = None,
     output: Annotated[
-        Path | None, options.file("Where to write the certificate, instead of where it was to go.", "--output", "-o")
+        Path | None, options.file("Where to write the certificate, instead of the planned file.", "--output", "-o")
     ] = None,
     force: options.Force = False,
     ledger: options.LedgerFile = None,
@@ -85,7 +85,8 @@ def resume(
 ) -> None:
     """Continue a verification that was interrupted, killed or cut off; the verdict is the one it would have had.
 
-    If several were interrupted, choose one by its id, which `evr ledger` shows.
+    The samples that it had drawn are drawn again. If several were interrupted, choose one by its id, which `evr ledger`
+    shows.
 
     Example: evr resume
     """

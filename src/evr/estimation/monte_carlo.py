@@ -66,12 +66,10 @@ class Effort:
         if samples is not None and relative_error is not None:
             raise ValueError(f"samples={samples!r} and relative_error={relative_error!r}: give one of them")
         if samples is not None and not 2 <= validate.positive_integer(samples=samples) <= MOST_SAMPLES:
-            raise ValueError(
-                f"samples={samples!r} is not from 2, which say something of their own error, to {MOST_SAMPLES}"
-            )
+            raise ValueError(f"samples={samples!r} is not from 2 to {MOST_SAMPLES:,}")
         if relative_error is not None and validate.positive(relative_error=relative_error) < _LEAST_ERROR:
             raise ValueError(
-                f"relative_error={relative_error!r} is below {_LEAST_ERROR:g}: {MOST_SAMPLES} samples, the most that "
+                f"relative_error={relative_error!r} is below {_LEAST_ERROR:g}: {MOST_SAMPLES:,} samples, the most that "
                 "are drawn, hardly reach it; allow more error, or take a method without samples (method='fft', "
                 "'strict')"
             )

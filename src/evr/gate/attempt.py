@@ -98,8 +98,8 @@ def perform(
     path: Path | None = None,
     ahead: Forecast | None = None,
 ) -> Certificate:
-    """Verify an attempt that is written down, from its first block on, which its entropy fixes; write its certificate;
-    close it.
+    """Verify an attempt that is written down, write its certificate, and close it. Its entropy fixes every block, so
+    nothing of an earlier run is needed.
 
     The certificate goes to ``path``, or else where the attempt says. ``ahead`` is the forecast of the request that
     the attempt was started with.
@@ -211,7 +211,7 @@ def resume(
     attempt
         The ``id`` of one in ``Ledger.interrupted()``; the latest by default.
     path
-        Where to write the certificate, instead of where it was to go.
+        Where to write the certificate, instead of the file that was planned.
     workers, executor, progress
         As of ``evr.verify``.
 
@@ -229,8 +229,8 @@ def resume(
     with opened(ledger) as one:
         waiting = [each for each in one.interrupted() if attempt in (None, each.id)]
         if not waiting:
-            which = "no verification" if attempt is None else f"attempt {attempt!r}: no such verification"
-            raise LedgerError(f"{one.path}: {which} was interrupted")
+            what = "no verification was interrupted" if attempt is None else f"attempt {attempt!r} was not interrupted"
+            raise LedgerError(f"{one.path}: {what}")
         chosen = waiting[0]
         if changed := differences(chosen.software, software()):
             raise LedgerError(
@@ -240,8 +240,8 @@ def resume(
         begun = chosen.options.get("device")
         if chosen.settings.device == "auto" and _device(chosen.settings) != begun:
             raise LedgerError(
-                f"attempt {chosen.number} was begun with device={begun!r}, which device='auto' is not here: its "
-                "samples would be others, so start another attempt"
+                f"attempt {chosen.number} was begun with device={begun!r}, and device='auto' is another one here: its "
+                "samples would differ, so start another attempt"
             )
         elsewhere = writable(path=path)
         writable(path=elsewhere or chosen.options["path"])

@@ -161,9 +161,9 @@ class Release(Generic[T]):
     Attributes
     ----------
     released
-        Whether anything did.
+        Whether the mechanism ran and its output was released.
     certificate
-        Of the attempt that decided.
+        That of the attempt which decided.
     """
 
     released: bool

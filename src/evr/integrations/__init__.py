@@ -1,1 +1,1 @@
-"""Other people's libraries: each integration is one file, and is imported only by who asks for it."""
+"""Other people's libraries: each integration is one file, to be imported by its name."""

@@ -20,7 +20,7 @@ from evr.integrations.sensitivity import check_sensitivity as check_sensitivity
 from evr.mechanisms import Composition
 
 _LOADS = ("evr", "rdp", "prv", "gdp")  # mechanisms whose checkpoints hold the same history
-_DIRECT = 2  # questions: who asks once an epoch, or searches for a noise multiplier, needs no block of steps
+_DIRECT = 2  # questions answered one by one: asking once an epoch, or for one noise, needs no block of steps
 
 Phase = tuple[float, float, int]
 """``(noise_multiplier, sample_rate, steps)``, as Opacus keeps its history."""

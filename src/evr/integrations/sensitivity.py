@@ -164,7 +164,7 @@ def _others_change(without: list[Any], whole: list[Any]) -> bool:
 
 
 def _kept(model: Any, optimizer: Any) -> Callable[..., None]:
-    """What puts back all that a step may change."""
+    """A function that puts back everything that a step may change."""
     kept = copy.deepcopy((model.state_dict(), optimizer.state_dict()))
     settings = {name: getattr(optimizer, name) for name in _SETTINGS if hasattr(optimizer, name)}
     seen, drawn = random.getstate(), _drawn(optimizer)

@@ -21,7 +21,7 @@ class Rule(abc.ABC):
     """Which run is released."""
 
     mean: Fraction
-    """Of the number of runs, if that is independent of the data."""
+    """The mean number of runs, if that number is independent of the data."""
 
     @abc.abstractmethod
     def log_density(self) -> Callable[[Ball], Ball]:

@@ -96,8 +96,8 @@ def discrete_gaussian(
         return Pairs.both(exact.in_floats(), exact)
     if clients > 1:
         raise ValueError(
-            f"sigma={sigma!r} of each of clients={clients!r} is too small for dimension={dimension!r}: their sum is no "
-            "discrete Gaussian, nor near it. Scale the values up, and sigma with them"
+            f"sigma={sigma!r} of each of clients={clients!r} is too small for dimension={dimension!r}: their sum is "
+            "neither a discrete Gaussian nor near one. Scale the values up, and sigma with them"
         )
     return dp_event.ZCDpEvent(math.nextafter(sensitivity**2 / sigma**2 / 2 * (1 + 1e-15), math.inf))
 

@@ -100,7 +100,7 @@ def part_of(
     """The part of a tree that a node begins, inside of the one around it; None if it changes nothing."""
     if isinstance(node, SELECTED):
         if around is not None:  # no theorem here is about it
-            why = "a selection is neither in a run of another selection nor on a sample of the records"
+            why = "a selection may be neither part of a run of another selection nor made on a sample of the records"
             raise unsupported(node, path, f"{why}; describe one selection, around the sampling")
         rule = rule_of(node)
         return None if rule is None else Selecting(node, path, rule)

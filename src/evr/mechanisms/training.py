@@ -47,8 +47,8 @@ _TAKING_PART = ("sampling_probability", "dataset_size", "truncated_batch_size", 
 
 
 def scheme(laws: Callable[..., Pairs | dp_event.DpEvent]) -> Callable[..., Pairs | dp_event.DpEvent]:
-    """The translator of a scheme: numbers are checked by the rule that the name of each has in all schemes, a scheme
-    in which nobody takes part costs nothing, and one without noise has no privacy.
+    """The translator of a scheme. Each number is checked by the rule for its name, which is the same in all schemes. A
+    scheme in which nobody takes part costs nothing, and one without noise has no privacy.
     """
 
     @wraps(laws)

@@ -4,9 +4,9 @@ repetitions begin and end. ``leaves`` counts them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from dp_accounting import NeighboringRelation, dp_event
 
@@ -18,8 +18,6 @@ from evr.mechanisms.registry import MECHANISMS, known
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT, not_under
 from evr.mechanisms.sampling import NON_PRIVATE_PAIRS, SAMPLED, SELECTED, Sampling, Selecting, part_of, sampled_already
 from evr.mechanisms.schemes import ZeroOutDpEvent
-
-MOST_LEVELS = 200
 
 
 class Visited(NamedTuple):
@@ -41,8 +39,36 @@ class End(NamedTuple):
 
 
 def walk(event: Any, relation: NeighboringRelation = ADD_OR_REMOVE) -> Iterator[Visited | Begin | End]:
-    """The mechanisms in reading order, and where repetitions begin and end. Sampled ones are named once, whole."""
-    return _Walk(relation).through(event, _Place("event"))
+    """The mechanisms in reading order, and where repetitions begin and end. Sampled ones are named once, whole.
+
+    Walks into parts are on a stack of their own: trees may be deeper than Python's.
+    """
+    stack: list[tuple[_Walking, list[Visited | Begin | End] | None, bool]]
+    stack, answer = [(_Walk(relation).through(event, _Place("event")), None, False)], None
+    while stack:
+        walking, inside, is_apart = stack[-1]
+        try:
+            found, answer = walking.send(answer), None
+        except StopIteration:
+            stack.pop()
+            answer = inside if is_apart else None
+            continue
+        if isinstance(found, _Into):
+            stack.append((found.walking, [] if found.apart else inside, found.apart))
+        elif inside is None:
+            yield found
+        else:
+            inside.append(found)
+
+
+class _Into(NamedTuple):
+    """A walk through a part: goes on in the walk around it, or ``apart`` is its answer."""
+
+    walking: _Walking
+    apart: bool = False
+
+
+_Walking: TypeAlias = "Generator[Visited | Begin | End | _Into, list[Visited | Begin | End] | None, None]"
 
 
 class _Place(NamedTuple):
@@ -62,41 +88,39 @@ class _Walk:
         self.relation = relation
         self.units: dict[str, str] = {}  # whose data each mechanism protects, and which is the first
 
-    def through(self, event: Any, place: _Place) -> Iterator[Visited | Begin | End]:
+    def through(self, event: Any, place: _Place) -> _Walking:
         path, times, around, settled = place
-        if path.count(".") > MOST_LEVELS:
-            raise UnsupportedEventError(f"the event tree has more than {MOST_LEVELS} levels: flatten it", event)
         node = known(event, path)
         if type(node) is dp_event.SelfComposedDpEvent:
             with _at(path):
                 repeats = validate.positive_integer(count=node.count)
                 times = validate.positive_integer(count=times * repeats)
             yield Begin(repeats, path)
-            yield from self.through(node.event, place.below()._replace(times=times))
+            yield _Into(self.through(node.event, place.below()._replace(times=times)))
             yield End()
         elif type(node) is dp_event.ComposedDpEvent:
             with _at(path):
                 events = validate.sequence(events=node.events)
             for i, child in enumerate(events):
-                yield from self.through(child, place.below(f"events[{i}]"))
+                yield _Into(self.through(child, place.below(f"events[{i}]")))
         elif type(node) is ZeroOutDpEvent:
             if self.relation is not ZERO_OUT:
                 raise not_under(f"{type(node).__name__} at {path}", self.relation, node, ZERO_OUT)
-            yield from self.through(node.event, place.below())
+            yield _Into(self.through(node.event, place.below()))
         elif type(node) in (*SELECTED, *SAMPLED):
             with _at(path):
                 part = part_of(node, path, self.relation, around)
             if part is None:
-                yield from self.through(node.event, place.below())
+                yield _Into(self.through(node.event, place.below()))
                 return
             if isinstance(part, Sampling) and not settled:  # records are sampled, whatever the mechanism is about
                 self._check_unit("record", node, path)
-            inside = self.through(node.event, place.below()._replace(times=1, around=part))
-            yield Visited(part.pairs(list(_counted(inside))), times)
+            inside = yield _Into(self.through(node.event, place.below()._replace(times=1, around=part)), apart=True)
+            yield Visited(part.pairs(list(_counted(iter(inside or [])))), times)
         else:
             found, settled = self._translated(node, place)
             if isinstance(found, dp_event.DpEvent):  # an event that stands for this one
-                yield from self.through(found, place._replace(settled=settled))
+                yield _Into(self.through(found, place._replace(settled=settled)))
             else:
                 yield Visited(found, times)
 

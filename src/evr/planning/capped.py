@@ -18,14 +18,14 @@ from evr.planning.merging import UnplacedError, composing_places, edges_of, floo
 from evr.sampling.line import TiltedProposal, on_outcomes, spread_steps
 from evr.sampling.plan import CappedPlan, Kind
 
-_CAPS = 10  # that are tried
+_CAPS = 7  # that are tried first
 _TIE = 1e-4
 _SMALL = 4.0  # how many times the root of the bound samples may be, to be preferred
 
 
 def best_tilts(steps: Sequence[Step], epsilon: float) -> list[Tilt | None]:
     """For each kind of step on outcomes, the capped tilt with the least second-moment bound at ``epsilon``, or none
-    where samples are small without. Some finite loss must exceed ``epsilon``. All kinds have one order and cap.
+    where samples are small without a tilt. Some finite loss must exceed ``epsilon``. All kinds have one order and cap.
     """
     pairs = [on_outcomes(step) for step in steps]
     floors = [floor_of(pair.losses, np.array(pair.log_p)) for pair in pairs]
@@ -47,8 +47,13 @@ def best_tilts(steps: Sequence[Step], epsilon: float) -> list[Tilt | None]:
         centre = _minimum(chernoff, -3.0, steepest)
         return tilted(_minimum(lambda x: _merit(tilted(x, cap), epsilon), centre - 0.5, centre + 2.5), cap)
 
-    caps = epsilon + np.geomspace(0.02 * scale, farthest, _CAPS)
-    found = min((best(float(cap)) for cap in caps), key=lambda one: _merit(one, epsilon))
+    def of_cap(log_beyond: float) -> float:
+        return _merit(best(epsilon + math.exp(log_beyond)), epsilon)
+
+    beyond = np.linspace(math.log(0.02 * scale), math.log(farthest), _CAPS).tolist()
+    place = min(range(_CAPS), key=lambda i: of_cap(beyond[i]))
+    finest = _minimum(of_cap, beyond[max(place - 1, 0)], beyond[min(place + 1, _CAPS - 1)])
+    found = best(epsilon + math.exp(finest))
     untilted = TiltedProposal(steps, [Tilt()] * len(steps)).log_greatest(epsilon)
     # what is bounded almost as well without weights has no weights to round
     is_small = 2.0 * untilted <= found.log_moment(epsilon, 2.0) + math.log(_SMALL)

@@ -203,8 +203,8 @@ def where_it_counts(steps: Sequence[Step], epsilon: float) -> tuple[list[list[Ti
 
 def edges_of(step: Step, where: Sequence[Tilt], allowance: float, delta: float) -> tuple[float, ...]:
     """Where to cut the losses of a kind of step, to draw them as a few outcomes. Delta grows by a share of about
-    ``allowance``, for which ``delta``, about its size or less, says what of it may become infinite losses. Losses are
-    refused that are so small, and so many, that their rounding, raised to be safe, would cost more than that.
+    ``allowance``, for which ``delta``, about its size or less, says what of it may become infinite losses. Refused
+    are losses so small and so many that their rounding, raised to be safe, would cost more than that.
     """
     edges = _edges(step, _fine_cells(step.pair), where, allowance, delta)
     order = max(tilt.order for tilt in where)

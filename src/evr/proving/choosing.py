@@ -123,7 +123,7 @@ class StrictProving:
         }
 
     def planner(self, claim: Claim) -> StrictPlanner:
-        """Grids that show the claim, or refute that they could."""
+        """Chooses grids that show the claim, each finer than the one before, while a finer one can help."""
         return lambda _, steps: self._curve(steps).plans(claim.epsilon, enough=threshold_of(claim))
 
 

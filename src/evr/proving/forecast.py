@@ -108,7 +108,7 @@ def forecast(
 
 
 def affordable(trial: Trial, plan: DrawPlan | None) -> Driver | None:
-    """What is to be played, or None where no sample is needed. What nobody would wait for is refused."""
+    """The driver of a test, or None where no sample is needed. Work that nobody would wait for is refused."""
     found = trial.prepared(plan)
     if isinstance(found, DirectionReport):
         return None
@@ -116,6 +116,8 @@ def affordable(trial: Trial, plan: DrawPlan | None) -> Driver | None:
     samples = found.test.samples_left(State())
     if trial.settings.max_samples is not None or samples * work <= TOO_LONG.get(device, TOO_LONG["cpu"]):
         return found
+    if not isinstance(found.test, FixedTest) and found.test.beyond_doubt(_piloted(found.work)[1]):
+        return found  # plainly false: it is rejected as soon as any claim is
     many_dimensions = not on_a_line(trial.steps)  # a GPU draws nothing else
     remedies = {
         f"lower tau (now {trial.claim.tau!r})": True,
@@ -133,7 +135,7 @@ def affordable(trial: Trial, plan: DrawPlan | None) -> Driver | None:
 
 def _expected(found: Driver | None) -> tuple[int, float]:
     """About how many samples are drawn, and how many seconds that takes on one core. Speed and variance are those of a
-    pilot, whose samples serve nothing else; it also decides about the mean where it contradicts the claimed one.
+    pilot, whose samples serve nothing else. So is the mean, where the pilot contradicts the claimed one.
     """
     if found is None:
         return 0, 0.0
@@ -153,7 +155,7 @@ def _expected(found: Driver | None) -> tuple[int, float]:
 
 
 def _piloted(work: Work) -> tuple[float, State]:
-    """About how long a sample takes on one core, and the samples that this was tried on: they serve nothing else."""
+    """About how long a sample takes on one core, and the sums of the samples that were tried, for nothing else."""
     stream = replace(work.stream, purpose=f"{work.stream.purpose}, time")
     pilot = replace(work, stream=stream, block_size=max(1, work.block_size // 8))
     replace(pilot, block_size=1)(0, 1, 0.0)  # sets things up

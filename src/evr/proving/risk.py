@@ -184,7 +184,7 @@ def risk(event: Any, *, neighboring_relation: Relation | None = None) -> Risk:
 
 
 def of_certificate(event: Any, relation: Relation | None) -> tuple[Any, Relation | None, Guarantee | None]:
-    """An event, its relation, and the pair that is proved about it, if a certificate is given; else as they are."""
+    """The event, relation and proved pair of a certificate; of an event, itself, the relation given, and no pair."""
     if not (hasattr(event, "guarantee") and hasattr(event, "dp_event")):
         return event, relation, None
     if relation is not None:

@@ -99,7 +99,7 @@ def _styled(draw: Callable[..., Drawn]) -> Callable[..., Drawn]:
     @wraps(draw)
     def drawn(*arguments: Any, **options: Any) -> Drawn:
         import matplotlib
-        from matplotlib import cycler
+        from matplotlib.rcsetup import cycler
 
         cycle = cycler(color=[one.colour for one in LOOKS], linestyle=[one.dashes for one in LOOKS])
         with matplotlib.rc_context({**_STYLE, "axes.prop_cycle": cycle}):

@@ -63,7 +63,7 @@ class Shifted(Part):
         self.log_normaliser = self.order * mean.energy / 2 + self.half_square
 
     def sum_error(self, law: PatternLaw, scale: float) -> float:
-        """Of the sum of products in the density."""
+        """The error of the sum of products in the density."""
         # noise of n coordinates is up to 39 + sqrt(n) long, not 39
         more = (39.0 + math.sqrt(law.dimension)) / 156.0
         products = math.ceil(law.dimension * max(1.0, more))
@@ -131,7 +131,7 @@ class ByReplicas(Part):
         self.order, self.log_normaliser = order - 1.0, self.table.log_moment
 
     def sum_error(self, law: PatternLaw, scale: float) -> float:
-        """Of sliding sums, and of the sums of a table from bin to bin, or from step to step."""
+        """The error of sliding sums, and of the sums of a table from bin to bin, or from step to step."""
         return 4.0 * UNIT * law.dimension * self.power
 
     def draw(self, generator: np.random.Generator, size: int) -> Floats:

@@ -246,8 +246,8 @@ def default_offset(claim: Claim) -> float:
 
 
 def plan_fixed(claim: Claim, log_second_moment: float, *, attempt: int | None, rounding: float = 0.0) -> FixedTest:
-    """The test of so many samples as the paper's theorem asks for a single attempt, or the budget of an attempt's
-    number.
+    """The test with as many samples as the false-positive probability needs: the paper's for a single attempt, or the
+    one that an attempt of this number may have.
     """
     offset = default_offset(claim)
     log_ratio = log_second_moment - 2 * math.log(offset)

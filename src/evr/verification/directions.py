@@ -41,8 +41,8 @@ class Trial:
     stream: Stream  # the random numbers
 
     def prepared(self, plan: DrawPlan | None) -> DirectionReport | Driver:
-        """The report of a claim that needs no sample; else what plays it. There may be no plan where ``shortcut``
-        decides.
+        """The report of a claim that needs no sample; else the driver of its test. ``plan`` may be None where
+        ``shortcut`` decides.
         """
         claim = self.claim
         if found := shortcut(self.steps, claim):
