@@ -113,7 +113,7 @@ class Ledger:
 
     @contextlib.contextmanager
     def counting(self) -> Iterator[Journal]:
-        """Everything that is counted, to be added to: all or nothing, and nobody else writes meanwhile."""
+        """Everything that is counted, in a transaction that may add to it: nobody else writes meanwhile."""
         with self.transaction() as connection:
             yield Journal(connection)
 
@@ -219,7 +219,7 @@ def opened(ledger: Ledger | str | Path | None) -> Iterator[Ledger]:
 def _release_of(
     held: Journal, claim: Claim, name: str | None, relation: NeighboringRelation, for_output: bool
 ) -> ReleaseRow:
-    """The release that a claim belongs to; if it has none yet, the one that it would begin."""
+    """The release that a claim belongs to; if there is none yet, the one that it would begin."""
     key = f"epsilon {(claim.epsilon + 0.0).hex()} claim {(claim.delta + 0.0).hex()}"  # -0.0 is 0.0
     if name is not None:
         key = f"name {named(release=name)}"

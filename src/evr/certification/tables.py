@@ -1,9 +1,9 @@
 """The tables of a ledger, and the journal that they are written in.
 
 A journal only grows: an entry makes a row of a table, or changes some of its columns. Entries are links of a chain: the
-seal of each is a digest of it and of the seal before it, and the chain's head stands by itself. So an entry that was
-changed or is missing shows. A seal is no signature: it shows damage, not forgery. When an attempt was last seen alive
-stands beside the journal and is replaced.
+seal of each is a digest of it and of the seal before it, and the chain's head stands by itself. So a changed or
+missing entry shows. A seal is no signature: it shows damage, not forgery. The time at which an attempt was last seen
+alive stands beside the journal, and is replaced.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ReleaseRow:
         None before the one output is counted; then, for good, ``"open"`` (its mechanism is running or has crashed),
         ``"released"`` (it returned) or ``"raised"``.
     attempt_id, owner, opened, ended
-        Of the output: what allows it, who runs the mechanism, since when and until when.
+        The attempt that allows the output, the process that runs the mechanism, and when it began and ended.
     """
 
     id: int
@@ -202,7 +202,7 @@ class Journal:
 
 
 def _written(value: Any) -> Any:
-    """What JSON does not know: a relation, and what is made of several values."""
+    """What JSON does not know, as it can be written: a dataclass by its fields, a relation by its name."""
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value.name
 
 

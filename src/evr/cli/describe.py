@@ -15,7 +15,7 @@ EPSILONS = (0.1, 0.5, 1.0, 2.0)
 
 @options.asks_what_ran
 def command(ran: options.WhatRan, json: options.Json = False) -> None:
-    """Show how evr understands it: the training in words, then each mechanism's pairs and the delta of one step.
+    """Show how evr understands a training: in words, then each mechanism's pairs and the delta of one step.
 
     Example: evr describe examples/dpsgd.toml
     """

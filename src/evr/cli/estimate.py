@@ -84,7 +84,7 @@ def _target(epsilon: Any, delta: Any, claim: Target | None) -> tuple[str, Any]:
 
 
 class _Question(NamedTuple):
-    """What is asked of what ran: the other level ``at`` the given one."""
+    """A question about what ran: epsilon at a delta, or delta at an epsilon; ``at`` is the given one."""
 
     ran: options.WhatRan
     event: Any  # None where flags have several values
