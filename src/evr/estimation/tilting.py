@@ -27,8 +27,9 @@ _CERTAIN = -45.0  # log of a bound on 1 - delta
 _ROUGH = 0.01  # as far as rough points may be off, of the logarithms that make up the bound
 _GREATEST_ORDER = 1e200
 _REACH = 1.02  # times an epsilon: what a plan serves, too
-_FOLLOWED = 4  # times that points of one order may lead to another
 _CENTRED = 0.1  # of the deviation: as near to epsilon as the mean of a tilted sum has to be
+_FOLLOWED = 4  # times that points of one order may lead to another
+_SEEN = -70.0  # log of a probability that points made without a tilt hold for sure
 _UPWARDS = (2.0, 4.0, 16.0, 256.0, 2.0**16)
 _FACTORS = 20  # factors of 8 that may be between the two
 _SHIFTS = np.geomspace(1e-3, 30.0, 16)  # in units of one over the deviation of the sum
@@ -75,6 +76,7 @@ class TiltedSum:
         self._each = list(zip(counts, self.parts, strict=True))
 
     def mean_excess(self, epsilon: float) -> float:
+        """The mean of the sum, less epsilon."""
         return self._offset(epsilon) + math.fsum(n * part.mean for n, part in self._each)
 
     @property
@@ -247,37 +249,69 @@ def likely_epsilon(steps: tuple[Step, ...], delta: float) -> float:
 
 
 def _centred(at: _At, epsilon: float, negligible: float) -> TiltedSum | None:
-    """The sum at the order that centres it at epsilon; None where it adds too little to matter. The points of each
-    order show the next one to try; where they lead astray, it lies between orders too small and too great.
+    """The sum at the order that centres it at epsilon; None where it adds too little to matter."""
+    start = at(0.0)
+    if start is None or start.mean_excess(epsilon) >= 0.0:
+        return start
+    if negligible > _SEEN:  # the points seen so far may tell
+        likely = TiltedSum(start.points, start.counts, start.guess(epsilon))
+        if likely.log_bound(epsilon) < negligible:
+            return None
+    if _far_below(at, start, epsilon, negligible):
+        return None
+    found = _followed(at, start, epsilon) or _searched(at, start, epsilon, negligible)
+    return None if found is None or found.log_bound(epsilon) < negligible else found
+
+
+def _far_below(at: _At, start: TiltedSum, epsilon: float, negligible: float) -> bool:
+    """Whether a small order shows already that the sum adds too little to matter. It is tried where a normal law of
+    this mean and deviation would; the order that centres the sum may be so great that its points take minutes.
     """
-    found = at(0.0)
-    if found is None or (below := -found.mean_excess(epsilon)) <= 0.0:
-        return found
-    guess, modest = found.guess(epsilon), -2.0 * negligible / below
-    if guess > 4.0 * modest:
-        tilted = at(modest)  # it may show that the sum adds nothing; points of a much greater order may take minutes
-        if tilted is not None and tilted.log_bound(epsilon) < negligible:
+    below = -start.mean_excess(epsilon)
+    if start.guess(epsilon) * below < -8.0 * negligible:
+        return False
+    modest = at(-2.0 * negligible / below)
+    return modest is not None and modest.log_bound(epsilon) < negligible
+
+
+def _followed(at: _At, found: TiltedSum, epsilon: float) -> TiltedSum | None:
+    """The sum at an order that the points of the order before show; None where this leads
+    nowhere, as it may where these points do not hold what a greater order makes weighty.
+    """
+    order: float | None = found.guess(epsilon)
+    for _ in range(_FOLLOWED):
+        order = found.crossing(order, epsilon) if order is not None else None
+        following = at(order) if order is not None else None
+        if following is None:
             return None
-    order = found.crossing(guess, epsilon) or guess
-    low, high, nearest, turn = 0.0, math.inf, math.inf, 0
-    while high > 1.001 * low and 1e-100 < order < _GREATEST_ORDER:
-        tilted, shown, turn = at(order), None, turn + 1
-        if tilted is None:  # so steep that a law has no point left
-            high = order
-        elif tilted.log_bound(epsilon) < negligible:
+        if abs(following.mean_excess(epsilon)) < _CENTRED * following.deviation:
+            return following
+        found = following
+    return None
+
+
+def _searched(at: _At, start: TiltedSum, epsilon: float, negligible: float) -> TiltedSum | None:
+    """The same with points made for every order on the way: up or down by growing factors from where a normal law would
+    have it, until the mean has passed epsilon.
+    """
+    order, factor = start.guess(epsilon), 2.0
+    while (found := at(order)) is None:  # so steep that a law has no point left
+        order /= 16.0
+    below = found.mean_excess(epsilon) < 0.0
+    while 1e-100 < order < _GREATEST_ORDER:
+        if below and found.log_bound(epsilon) < negligible:
             return None
-        else:
-            beyond = tilted.mean_excess(epsilon)
-            if abs(beyond) < _CENTRED * tilted.deviation:
-                return tilted
-            if abs(beyond) < nearest:
-                found, nearest = tilted, abs(beyond)
-            low, high = (order, high) if beyond < 0.0 else (low, order)
-            shown = tilted.crossing(order, epsilon) if turn <= _FOLLOWED else None
-        if shown is not None and low < shown < high:
-            order = shown
-        elif 0.0 < low < high < math.inf:
-            order = math.sqrt(low * high)
-        else:
-            order = 16.0 * low or high / 16.0
+        other = at(order * factor if below else order / factor)
+        if other is None:
+            break
+        if (other.mean_excess(epsilon) < 0.0) != below:
+            first, last = ((one.order, one.mean_excess(epsilon)) for one in (found, other))
+            return at(root(lambda a: _mean_at(at, a, epsilon), first, last, 1e-3))
+        order, factor, found = other.order, min(16.0, factor**2), other
     return found
+
+
+def _mean_at(at: _At, order: float, epsilon: float) -> float:
+    found = at(order)
+    assert found is not None  # a steeper order has points
+    return found.mean_excess(epsilon)

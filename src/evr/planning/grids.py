@@ -79,6 +79,7 @@ class Outlook:
 
 
 def _moments(weights: Floats, losses: Floats) -> tuple[float, float]:
+    """The variance and the second moment."""
     mean = float(np.sum(weights * losses))
     return float(np.sum(weights * (losses - mean) ** 2)), float(np.sum(weights * losses**2))
 
