@@ -220,6 +220,8 @@ def test_other_files_are_no_ledgers(tmp_path: Path) -> None:
         "UPDATE entries SET content = replace(content, '\"kappa\": 0', '\"kappa\": 1')",
         "UPDATE entries SET content = replace(content, '\"interrupted\"', '\"accepted\"')",
         "UPDATE entries SET kind = 'spendings' WHERE link = 2",
+        "UPDATE entries SET kind = 'nothing' WHERE link = 2",
+        "INSERT INTO signs_of_life VALUES (77, '2026-01-01T00:00:00+00:00')",
     ],
 )
 def test_altered_rows_are_noticed(ledger: evr.Ledger, change: str) -> None:

@@ -185,6 +185,13 @@ def test_enclosures_are_computed_again(capsys):
         assert "disagree" in capsys.readouterr().out
 
 
+def test_a_mixture_of_one_gaussian_is_not_taken_for_the_other_side():
+    mp = pytest.importorskip("mpmath").mp
+    law = check_proof.law_of("mixture(sizes(10),weights(1))")
+    for add in (False, True):
+        assert check_proof.curve_of(mp, law, add)(mp.mpf(2)) > 0.99
+
+
 def test_the_checker_needs_nothing_of_evr_and_no_new_python():
     text = SCRIPT.read_text()
     assert "import evr" not in text

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +15,7 @@ import messages
 
 distributed = pytest.importorskip("distributed")
 
+import cloudpickle
 from distributed import Client, LocalCluster
 
 import evr
@@ -67,11 +66,13 @@ def test_the_certificate_is_that_of_threads_though_workers_die_and_join(
     monkeypatch.setattr(driver, "_PROGRESS_SECONDS", 0.0)  # so that there is a middle
     packed: list[Any] = []
 
-    def dumps(one: Any) -> bytes:
-        packed.append(one)
-        return pickle.dumps(one)
+    as_it_is = cloudpickle.dumps
 
-    monkeypatch.setattr(dask, "pickle", SimpleNamespace(dumps=dumps, loads=pickle.loads))
+    def dumps(one: Any, *more: Any, **named: Any) -> bytes:
+        packed.append(one)
+        return as_it_is(one, *more, **named)
+
+    monkeypatch.setattr(cloudpickle, "dumps", dumps)
     victim = min(client.nthreads())
     process = client.run(os.getpid, workers=[victim])[victim]
     seen: list[Any] = []

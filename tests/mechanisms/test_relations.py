@@ -291,3 +291,12 @@ def test_what_samples_itself_is_not_sampled_once_more(event: dp_event.DpEvent, r
     """Amplification counted twice: the first was 114 times below a bound by hand."""
     with pytest.raises(UnsupportedEventError, match=messages.STATES_WHO_TAKES_PART):
         evr.estimate_delta(event, 1e-4, neighboring_relation=relation)
+
+
+def test_batches_that_are_nearly_certain_to_be_cut_are_no_less_likely_to_be() -> None:
+    """Binomial probabilities near 1 were lost in wide enclosures, and a claim false by 136 times was accepted."""
+    event = dp_event.TruncatedSubsampledGaussianDpEvent(323_091, 0.9999999999985323, 21_704, 1.0)
+    bound = evr.estimate_delta(event, 8.0, method="strict").value
+    assert evr.estimate_delta(event, 8.0).value == near(bound, rel=1e-3)
+    assert bound == near(1.364e-7, rel=1e-3)
+    assert evr.verify(event, epsilon=8.0, delta=1e-9, tau=0.5, method="sequential", seed=1).guarantee is None

@@ -646,9 +646,9 @@ def curve_of(mp: Any, law: Any, add: bool) -> Any:
 
         def value(r: Any) -> Any:
             least, greatest = (sum(w for m, w in side if m == 0) for side in (above, below))
-            if len(below) == 1 and r <= least:
+            if all(m == 0 for m, _ in below) and r <= least:
                 return 1 - r
-            if len(above) == 1 and r * greatest >= 1:
+            if all(m == 0 for m, _ in above) and r * greatest >= 1:
                 return mp.mpf(0)
             low, high = mp.mpf(-1), mp.mpf(1)
             while ratio(low, r) > 0:

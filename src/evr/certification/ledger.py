@@ -200,8 +200,9 @@ class Ledger:
     def end_output(self, attempt: Attempt, ending: Literal["released", "raised"]) -> None:
         """Write down how the mechanism ended, for the reader: its output is counted already, and stays so."""
         with self.counting() as held:
-            release = held.releases[attempt.release_id]
-            if (release.output, release.attempt_id, release.owner) == ("open", attempt.id, this_process()):
+            release = held.releases.get(attempt.release_id)
+            mine = ("open", attempt.id, this_process())
+            if release is not None and (release.output, release.attempt_id, release.owner) == mine:
                 held.write("releases", id=release.id, output=ending, ended=now())
 
 

@@ -164,6 +164,8 @@ class Journal:
         self.budgets: dict[int, BudgetRow] = {}
         self.spendings: dict[int, Spending] = {}
         for row in connection.execute("SELECT link, kind, content, seal FROM entries ORDER BY link").fetchall():
+            if row["kind"] not in _ROWS or not isinstance(row["content"], str):
+                raise DamagedRow(f"entry {row['link']} is not one of a ledger's")
             self._links += 1
             self._seal = seal(self._seal, row["kind"], row["content"])
             if row["link"] != self._links:
@@ -175,7 +177,8 @@ class Journal:
         if head is None or (head["links"], head["seal"]) != (self._links, self._seal):
             raise DamagedRow("an entry that was written is missing, or the head of the chain")
         for row in connection.execute("SELECT attempt, seen FROM signs_of_life").fetchall():
-            attempt = self.attempts[row["attempt"]]
+            if (attempt := self.attempts.get(row["attempt"])) is None:
+                raise DamagedRow(f"attempt {row['attempt']} was seen alive, and is not in the journal")
             self.attempts[attempt.id] = replace(attempt, seen=max(attempt.seen, row["seen"]))
 
     def of(self, release: ReleaseRow) -> list[Attempt]:

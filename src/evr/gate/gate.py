@@ -241,6 +241,13 @@ def release(
     >>> bad.released
     False
     """
+    return behind_gate(mechanism, event, epsilon=epsilon, delta=delta, ledger=ledger, **options)
+
+
+def behind_gate(
+    mechanism: Callable[[], T], event: Any, certified: Callable[[Certificate], None] = lambda _: None, **options: Any
+) -> Release[T]:
+    """As ``release``; ``certified`` is given the certificate before the mechanism runs."""
     validate.function(mechanism=mechanism)
     late_kinds = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
     if any(is_late(mechanism) for is_late in late_kinds):
@@ -248,10 +255,11 @@ def release(
             f"mechanism={mechanism!r} is a generator or a coroutine: it would run after the gate has closed; give a "
             "function that returns its result"
         )
-    request = Request(event, epsilon=epsilon, delta=delta, ledger=ledger, refuses=False, **options)
+    request = Request(event, refuses=False, **options)
     with opened(request.ledger) as counting:
         counting.check()
         attempt, certificate = attempted(counting, request, for_output=True)
+        certified(certificate)
         if not certificate.accepted:
             return Release(False, certificate)
         counting.count_output(attempt)

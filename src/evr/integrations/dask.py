@@ -70,7 +70,9 @@ class DaskExecutor(Executor):
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
         if self._sent is None or self._sent[0] is not function:
-            package = pickle.dumps((software(), pickle.dumps(function)))
+            import cloudpickle  # which also sends what a notebook defines
+
+            package = pickle.dumps((software(), cloudpickle.dumps(function)))
             self._sent = function, self._client.submit(bytes, package, pure=False)
         return cast(Future[Any], self._pool.submit(_called, self._sent[1], *arguments, **named))
 

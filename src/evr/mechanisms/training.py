@@ -12,13 +12,12 @@ from typing import Any
 
 import attr
 import numpy as np
+import scipy
 from dp_accounting import NeighboringRelation, dp_event
-from flint import ctx
 
 from evr import validate
 from evr.laws import Direction, DominatingPair, Pairs
 from evr.laws.exact import ExactBins, ExactGaussian, ExactTruncated, exact_sampled
-from evr.laws.exact.law import float_log
 from evr.laws.line import poisson
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.patterns.bins import CorrelatedBins, IndependentBins
@@ -31,7 +30,6 @@ from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT
 
 MOST_BINS = 10**6
 MOST_RECORDS = 10**9
-_CHANCE_BITS = 128  # of the probabilities of batches
 PARTITIONS = ("fixed", "independent")
 _RULES: dict[str, Callable[..., Any]] = {
     "noise_multiplier": validate.noise_scale,
@@ -195,20 +193,20 @@ def truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Pairs | dp_
     if q == 1:
         part, base = Fraction(most, size), ExactGaussian(4 / Fraction(noise) ** 2)
         return Pairs.each(partial(poisson.sampled, doubled, float(part)), partial(exact_sampled, base, part))
-    exact = partial(ExactTruncated, size, Fraction(q), most, Fraction(noise))
-    with ctx.workprec(_CHANCE_BITS):
-        kept, cut, share = exact(Direction.REMOVE).chances()
-        logs = float_log(kept), float_log(cut)
+    binomial = scipy.stats.binom  # loaded where it is needed
+    cut = float(binomial.sf(most - 1, size - 1, q))
 
     def law(one: Direction) -> DominatingPair:
         whole = poisson.sampled(GaussianPair(1 / noise), q, one)
-        if float(cut) == 0:
+        if cut == 0:
             # Where cutting off is less likely than the least positive float, it is left out of the pair, and not of the
             # exact law.
             return whole
-        return poisson.EitherPair((whole, poisson.sampled(doubled, min(float(share), q), one)), logs)
+        logs = float(binomial.logcdf(most - 1, size - 1, q)), float(binomial.logsf(most - 1, size - 1, q))
+        share = min(float(binomial.sf(most, size, q)) * most / (size * cut), q)
+        return poisson.EitherPair((whole, poisson.sampled(doubled, share, one)), logs)
 
-    return Pairs.each(law, exact)
+    return Pairs.each(law, partial(ExactTruncated, size, Fraction(q), most, Fraction(noise)))
 
 
 def replaced(laws: Translator, event: dp_event.DpEvent) -> Pairs | dp_event.DpEvent:

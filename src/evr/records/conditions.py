@@ -104,13 +104,15 @@ def _seeds(optimizer: Any, sampler: Any) -> dict[str, int]:
     return {what: int((one or torch.default_generator).initial_seed()) for what, one in found.items()}
 
 
-def notes(optimizer: Any) -> Iterator[Finding]:
+def notes(optimizer: Any, sampler: Any) -> Iterator[Finding]:
     """What a reader of the record should know."""
     if not optimizer.secure_mode:
         yield "generator", "the noise is not from a cryptographic generator (secure_mode=False)"
     if "FastGradientClipping" in type(optimizer).__name__:
         words = "gradients are clipped in the module, which the recorder does not see: its norm must be the optimizer's"
         yield "ghost", words
+    if type(sampler).__name__ == "DistributedUniformWithReplacementSampler":
+        yield "sampler", "the distributed sampler leaves out batches that are empty; the ranks would no longer agree"
 
 
 def batch_size(optimizer: Any) -> int | None:

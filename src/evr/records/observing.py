@@ -103,7 +103,7 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
         try:
             for finding in found:
                 self._find("breach", *finding)
-            for finding in conditions.notes(optimizer):
+            for finding in conditions.notes(optimizer, self._sampler):
                 self._find("note", *finding)
             self._check_checkpoint()
             self._attach()

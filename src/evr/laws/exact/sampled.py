@@ -176,15 +176,12 @@ class ExactTruncated(ExactCurve):
         """The side on which nothing is cut."""
         return SampledCurve(ExactGaussian(1 / self.noise**2), self.q, self.direction)
 
-    def chances(self) -> tuple[Ball, Ball, Ball]:
-        """That nothing is cut, given the record, that something is, and that the record is kept if something is."""
+    def curve(self) -> Callable[[Ball], Ball]:
         q, n, most = ball(self.q), self.size, self.most
         cut = q.beta_lower(most, n - most, True)  # Pr[Bin(n - 1, q) >= most]
+        kept = (1 - q).beta_lower(n - most, most, True)
         beyond = q.beta_lower(most + 1, n - most, True)  # Pr[Bin(n, q) > most]
-        return (1 - q).beta_lower(n - most, most, True), cut, beyond * most / (cut * n)
-
-    def curve(self) -> Callable[[Ball], Ball]:
-        kept, cut, share = self.chances()
+        share = beyond * most / (cut * n)
         whole = self._whole.curve()
         truncated = _seen_through(ExactGaussian(4 / self.noise**2).curve(), share, 1 - share, self.direction)
         return lambda ratio: kept * whole(ratio) + cut * truncated(ratio)
