@@ -481,6 +481,7 @@ def test_a_composition_that_floats_hold_too_coarsely_is_not_rejected() -> None:
     assert evr.verify(event, epsilon=130_000.0, delta=truth / 0.95, tau=0.95, method="sequential", seed=1).accepted
 
 
+@pytest.mark.full
 def test_an_atom_at_the_top_that_is_all_that_counts_has_cells() -> None:
     """Planning looked for a finite cell among none, and crashed."""
     event = ComposedDpEvent(
