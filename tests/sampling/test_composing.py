@@ -481,6 +481,20 @@ def test_a_composition_that_floats_hold_too_coarsely_is_not_rejected() -> None:
     assert evr.verify(event, epsilon=130_000.0, delta=truth / 0.95, tau=0.95, method="sequential", seed=1).accepted
 
 
+def test_an_outcome_far_beyond_epsilon_does_not_rule_where_places_are() -> None:
+    """The top outcome of a spread Gaussian has a mass of 1e-22 and a loss of four times epsilon. Its tilted weight
+    put the first place above epsilon, all losses were raised to it, and a true claim was rejected.
+    """
+    event = ComposedDpEvent(
+        [
+            dp_event.PoissonSampledDpEvent(5.2233191807291015e-06, dp_event.LaplaceDpEvent(261.2912955292761)),
+            dp_event.PoissonSampledDpEvent(8.017381212439732e-08, dp_event.GaussianDpEvent(293.4633958336268)),
+        ]
+    )
+    epsilon, truth = 2.118637491148723e-08, 3.8334407224903484e-16  # of the remove direction, by a contour integral
+    assert evr.verify(event, epsilon=epsilon, delta=truth / 0.8, tau=0.8, method="sequential", seed=1).accepted
+
+
 @pytest.mark.full
 def test_an_atom_at_the_top_that_is_all_that_counts_has_cells() -> None:
     """Planning looked for a finite cell among none, and crashed."""

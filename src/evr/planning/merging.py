@@ -16,7 +16,7 @@ import numpy as np
 import scipy
 
 from evr.bounds.composing import MOST_PLACES, LossMasses, Places, masses_of, number_of_products, product, products
-from evr.bounds.moments import Tilt
+from evr.bounds.moments import Tilt, log_peak
 from evr.bounds.spreading import Cells, even_edges
 from evr.laws import DiscretePair, DominatingPair, Floats, Measure, Step, outcomes
 from evr.laws.law import UNIT
@@ -88,6 +88,8 @@ def _places(
     costs, first = np.zeros(losses.size), losses.size - 1
     for tilt in tilts:
         order, heights = max(tilt.order, 1.0), tilt.height(losses)
+        if harmless == epsilon:  # the last sum: an outcome adds at most its mass to delta, however far it is
+            heights = np.minimum(heights, order * epsilon - log_peak(order))
         log_weights = log_masses + heights
         log_total = log_sum_exp(log_weights)
         if np.isneginf(log_total):
