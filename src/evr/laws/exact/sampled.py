@@ -177,11 +177,9 @@ class ExactTruncated(ExactCurve):
         return SampledCurve(ExactGaussian(1 / self.noise**2), self.q, self.direction)
 
     def curve(self) -> Callable[[Ball], Ball]:
-        q, n, most = ball(self.q), self.size, self.most
-        cut = q.beta_lower(most, n - most, True)  # Pr[Bin(n - 1, q) >= most]
-        kept = (1 - q).beta_lower(n - most, most, True)
-        beyond = q.beta_lower(most + 1, n - most, True)  # Pr[Bin(n, q) > most]
-        share = beyond * most / (cut * n)
+        kept, cut = _binomial_tails(self.size - 1, self.q, self.most)
+        _, beyond = _binomial_tails(self.size, self.q, self.most + 1)
+        share = beyond * self.most / (cut * self.size)
         whole = self._whole.curve()
         truncated = _seen_through(ExactGaussian(4 / self.noise**2).curve(), share, 1 - share, self.direction)
         return lambda ratio: kept * whole(ratio) + cut * truncated(ratio)
@@ -191,3 +189,14 @@ class ExactTruncated(ExactCurve):
 
     def greatest(self) -> Ball:
         return self._whole.greatest()
+
+
+def _binomial_tails(n: int, q: Fraction, k: int) -> tuple[Ball, Ball]:
+    """``Pr[Bin(n, q) < k]`` and ``Pr[Bin(n, q) >= k]``: the one away from the mean is enclosed, since the series of the
+    other would need as many digits as the small one has zeros.
+    """
+    if k <= n * q:
+        below = (1 - ball(q)).beta_lower(n - k + 1, k, True)
+        return below, 1 - below
+    above = ball(q).beta_lower(k, n - k + 1, True)
+    return 1 - above, above
