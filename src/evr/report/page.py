@@ -16,7 +16,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from evr import atomic
-from evr.certification import latex
+from evr.certification import publishing
 from evr.certification.certificate import Certificate
 from evr.certification.certificate import Direction as DirectionName
 from evr.certification.meaning import meaning
@@ -134,7 +134,7 @@ def render(
         directions=[_direction(certificate, name) for name in certificate.verification.directions],
         mechanisms=[(one.value, step) for one in Direction for step in composition.steps(one)],
         proof=METHOD_WORDS[certificate.verification.method].proof,
-        latex=f"{latex.statement(certificate)}\n{latex.bibtex(certificate)}",
+        latex=f"{publishing.latex_statement(certificate)}\n{publishing.bibtex(certificate)}",
         install=f"pip install evr-dp=={certificate.software.evr}",
         groups=_groups(certificate),
         source=source or "CERTIFICATE.json",
