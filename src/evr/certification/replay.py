@@ -2,14 +2,14 @@
 
 The event, the claim, the attempt, the entropy, the settings and the plans determine everything else, samples included.
 A replay computes it anew and compares field by field, so an altered number or word shows even if the digest was mended.
-Some fields cannot be computed and are taken as recorded: software, times, the name of a release, the budget, the title
-and the unit, the freshness of the entropy, and the record of a training where it does not contradict the event
-(``Record.is_certified_by`` reads that). ``event_json.py`` leaves no room for a sentence in them.
+Some fields cannot be computed and are taken as recorded (``TAKEN``, the name of a release, the freshness of the
+entropy). ``event_json.py`` leaves no room for a sentence in them.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from evr.certification.build import build, is_proved, software
 from evr.certification.certificate import Certificate
 from evr.certification.description import phases_of
 from evr.certification.proof_file import proof_of, seal_of
-from evr.certification.time_limits import MAX_SECONDS, alarmed, refuse_large_plans, seconds_allowed, understood
+from evr.certification.time_limits import MAX_SECONDS, alarmed, seconds_allowed, understood
 from evr.certification.words import statement
 from evr.errors import CertificateError, DeviceError, DisagreementError, TooLongError
 from evr.laws import Direction, Step
@@ -35,12 +35,15 @@ from evr.verification.driver import Hook, ProgressHook
 from evr.verification.settings import Settings
 from evr.verification.strict import StrictPlanner
 
-UNCHECKED = ("digest", "software", "times", "record", "budget")
-"""Top-level fields that no replay can recompute; neither can it recompute the ``seconds`` of a direction."""
+TAKEN = ("software", "times", "record", "budget", "event", "description", "neighboring_relation")
+"""Fields that a replay takes as recorded. The record of a training must not contradict the event, and
+``Record.is_certified_by`` reads it.
+"""
 
 _UNDOABLE = (ValueError, TypeError, ArithmeticError, LookupError, MemoryError, RecursionError, DisagreementError)
 _SMALLEST_FRESH = 1 << 160  # 256 fresh bits are below this once in 2^96
 _CLOSE = 1e-9
+_UNCOMPARED = re.compile(r"digest|verification\.directions\.\w+\.seconds")
 _WAYS_ON = (
     "This says nothing about the certificate: replay it with the software that made it, or verify "
     "its claim with new samples (--fresh)"
@@ -58,7 +61,10 @@ class Mismatch:
     recomputed: Any
 
     def __str__(self) -> str:
-        return f"{self.field}: recorded {_short(self.recorded)}, recomputed {_short(self.recomputed)}"
+        recorded, recomputed = (
+            text if len(text) <= 120 else text[:117] + "..." for text in map(repr, (self.recorded, self.recomputed))
+        )
+        return f"{self.field}: recorded {recorded}, recomputed {recomputed}"
 
 
 @dataclass(frozen=True)
@@ -110,8 +116,7 @@ def replay(
     ``TooLongError`` is raised after ``max_seconds`` (in the main thread).
 
     The same software gives the same bits. With other versions or processors the statistics of samples may differ in the
-    last digits, which a note says. If they differ by more,
-    ``undecided`` says so.
+    last digits, which a note says. If they differ by more, ``undecided`` says so.
 
     Parameters
     ----------
@@ -160,14 +165,10 @@ def replay(
                 verification = prove(composition, claim, settings, how)
                 theirs, ours = certificate.verdict, verification.verdict.value
                 return Replay(() if ours == theirs else (Mismatch("verdict", theirs, ours),), verification, fresh=True)
-            if seconds < math.inf:
-                refuse_large_plans(certificate, composition)
             how = replace(how, seed=int(certificate.verification.entropy, 16), progress=_within(certificate, hook))
-            plans, proofs = _plans(certificate)
-            verification = how.run(composition, claim, settings, plans, proofs)
+            verification = how.run(composition, claim, settings, *_plans(certificate))
             again = _rebuilt(certificate, claim, settings, verification)
-        found = [Mismatch(*one) for one in _differences(certificate.document(), again.document())]
-        found += _unbelievable(certificate)
+        found = [*_differences(certificate.document(), again.document()), *_unbelievable(certificate)]
     except (TooLongError, DeviceError):
         raise
     except _TooMany as error:
@@ -206,15 +207,13 @@ def _within(certificate: Certificate, progress: Hook | None) -> Hook:
 
 
 def _judged(certificate: Certificate, found: list[Mismatch], verification: Verification | None, fresh: bool) -> Replay:
-    """Judge the differences, given the software that made the certificate."""
+    """Judge the differences, given the software and the devices that made the certificate."""
     theirs, here, checked = certificate.software.model_dump(), software(), certificate.verification
     other = [key for key in here if key != "commit" and theirs[key] != here[key]]
     devices = sorted({one.plan["device"] for one in checked.directions.values() if one.plan} - {"cpu"})
-    notes = [] if certificate.record is None else [_RECORD]
-    if not other and not devices:
-        return Replay(tuple(found), verification, fresh, tuple(notes))
     drawn_by = f"its samples were drawn by evr {certificate.software.evr}"
     made, have = (", ".join(f"{key} {which[key]}" for key in other) for which in (theirs, here))
+    notes = [] if certificate.record is None else [_RECORD]
     if other:
         notes.append(
             f"the certificate was made with {made}, and this is {have}: statistics may differ in their last digits"
@@ -224,20 +223,26 @@ def _judged(certificate: Certificate, found: list[Mismatch], verification: Verif
             f"{drawn_by} on {', '.join(devices)}: statistics are compared to a relative difference of {_CLOSE:g}"
         )
 
-    def is_drawn(field: str) -> bool:
+    def is_drawn(one: Mismatch) -> bool:
         """Whether a field depends on the samples. Integers come out the same everywhere."""
-        sampled = field.startswith(("verification.directions", "verification.samples"))
-        return sampled and checked.method != "strict" and ".strict." not in field
+        sampled = one.field.startswith(("verification.directions", "verification.samples"))
+        return sampled and checked.method != "strict" and ".strict." not in one.field
 
-    def is_reworded(field: str) -> bool:
+    def is_close(one: Mismatch) -> bool:
+        values = one.recorded, one.recomputed
+        floats = all(isinstance(value, float) for value in values)
+        return floats and is_drawn(one) and math.isclose(*values, rel_tol=_CLOSE, abs_tol=1e-300)
+
+    def is_reworded(one: Mismatch) -> bool:
         """Whether a statement may differ because its numbers do, or because another version words it otherwise."""
-        return field == "statement" and ("evr" in other or certificate.statement == statement(certificate.document()))
+        own = statement(certificate.document())
+        return one.field == "statement" and ("evr" in other or certificate.statement == own)
 
-    kept = [m for m in found if not (is_drawn(m.field) and _close(m.recorded, m.recomputed))]
+    kept = [one for one in found if not ((other or devices) and is_close(one))]
     if len(kept) < len(found):
         notes.append(f"{len(found) - len(kept)} statistics differ in their last digits only")
     undecided = None
-    if other and kept and all(is_drawn(m.field) or is_reworded(m.field) for m in kept):
+    if other and kept and all(is_drawn(one) or is_reworded(one) for one in kept):
         undecided = f"{drawn_by} with {made}, and this is {have}. {_WAYS_ON}"
     return Replay(tuple(kept), verification, fresh, tuple(notes), undecided)
 
@@ -247,40 +252,39 @@ def _claim(certificate: Certificate) -> tuple[Claim, Settings]:
     plain = Claim(stated.epsilon, stated.delta, stated.tau)
     if (release.name is None) != (release.floor is None):
         raise CertificateError("release.name and release.floor come together or not at all")
-    base = plain.delta if release.floor is None else release.floor
     if not 0 < stated.kappa <= 0.025 or (release.attempt == 1 and stated.kappa != plain.kappa):
         raise CertificateError(f"claim.kappa={stated.kappa!r} cannot have been written by evr")
-    claim = Claim(stated.epsilon, stated.delta, stated.tau, Terms(stated.kappa, base))
-    return claim, Settings(checked.method, checked.proposal, checked.max_samples)
+    terms = Terms(stated.kappa, plain.delta if release.floor is None else release.floor)
+    return replace(plain, terms=terms), Settings(checked.method, checked.proposal, checked.max_samples)
 
 
 def _rebuilt(certificate: Certificate, claim: Claim, settings: Settings, verification: Verification) -> Certificate:
-    document = certificate.document()
-    taken = {key: document.get(key) for key in (*UNCHECKED, "event", "description", "neighboring_relation")}
-    epsilon, event = certificate.per_record, certificate.dp_event()
-    if not (
-        epsilon is not None and certificate.accepted and is_proved(epsilon, event, claim.delta, certificate.relation)
-    ):
-        epsilon = None  # the number for one record, unless it is proved again
-    proof = None if certificate.proof is None else seal_of(proof_of(certificate))
+    """The certificate that the replay's verification gives."""
+    document, epsilon, accepted = certificate.document(), certificate.per_record, certificate.accepted
+    if epsilon is not None:  # the number for one record counts if it is proved again
+        proved = is_proved(epsilon, certificate.dp_event(), claim.delta, certificate.relation)
+        epsilon = epsilon if accepted and proved else None
     return build(
         verification,
         claim,
         settings,
         name=certificate.release.name,
         entropy_is_fresh=certificate.verification.entropy_is_fresh,
-        given={**taken, "proof": proof, "per_record": epsilon},
+        given={
+            **{key: document.get(key) for key in TAKEN},
+            "proof": None if certificate.proof is None else seal_of(proof_of(certificate)),
+            "per_record": epsilon,
+        },
     )
 
 
 def _unbelievable(certificate: Certificate) -> Iterator[Mismatch]:
-    """Entropy that is possible, but too unlikely; and where a certificate contradicts itself about the record of its
-    training.
-    """
+    """Entropy that is too unlikely, and a record of the training that contradicts the event."""
     checked, record, relation = certificate.verification, certificate.record, certificate.neighboring_relation
-    if checked.entropy_is_fresh and not _SMALLEST_FRESH <= int(checked.entropy, 16) < 1 << ENTROPY_BITS:
-        size = f"a number of {int(checked.entropy, 16).bit_length()} bits"
-        yield Mismatch("verification.entropy_is_fresh", True, f"{size} was not drawn from {ENTROPY_BITS} fresh ones")
+    entropy = int(checked.entropy, 16)
+    if checked.entropy_is_fresh and not _SMALLEST_FRESH <= entropy < 1 << ENTROPY_BITS:
+        why = f"a number of {entropy.bit_length()} bits was not drawn from {ENTROPY_BITS} fresh ones"
+        yield Mismatch("verification.entropy_is_fresh", True, why)
     if record is None:
         return
     phases, fixed = phases_of(certificate.dp_event()), record.constants
@@ -298,31 +302,13 @@ def _unbelievable(certificate: Certificate) -> Iterator[Mismatch]:
         yield Mismatch("record.constants.steps", fixed.steps, ran)
 
 
-def _differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+def _differences(old: Any, new: Any, path: str = "") -> Iterator[Mismatch]:
     """Every field in which the two differ, at every depth."""
     if isinstance(old, dict) and isinstance(new, dict):
-        for key, value in new.items():
-            field = f"{path}.{key}" if path else key
-            if field in UNCHECKED or (key == "seconds" and path.startswith("verification.directions")):
-                continue
-            if key not in old:
-                yield field, None, value
-            else:
-                yield from _differences(old[key], value, field)
-        yield from ((f"{path}.{key}", old[key], None) for key in sorted(old.keys() - new.keys()))
+        for key in {**new, **old}:
+            yield from _differences(old.get(key), new.get(key), f"{path}.{key}" if path else key)
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for index, (one, other) in enumerate(zip(old, new, strict=True)):
             yield from _differences(one, other, f"{path}[{index}]")
-    elif repr(old) != repr(new):  # which also tells 1 from 1.0, and 0.0 from -0.0
-        yield path, old, new
-
-
-def _close(old: Any, new: Any) -> bool:
-    """Whether two numbers differ by a small share of themselves only."""
-    numbers = isinstance(old, float) and isinstance(new, float)
-    return numbers and math.isclose(old, new, rel_tol=_CLOSE, abs_tol=1e-300)
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 120 else text[:117] + "..."
+    elif repr(old) != repr(new) and not _UNCOMPARED.fullmatch(path):  # which also tells 1 from 1.0, and 0.0 from -0.0
+        yield Mismatch(path, old, new)

@@ -73,7 +73,7 @@ def identified(event: dp_event.DpEvent) -> str:
     which is in the certificate.
     """
     words = describe(event)
-    if not is_abridged(event):
+    if not is_abridged(words):
         return words
     return f"{words}, in full the event with SHA-256 {event_digest(event)},"
 
