@@ -31,7 +31,6 @@ from pydantic import (
 from evr import atomic, validate
 from evr.bounds.strict import StatedProof
 from evr.certification import words
-from evr.certification.description import NUMBERS, description_of
 from evr.certification.event_json import LONGEST_NAME, NAME, TIME, UNENDING, checked_tree, event_from_json, unprintable
 from evr.certification.event_json import digest_of as sha256_of
 from evr.errors import CertificateError
@@ -281,8 +280,8 @@ class Certificate(Section):
     @model_validator(mode="after")
     def _is_described_truly(self) -> Certificate:
         given = self.description.model_dump()
-        checked = any(given[key] is not None for key in ("unit", *NUMBERS))
-        if checked and description_of(given, self.dp_event()) != given:
+        checked = any(given[key] is not None for key in ("unit", *words.NUMBERS))
+        if checked and words.description_of(given, self.dp_event()) != given:
             raise ValueError("description.algorithm is missing")
         return self
 

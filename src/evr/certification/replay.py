@@ -19,10 +19,9 @@ from evr import validate
 from evr.bounds.strict import ProofPlan, StatedProof
 from evr.certification.build import build, is_proved, software
 from evr.certification.certificate import Certificate
-from evr.certification.description import phases_of
 from evr.certification.proof_file import proof_of, seal_of
 from evr.certification.time_limits import MAX_SECONDS, alarmed, seconds_allowed, understood
-from evr.certification.words import statement
+from evr.certification.words import phases_of, statement
 from evr.errors import CertificateError, DeviceError, DisagreementError, TooLongError
 from evr.laws import Direction, Step
 from evr.proving import prove

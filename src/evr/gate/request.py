@@ -11,11 +11,10 @@ from typing import Any
 
 from evr import atomic, validate
 from evr.certification.budget import Budget
-from evr.certification.description import description_of
 from evr.certification.event_json import event_from_json, event_to_json
 from evr.certification.ledger import Ledger
 from evr.certification.proof_file import check_texts
-from evr.certification.words import check_words
+from evr.certification.words import check_words, description_of
 from evr.errors import FalseClaimError
 from evr.estimation import Estimate, UpperBound, calibrate, estimate_delta, estimate_epsilon
 from evr.estimation.calibration import TIGHTEST, noise_of, other_noise
