@@ -1,7 +1,5 @@
-"""How files and statements speak of a mechanism: its table in spec files, its words, the
-words of relations of neighbours. And ``evr.register``, which teaches evr a mechanism of yours.
-
-The kernel knows laws (``evr.mechanisms``); no law rests on what is here.
+"""How files and statements speak of a mechanism and of neighbours; and ``evr.register``, which teaches evr a mechanism
+of yours. No law rests on what is here.
 """
 
 from __future__ import annotations
@@ -9,7 +7,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 from dp_accounting import NeighboringRelation, dp_event
@@ -103,18 +100,14 @@ def event_name(event_type: type[dp_event.DpEvent]) -> str:
     return f"{event_type.__module__}.{event_type.__qualname__}"
 
 
-def event_classes() -> Mapping[str, type[dp_event.DpEvent]]:
-    """Every class of events that may be built from JSON, by name.
+def event_class(name: str) -> type[dp_event.DpEvent] | None:
+    """The class of events that JSON names so; None if there is none that may be built.
 
-    >>> event_classes()["GaussianDpEvent"](1.5)
+    >>> event_class("GaussianDpEvent")(1.5)
     GaussianDpEvent(noise_multiplier=1.5)
     """
-    return _named(tuple(MECHANISMS))
-
-
-@lru_cache(maxsize=4)
-def _named(registered: tuple[type[dp_event.DpEvent], ...]) -> dict[str, type[dp_event.DpEvent]]:
-    return SHARED | {event_name(cls): cls for cls in registered if is_writable(cls)}
+    own = (cls for cls in MECHANISMS if is_writable(cls) and event_name(cls) == name)
+    return SHARED.get(name) or next(own, None)
 
 
 def adjacency(name: str, *, users: bool = False) -> str:
@@ -179,33 +172,25 @@ def register(
     for role, value in (("words", words), ("relation", relation)):
         if value is not None:
             validate.function(**{role: value})
-    if isinstance(assumptions, str) or not all(map(_is_clause, assumptions)):
+    clauses = [None] if isinstance(assumptions, str) else assumptions
+    if not all(isinstance(one, str) and one.strip() and one.isprintable() for one in clauses):
         raise ValueError(f"assumptions={assumptions!r} are not clauses: give a tuple of texts in one line each")
     description = Description(kind or _kind(event_type), fields or {}, words, tuple(assumptions))
-    _check_table(event_type, description)
-    others = {cls: one for cls, one in MECHANISMS.items() if event_name(cls) != event_name(event_type)}
-    taken = {DPSGD: "DP-SGD"} | {described(cls).kind: cls.__name__ for cls in others}
-    if description.kind in taken:
-        raise ValueError(f"kind={description.kind!r} is taken by {taken[description.kind]}: give {name} another")
-    for older in MECHANISMS.keys() - others.keys():
-        _OWN.pop(MECHANISMS.pop(older), None)
-    mechanism = Mechanism(event_type, translator, takes_sampling, relation, under or {})
-    MECHANISMS[event_type], _OWN[mechanism] = mechanism, description
-
-
-def _check_table(event_type: type[dp_event.DpEvent], description: Description) -> None:
-    """Refuse what a spec file or JSON could not tell apart."""
     if not re.fullmatch("[a-z][a-z0-9_]*", description.kind):
         raise ValueError(f"kind={description.kind!r} is not a name: give lower-case letters, digits and underscores")
-    name, own = event_type.__name__, {one.alias for one in written_fields(event_type)}
+    own = {one.alias for one in written_fields(event_type)}
     if taken := own & set(KEYS):
         raise ValueError(f"{name} has a field {min(taken)!r}, which means something else in files: name it otherwise")
     if unknown := description.fields.keys() - own:
         raise ValueError(f"fields: {name} has no field {min(unknown)!r}, but {', '.join(sorted(own)) or 'none'}")
-
-
-def _is_clause(text: Any) -> bool:
-    return isinstance(text, str) and text.strip() != "" and text.isprintable()
+    others = {cls: one for cls, one in MECHANISMS.items() if event_name(cls) != event_name(event_type)}
+    kinds = {DPSGD: "DP-SGD"} | {described(cls).kind: cls.__name__ for cls in others}
+    if description.kind in kinds:
+        raise ValueError(f"kind={description.kind!r} is taken by {kinds[description.kind]}: give {name} another")
+    for older in MECHANISMS.keys() - others.keys():
+        _OWN.pop(MECHANISMS.pop(older), None)
+    mechanism = Mechanism(event_type, translator, takes_sampling, relation, under or {})
+    MECHANISMS[event_type], _OWN[mechanism] = mechanism, description
 
 
 def _kind(event_type: type) -> str:

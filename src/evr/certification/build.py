@@ -15,8 +15,8 @@ import numpy as np
 import scipy
 from dp_accounting import NeighboringRelation, dp_event
 
-from evr.certification.certificate import SCHEMA_VERSION, Certificate, ClaimSection, DirectionSection, plain
-from evr.certification.event_json import in_alphabet
+from evr.certification.certificate import SCHEMA_VERSION, Certificate, ClaimSection, DirectionSection
+from evr.certification.event_json import in_alphabet, plain
 from evr.certification.event_words import USERS, is_about_users
 from evr.certification.words import statement
 from evr.errors import EvrError
