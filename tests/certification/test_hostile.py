@@ -17,7 +17,7 @@ import pytest
 import evr
 import messages
 from evr.certification.certificate import MOST_BYTES, digest_of
-from evr.certification.time_limits import MAX_SECONDS, understood
+from evr.certification.replay import MAX_SECONDS, understood
 from evr.certification.words import describe_event
 from evr.errors import CertificateError, TooLongError
 from evr.report import page

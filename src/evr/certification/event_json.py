@@ -88,14 +88,14 @@ def canonical(document: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A value in JSON's types: infinities and NaN, which JSON lacks, as words."""
+    """A value in JSON's types: plans as they write themselves, and infinities and NaN, which JSON lacks, as words."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    return value
+    return value.to_json() if hasattr(value, "to_json") else value
 
 
 def parsed(text: str) -> dict[str, Any]:

@@ -64,6 +64,8 @@ _RUNS = {0.0: "logarithmic", 1.0: "geometric", math.inf: "Poisson"}
 _PARTS = 6  # of a composition that are described one by one
 _LONG = 2000  # characters of them
 _LISTED = 12  # numbers of a list that are written out
+ABRIDGED = re.compile(", the first being |columns taken as given(?!:)")
+"""Found in words that leave some of an event's numbers out, so that other events have the same words."""
 USERS = (schemes.PoissonSampledUsersDpEvent, schemes.FixedBatchUsersDpEvent, schemes.UsersDpEvent)
 _DISCRETE = (
     dp_event.DiscreteLaplaceDpEvent,
@@ -76,7 +78,10 @@ _DISCRETE = (
 WORDS: dict[type[dp_event.DpEvent], Callable[[Any], str]] = {
     dp_event.NoOpDpEvent: lambda one: "nothing",
     dp_event.PoissonSampledDpEvent: lambda one: f"Poisson sampling ({_rate(one)}) of {describe(one.event)}",
-    dp_event.SampledWithoutReplacementDpEvent: lambda one: f"{_batch(one)}) of {describe(one.event)}",
+    dp_event.SampledWithoutReplacementDpEvent: lambda one: (
+        f"sampling without replacement ({one.sample_size:,} of {one.source_dataset_size:,} records) of "
+        f"{describe(one.event)}"
+    ),
     dp_event.RepeatAndSelectDpEvent: lambda one: (
         f"the best of a random number of runs ({_runs(one)}), each of them {describe(one.event)}"
     ),
@@ -112,10 +117,21 @@ WORDS: dict[type[dp_event.DpEvent], Callable[[Any], str]] = {
     ),
     schemes.ShuffledBatchesDpEvent: lambda one: f"{counted(one.epochs, 'epoch')} of shuffled batches of {_noise(one)}",
     schemes.PoissonSampledUsersDpEvent: lambda one: (
-        f"Poisson sampling ({_rate(one)}, at most {_owned(one)} per user{_clipped(one)}) of {_noise(one)}"
+        f"Poisson sampling ({_rate(one)}, at most {counted(one.records_per_user, 'record')} per user"
+        + (
+            ""
+            if one.user_norm is None
+            else f", those of one user in a batch clipped together to {typed(one.user_norm)} clipping norms"
+        )
+        + f") of {_noise(one)}"
     ),
-    schemes.FixedBatchUsersDpEvent: lambda one: f"{_batch(one)}, at most {_owned(one)} per user) of {_noise(one)}",
-    schemes.UsersDpEvent: lambda one: f"{describe(one.event)}, for users of at most {_owned(one)}",
+    schemes.FixedBatchUsersDpEvent: lambda one: (
+        f"sampling without replacement ({one.sample_size:,} of {one.source_dataset_size:,} records, at most "
+        f"{counted(one.records_per_user, 'record')} per user) of {_noise(one)}"
+    ),
+    schemes.UsersDpEvent: lambda one: (
+        f"{describe(one.event)}, for users of at most {counted(one.records_per_user, 'record')}"
+    ),
 }
 """What ran, by the class of the event: by default the name of the class and its fields."""
 
@@ -188,10 +204,6 @@ ASSUMPTIONS: dict[type[dp_event.DpEvent], tuple[str, ...]] = {
 """What a statement assumes of whoever ran it, each a clause that follows "It assumes that"."""
 
 
-class _NoWords(ValueError):
-    pass
-
-
 def describe(event: dp_event.DpEvent) -> str:
     """An event tree in words.
 
@@ -215,12 +227,10 @@ def describe(event: dp_event.DpEvent) -> str:
     name, words = type(event).__name__, described(type(event)).words or WORDS.get(type(event), _by_fields)
     try:
         text = words(event)
-    except _NoWords:
-        raise
     except Exception as error:  # somebody else's function may raise anything
-        raise _NoWords(f"{name} has no words for these values: {type(error).__name__}: {error}") from error
+        raise ValueError(f"{name} has no words for these values: {type(error).__name__}: {error}") from error
     if not isinstance(text, str) or not text.strip() or not text.isprintable():
-        raise _NoWords(f"the words of {name} are {text!r}: they must be one line of text")
+        raise ValueError(f"the words of {name} are {text!r}: they must be one line of text")
     return text
 
 
@@ -237,16 +247,8 @@ def _rate(event: Any) -> str:
     return f"sampling probability {typed(event.sampling_probability)}"
 
 
-def _batch(event: Any) -> str:
-    return f"sampling without replacement ({event.sample_size:,} of {event.source_dataset_size:,} records"
-
-
-def _owned(event: Any) -> str:
-    return counted(event.records_per_user, "record")
-
-
 def _noise(event: Any) -> str:
-    """The mechanism of each step of a scheme. Of a long strategy the entries are left out (``is_abridged``)."""
+    """The mechanism of each step of a scheme. Of a long strategy the entries are left out (``ABRIDGED``)."""
     strategy, kind = getattr(event, "strategy", schemes.IDENTITY), ""
     if strategy and isinstance(strategy[0], list | tuple):
         kind = f"a strategy of {max(map(len, strategy))} bands, its columns taken as given"
@@ -261,12 +263,6 @@ def _runs(event: Any) -> str:
     if event.shape in _RUNS:
         return f"{_RUNS[event.shape]} law, mean {typed(event.mean)}"
     return f"truncated negative binomial law, mean {typed(event.mean)}, shape {typed(event.shape)}"
-
-
-def _clipped(event: Any) -> str:
-    if event.user_norm is None:
-        return ""
-    return f", those of one user in a batch clipped together to {typed(event.user_norm)} clipping norms"
 
 
 def _by_fields(event: dp_event.DpEvent) -> str:
@@ -286,16 +282,6 @@ def _value(value: Any) -> str:
     if len(value) > _LISTED:
         return f"of {len(value):,} values, the first being {_value(value[0])}"
     return str(list(value))
-
-
-def is_abridged(words: str) -> bool:
-    """Whether ``describe`` left some of an event's numbers out, so that other events have the same words.
-
-    >>> step = dp_event.GaussianDpEvent(1.0)
-    >>> [is_abridged(describe(dp_event.ComposedDpEvent([step] * n))) for n in (6, 7)]
-    [False, True]
-    """
-    return re.search(", the first being |columns taken as given(?!:)", words) is not None
 
 
 def _inner(event: dp_event.DpEvent) -> list[dp_event.DpEvent]:

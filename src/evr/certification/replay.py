@@ -4,12 +4,18 @@ The event, the claim, the attempt, the entropy, the settings and the plans deter
 A replay computes it anew and compares field by field, so an altered number or word shows even if the digest was mended.
 Some fields cannot be computed and are taken as recorded (``TAKEN``, the name of a release, the freshness of the
 entropy). ``event_json.py`` leaves no room for a sentence in them.
+
+Files come from strangers: what is too large is refused before it is built, and an alarm stops what takes too long. No
+guarantee rests on that.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
+import signal
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,11 +25,12 @@ from evr import validate
 from evr.bounds.strict import ProofPlan, StatedProof
 from evr.certification.build import build, is_proved, software
 from evr.certification.certificate import Certificate
+from evr.certification.event_json import walk
 from evr.certification.proof_file import proof_of, seal_of
-from evr.certification.time_limits import MAX_SECONDS, alarmed, seconds_allowed, understood
 from evr.certification.words import phases_of, statement
 from evr.errors import CertificateError, DeviceError, DisagreementError, TooLongError
 from evr.laws import Direction, Step
+from evr.mechanisms import Composition
 from evr.proving import prove
 from evr.proving.showing import check_progress, watching
 from evr.randomness import ENTROPY_BITS
@@ -38,6 +45,14 @@ TAKEN = ("software", "times", "record", "budget", "event", "description", "neigh
 """Fields that a replay takes as recorded. The record of a training must not contradict the event, and
 ``Record.is_certified_by`` reads it.
 """
+
+MAX_SECONDS = 600.0
+"""Allowed by default."""
+
+_MOST_OUTCOMES = 10_000_000  # of an event: its parts, and those of its discrete laws
+_MOST_BITS = 1 << 34  # of the masses of a strict proof
+_OUTCOMES = {"sigma": 80.0, "sensitivity": 1.0, "iterations": 0.1, "cycle_length": 0.1, "sensitivities": 500.0}
+"""About how many outcomes, or what costs as much, the fields of an event bring along, for each unit or entry."""
 
 _UNDOABLE = (ValueError, TypeError, ArithmeticError, LookupError, MemoryError, RecursionError, DisagreementError)
 _SMALLEST_FRESH = 1 << 160  # 256 fresh bits are below this once in 2^96
@@ -60,10 +75,7 @@ class Mismatch:
     recomputed: Any
 
     def __str__(self) -> str:
-        recorded, recomputed = (
-            text if len(text) <= 120 else text[:117] + "..." for text in map(repr, (self.recorded, self.recomputed))
-        )
-        return f"{self.field}: recorded {recorded}, recomputed {recomputed}"
+        return f"{self.field}: recorded {self.recorded!r:.120}, recomputed {self.recomputed!r:.120}"
 
 
 @dataclass(frozen=True)
@@ -311,3 +323,75 @@ def _differences(old: Any, new: Any, path: str = "") -> Iterator[Mismatch]:
             yield from _differences(one, other, f"{path}[{index}]")
     elif repr(old) != repr(new) and not _UNCOMPARED.fullmatch(path):  # which also tells 1 from 1.0, and 0.0 from -0.0
         yield Mismatch(path, old, new)
+
+
+def seconds_allowed(max_seconds: float | None) -> float:
+    """How long something may take: infinitely long for None, which lifts the limits of sizes too."""
+    if max_seconds is None or max_seconds == math.inf:
+        return math.inf
+    return validate.positive(max_seconds=max_seconds)
+
+
+class _Alarm(BaseException):
+    """Passes everything that catches exceptions on its way."""
+
+
+@contextlib.contextmanager
+def alarmed(seconds: float, doing: str) -> Iterator[None]:
+    """Stop the work inside after so many seconds, in the main thread of a system that has alarms; infinity for no
+    limit.
+    """
+    alarms = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+    if not alarms or seconds >= 1e9:
+        yield
+        return
+
+    def ring(*_: Any) -> None:
+        raise _Alarm
+
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        # it rings again every second, in case something swallows the exception
+        signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+        yield
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+    except _Alarm:
+        raise TooLongError(
+            f"{doing} took more than {seconds:g} s: if you trust the file, allow more with "
+            "--max-seconds (max_seconds= in Python)"
+        ) from None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def understood(certificate: Certificate, seconds: float) -> Composition:
+    """The composition of a certificate's event. If time is limited, so are the sizes of the event and of the proofs."""
+    if seconds < math.inf:
+        sections = certificate.verification.directions.values()
+        plans = [StatedProof.from_json(one.strict).plan for one in sections if one.strict is not None]
+        bits = max([0, *(plan.places * plan.bits for plan in plans if plan is not None)])
+        for size, most, what in (
+            (_size(certificate.event), _MOST_OUTCOMES, "parts and outcomes in its event"),
+            (bits, _MOST_BITS, "bits in its proof"),
+        ):
+            if size > most:
+                raise TooLongError(
+                    f"about {size:,.0f} {what}, more than the limit of {most:,}: if you trust the file, lift all "
+                    "limits with --max-seconds inf (max_seconds=None in Python)"
+                )
+    return Composition.of(certificate.dp_event(), certificate.relation)
+
+
+def _size(event: Any) -> float:
+    """About how many parts an event in JSON has; the outcomes of its discrete laws are counted too."""
+    outcomes = 0.0
+    for value, _ in walk(event):
+        if isinstance(value, list):
+            outcomes += len(value)
+        elif isinstance(value, dict):
+            for key in _OUTCOMES.keys() & value.keys():
+                size = len(value[key]) if isinstance(value[key], list) else value[key]
+                if isinstance(size, int | float):
+                    outcomes += _OUTCOMES[key] * min(abs(size), 1e18)
+    return outcomes

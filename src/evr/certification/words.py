@@ -19,7 +19,7 @@ from evr import validate
 from evr.bounds.rounding import FIXED
 from evr.bounds.strict import StatedProof, rounded_up
 from evr.certification.event_json import event_digest, event_from_json, named
-from evr.certification.event_words import assumptions, counted, describe, is_about_users, is_abridged, is_discrete
+from evr.certification.event_words import ABRIDGED, assumptions, counted, describe, is_about_users, is_discrete
 from evr.described import adjacency
 from evr.errors import CertificateError
 from evr.mechanisms.schemes import FixedBatchUsersDpEvent, PoissonSampledUsersDpEvent, RandomAllocationDpEvent
@@ -201,10 +201,8 @@ def describe_event(document: dict[str, Any], given: dict[str, Any] | None = None
         event = event_from_json(document)
     except CertificateError:
         return "an unknown mechanism (register it to describe it)"
-    if given is None:
-        return describe(event)
-    words = trained(event, given) or describe(event)
-    return words if given["title"] is None else f"{given['title']}: {words}"
+    words = (given and trained(event, given)) or describe(event)
+    return f"{given['title']}: {words}" if given and given["title"] else words
 
 
 def identified(event: dp_event.DpEvent) -> str:
@@ -212,9 +210,7 @@ def identified(event: dp_event.DpEvent) -> str:
     which is in the certificate.
     """
     words = describe(event)
-    if not is_abridged(words):
-        return words
-    return f"{words}, in full the event with SHA-256 {event_digest(event)},"
+    return f"{words}, in full the event with SHA-256 {event_digest(event)}," if ABRIDGED.search(words) else words
 
 
 def ran(document: dict[str, Any]) -> str:
@@ -226,23 +222,14 @@ def ran(document: dict[str, Any]) -> str:
 
 def unit(document: dict[str, Any]) -> str:
     """Whose data the guarantee protects: a record, unless the event or the description says more."""
-    given = document["description"]
-    unnamed = "user" if _of_users(document) else "record" if given["algorithm"] is None else "example"
-    return str(given["unit"] or unnamed)
-
-
-def _of_users(document: dict[str, Any]) -> bool:
-    return is_about_users(event_from_json(document["event"]))
+    given, users = document["description"], is_about_users(event_from_json(document["event"]))
+    return str(given["unit"] or ("user" if users else "record" if given["algorithm"] is None else "example"))
 
 
 def _of_clients(words: str, document: dict[str, Any]) -> str:
     """Words about users, where the unit is a client."""
-    clients = unit(document) == "client" and _of_users(document)
+    clients = unit(document) == "client" and is_about_users(event_from_json(document["event"]))
     return re.sub(r"\buser(s?)\b", r"client\1", words) if clients else words
-
-
-def neighbours(document: dict[str, Any]) -> str:
-    return _of_clients(adjacency(document["neighboring_relation"], users=_of_users(document)), document)
 
 
 def short_statement(document: dict[str, Any]) -> str:
@@ -265,18 +252,17 @@ def statement(document: dict[str, Any]) -> str:
 
 
 def _claimed(document: dict[str, Any]) -> str:
-    subject, private = ran(document), _private(document, document["claim"]["epsilon"])
-    rest = f"{private} per {unit(document)} under {neighbours(document)}"
+    """The first sentence: what is claimed."""
+    subject, whose, users = ran(document), unit(document), is_about_users(event_from_json(document["event"]))
+    private = "({}, " + stated(document["claim"]["delta"]) + ")-differentially private"
+    under = _of_clients(adjacency(document["neighboring_relation"], users=users), document)
+    rest = f"{private.format(stated(document['claim']['epsilon']))} per {whose} under {under}"
     if document["verdict"] == "rejected":
         return f"It was not shown that {subject} is {rest}."
-    if document.get("per_record") is not None:
-        own = _private(document, document["per_record"])
-        rest += f". Per record (of those in the data) instead of per {unit(document)} it is {own}"
+    if (epsilon := document.get("per_record")) is not None:
+        own = private.format(stated(epsilon))
+        rest += f". Per record (of those in the data) instead of per {whose} it is {own}"
     return f"{subject[0].upper()}{subject[1:]} is {rest}."
-
-
-def _private(document: dict[str, Any], epsilon: float) -> str:
-    return f"({stated(epsilon)}, {stated(document['claim']['delta'])})-differentially private"
 
 
 def _checked(document: dict[str, Any]) -> str:
@@ -299,13 +285,6 @@ def _checked(document: dict[str, Any]) -> str:
     return f"This was {words.verified} by {by}{drawn}: in both directions delta is at most {stated(max(bounds))}."
 
 
-def check_words(event: dict[str, Any]) -> None:
-    """Raise what a statement about an event would raise: the words of a mechanism of somebody's own may fail."""
-    one = event_from_json(event)
-    describe(one)
-    assumptions(one)
-
-
 def assumed(document: dict[str, Any]) -> list[str]:
     """The assumptions of a certificate's statement, each a clause that follows "that"."""
     checked = document["verification"]
@@ -316,20 +295,20 @@ def assumed(document: dict[str, Any]) -> list[str]:
     given = document["description"]["unit"]
     if given not in (None, "example") and not is_about_users(event):
         clauses.insert(0, f"each record holds all data of one {given}")
-    sampled = METHOD_WORDS[checked["method"]].samples
-    if sampled:
+    margin = ""
+    if METHOD_WORDS[checked["method"]].samples:
         why = "it is recorded as fresh, which nothing can prove"
         if not checked["entropy_is_fresh"]:
             why = "the caller chose the seed: nobody may have searched for a lucky one"
         clauses.append(f"the entropy of the samples was fresh ({why})")
-    clauses.append(
-        "the choice of mechanisms and of when to stop did not depend on the data, every attempt is "
-        "in one ledger, and only one output of the release was published"
-    )
-    margin = f"; a margin of at least {typed(FIXED)} of delta covers the verification's own rounding" if sampled else ""
+        margin = f"; a margin of at least {typed(FIXED)} of delta covers the verification's own rounding"
     sampler = "" if is_discrete(event) else f" (a floating-point sampler only approximates it{margin})"
-    clauses.append(f"the noise follows the stated distribution exactly{sampler}")
-    return clauses
+    return [
+        *clauses,
+        "the choice of mechanisms and of when to stop did not depend on the data, every attempt is in one ledger, and "
+        "only one output of the release was published",
+        f"the noise follows the stated distribution exactly{sampler}",
+    ]
 
 
 def _of_record(record: dict[str, Any] | None) -> list[str]:

@@ -86,7 +86,7 @@ def _write_proof(certificate: Certificate, path: Path) -> None:
 def _tell_more(certificate: Certificate, file: Path) -> None:
     """What it means, and what its statement does not say."""
     if certificate.accepted:
-        from evr.certification.meaning import meaning
+        from evr.certification.publishing import meaning
 
         *sentences, basis = meaning(certificate)
         say("\nWhat this means:\n" + "\n".join(f"- {one}" for one in sentences) + f"\n{basis}")
