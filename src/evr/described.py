@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from dp_accounting import NeighboringRelation, dp_event
 
@@ -19,7 +18,6 @@ from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT
 
 DPSGD = "dpsgd"
 """The one kind in spec files without an event of its own: a sampled Gaussian mechanism, many times."""
-
 KEYS = ("type", "kind", "repeat")
 """Names that mean something in files: the class of an event in JSON, two keys of every spec table."""
 
@@ -27,27 +25,13 @@ _PROPER = ("Gaussian", "Gaussians", "Laplace", "Poisson", "zCDP")
 _STRATEGY = {"strategy": (Any, schemes.IDENTITY)}
 
 
-@dataclass(frozen=True)
-class Description:
-    """One mechanism in files and words.
-
-    Attributes
-    ----------
-    kind
-        Its name in spec files.
-    fields
-        Types and defaults (``...`` for none) of fields in a spec file, where the attrs fields of the class do not say
-        them.
-    words
-        The event in words, as they stand in a statement: ``"a Gaussian mechanism (noise multiplier 1)"``. By default
-        the name of the class and the fields.
-    assumptions
-        What a statement assumes of whoever ran the mechanism, each a clause that follows "It assumes that". None for
-        evr's own mechanisms, whose clauses are in ``evr.certification.event_words``.
+class Description(NamedTuple):
+    """One mechanism in files and words, as given to ``register``. The words and assumptions of evr's own mechanisms are
+    in ``evr.certification.event_words``.
     """
 
     kind: str
-    fields: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    fields: Mapping[str, tuple[Any, Any]] = {}
     words: Callable[[Any], str] | None = None
     assumptions: tuple[str, ...] | None = None
 
@@ -60,9 +44,8 @@ _FIELDS: dict[type[dp_event.DpEvent], Mapping[str, tuple[Any, Any]]] = {
     schemes.BMinSepDpEvent: _STRATEGY,
     schemes.MatrixMechanismDpEvent: {"strategy": (Any, ...)},
 }
-_OWN: dict[Mechanism, Description] = {}
+_OWN: dict[Mechanism | None, Description] = {}
 """Descriptions given to ``register``."""
-
 
 ADJACENCIES = {
     ADD_OR_REMOVE: "add-or-remove-one adjacency",
@@ -82,15 +65,9 @@ OF_USERS = {
 
 
 def described(event_type: type[dp_event.DpEvent]) -> Description:
-    """How files and statements speak of events of a class, whether it is registered or not.
-
-    >>> described(dp_event.LaplaceDpEvent).kind
-    'laplace'
-    """
-    mechanism = MECHANISMS.get(event_type)
-    if mechanism is not None and mechanism in _OWN:
-        return _OWN[mechanism]
-    return Description(_kind(event_type), _FIELDS.get(event_type, {}))
+    """How files and statements speak of events of a class, whether it is registered or not."""
+    own = _OWN.get(MECHANISMS.get(event_type))
+    return own or Description(_kind(event_type), _FIELDS.get(event_type, {}))
 
 
 def event_name(event_type: type[dp_event.DpEvent]) -> str:
@@ -101,21 +78,13 @@ def event_name(event_type: type[dp_event.DpEvent]) -> str:
 
 
 def event_class(name: str) -> type[dp_event.DpEvent] | None:
-    """The class of events that JSON names so; None if there is none that may be built.
-
-    >>> event_class("GaussianDpEvent")(1.5)
-    GaussianDpEvent(noise_multiplier=1.5)
-    """
+    """The class of events that JSON names so; None if there is none that may be built."""
     own = (cls for cls in MECHANISMS if is_writable(cls) and event_name(cls) == name)
     return SHARED.get(name) or next(own, None)
 
 
 def adjacency(name: str, *, users: bool = False) -> str:
-    """A relation of a certificate in words.
-
-    >>> adjacency("ADD_OR_REMOVE_ONE")
-    'add-or-remove-one adjacency'
-    """
+    """A relation of a certificate in words."""
     return (OF_USERS if users else ADJACENCIES)[NeighboringRelation[name]]
 
 

@@ -9,23 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import html
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Annotated, Any, Literal, NoReturn, TypeVar
 
 from dp_accounting import NeighboringRelation, dp_event
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    ValidationError,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema, model_validator
 
 from evr import atomic, validate
 from evr.bounds.strict import StatedProof
@@ -40,18 +29,13 @@ SCHEMA_VERSION = 2
 MOST_BYTES = 1 << 25
 """The limit for certificates."""
 
-SCHEMA_FILE = Path(__file__).with_name("certificate.schema.json")
-
-
 Number = Annotated[
     float,
     BeforeValidator(lambda value: UNENDING.get(value, value) if isinstance(value, str) else value),
-    PlainSerializer(plain),
     WithJsonSchema({"anyOf": [{"type": "number"}, {"enum": sorted(UNENDING)}]}),
 ]
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 Words = Annotated[str, Field(max_length=100_000)]
-
 Name = Annotated[str, Field(pattern=NAME, max_length=LONGEST_NAME)]
 Time = Annotated[str, Field(pattern=TIME)]
 Event = Annotated[dict[str, Any], AfterValidator(event_json.checked_tree)]
@@ -59,15 +43,11 @@ Direction = Literal["remove", "add"]
 Version = Annotated[str, Field(pattern=r"^[0-9][0-9A-Za-z.+-]{0,39}$")]
 Word = Annotated[str, Field(pattern=r"^[0-9A-Za-z_.-]{1,20}$")]
 Note = Literal["generator", "ghost", "lost", "other", "parameters", "sampler"]  # as words.NOTES
-
-
 S = TypeVar("S", bound="Section")
 
 
-class Section(BaseModel):
+class Section(BaseModel, extra="forbid", frozen=True, strict=True):
     """Part of a certificate."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class GuaranteeSection(Section):
@@ -417,10 +397,3 @@ def digest_of(document: dict[str, Any]) -> str:
 def aside(path: str | Path) -> Path:
     """``run.accepted.json`` for ``run.json``: where an accepted certificate is kept if another one takes its place."""
     return Path(path).with_suffix(f".accepted{Path(path).suffix}")
-
-
-def json_schema() -> str:
-    """The JSON Schema of certificates, as published beside this module."""
-    schema = Certificate.model_json_schema(mode="serialization")
-    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-    return json.dumps(schema, indent=2, sort_keys=True) + "\n"

@@ -235,11 +235,7 @@ def describe(event: dp_event.DpEvent) -> str:
 
 
 def counted(count: float, what: str) -> str:
-    """A number of things.
-
-    >>> counted(1, "step"), counted(2000, "step")
-    ('1 step', '2,000 steps')
-    """
+    """A number of things: ``1 step``, ``2,000 steps``."""
     return f"{typed(count)} {what}{'' if count == 1 else 's'}"
 
 
@@ -305,11 +301,7 @@ def is_about_users(event: dp_event.DpEvent) -> bool:
 
 
 def assumptions(event: dp_event.DpEvent, *, relation: NeighboringRelation = ADD_OR_REMOVE) -> list[str]:
-    """The assumptions of a statement about an event under a relation, each a clause that follows "that".
-
-    >>> assumptions(dp_event.GaussianDpEvent(1.0))
-    []
-    """
+    """The assumptions of a statement about an event under a relation, each a clause that follows "that"."""
     around: list[str] = []  # of sampling and selection
     inside: dict[type[dp_event.DpEvent], tuple[str, ...]] = {}
     for one in _spread(event):

@@ -50,13 +50,7 @@ _CARD = """---
 tags:
 - differential-privacy
 differential_privacy:
-  epsilon: {epsilon}
-  delta: {delta}
-  unit: {unit}
-  neighbors: {neighbours}
-  method: {method}
-  software: {software}
-  certificate: {digest}
+{metadata}
 ---
 
 ## Differential privacy
@@ -124,15 +118,12 @@ def attacks(found: Risk, whose: str, asked: Question, *, replaced: bool) -> list
     accused, before, guessed = map(percent, asked)
     hits = percent(found.true_positive_rate(asked.false_positive_rate))
     first = f"one {whose} took part"
-    told = (
-        f"accuses {accused} of the {whose}s that did not take part finds at most {hits} of those that did, on average"
-    )
+    told = f"accuses {accused} of the {whose}s that did not take part finds at most {hits} of those that did"
     if replaced:
         first = f"the first of two given {whose}s is in the data"
         told = f"takes the second of two given {whose}s for the first in {accused} of all cases recognises the first in"
-        told += f" at most {hits}"
     return [
-        f"An attacker who {told}.",
+        f"An attacker who {told}" + (f" at most {hits}." if replaced else ", on average."),
         f"If the chance that {first} was {before} beforehand, such an attacker is right with a chance of at most "
         f"{percent(found.posterior(asked.prior, asked.false_positive_rate))} when saying so.",
         f"A secret of one {whose} that can be guessed with a chance of {guessed} is found with a chance of at most "
@@ -172,8 +163,7 @@ def bibtex(certificate: Certificate) -> str:
     note = f"  note = {{Commit {software.commit}}},\n" if software.commit else ""
     return (
         f"@software{{evr,\n  title = {{{TITLE}}},\n  author = {{{{The evr authors}}}},\n"
-        f"  version = {{{software.evr}}},\n  year = {{{year}}},\n{note}"
-        f"  license = {{Apache-2.0}},\n}}\n{PAPER}"
+        f"  version = {{{software.evr}}},\n  year = {{{year}}},\n{note}  license = {{Apache-2.0}},\n}}\n{PAPER}"
     )
 
 
@@ -202,25 +192,22 @@ def model_card(certificate: Certificate) -> str:
         "epsilon": certificate.claim.epsilon,
         "delta": certificate.claim.delta,
         "unit": unit(certificate.document()),
-        "neighbours": adjacency(certificate.neighboring_relation),
+        "neighbors": adjacency(certificate.neighboring_relation),
         "method": METHOD_WORDS[certificate.verification.method].proof,
         "software": f"evr {certificate.software.evr}",
-        "digest": certificate.digest,
+        "certificate": certificate.digest,
     }
     return _CARD.format(
+        metadata="\n".join(f"  {key}: {_scalar(value)}" for key, value in metadata.items()),
         statement=certificate.short_statement,
-        version=certificate.software.evr,
         meant="\n".join(f"- {one}" for one in meaning(certificate)),
         assumed="\n".join(f"- {one}" for one in certificate.assumptions),
-        **{key: _scalar(value) for key, value in metadata.items()},
+        version=certificate.software.evr,
+        digest=certificate.digest,
     )
 
 
 def _scalar(value: Any) -> str:
-    """A value as YAML, which reads JSON's strings; YAML 1.1 takes 1e-05 for text, and 1.0e-05 for a number.
-
-    >>> _scalar(1e-05), _scalar(0.25), _scalar("a: b")
-    ('1.0e-05', '0.25', '"a: b"')
-    """
+    """A value as YAML, which reads JSON's strings; YAML 1.1 takes 1e-05 for text, and 1.0e-05 for a number."""
     text = json.dumps(value, ensure_ascii=False)
     return re.sub(r"^(\d+)e", r"\1.0e", text) if isinstance(value, float) else text

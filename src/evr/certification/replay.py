@@ -42,10 +42,7 @@ from evr.verification.settings import Settings
 from evr.verification.strict import StrictPlanner
 
 TAKEN = ("software", "times", "record", "budget", "event", "description", "neighboring_relation")
-"""Fields that a replay takes as recorded. The record of a training must not contradict the event, and
-``Record.is_certified_by`` reads it.
-"""
-
+"""Fields that a replay takes as recorded; ``_unbelievable`` compares the record with the event."""
 MAX_SECONDS = 600.0
 """Allowed by default."""
 
@@ -58,6 +55,8 @@ _UNDOABLE = (ValueError, TypeError, ArithmeticError, LookupError, MemoryError, R
 _SMALLEST_FRESH = 1 << 160  # 256 fresh bits are below this once in 2^96
 _CLOSE = 1e-9
 _UNCOMPARED = re.compile(r"digest|verification\.directions\.\w+\.seconds")
+_DRAWN = re.compile(r"verification\.(directions|samples)(?!.*\.strict\.)")
+"""Fields that depend on the samples. The integers of strict proofs come out the same everywhere."""
 _WAYS_ON = (
     "This says nothing about the certificate: replay it with the software that made it, or verify "
     "its claim with new samples (--fresh)"
@@ -235,9 +234,7 @@ def _judged(certificate: Certificate, found: list[Mismatch], verification: Verif
         )
 
     def is_drawn(one: Mismatch) -> bool:
-        """Whether a field depends on the samples. Integers come out the same everywhere."""
-        sampled = one.field.startswith(("verification.directions", "verification.samples"))
-        return sampled and checked.method != "strict" and ".strict." not in one.field
+        return checked.method != "strict" and _DRAWN.match(one.field) is not None
 
     def is_close(one: Mismatch) -> bool:
         values = one.recorded, one.recomputed
@@ -302,15 +299,13 @@ def _unbelievable(certificate: Certificate) -> Iterator[Mismatch]:
     ran, rates = sum(phase.steps for phase in phases), sorted({phase.rate for phase in phases})
     if record.steps != ran:
         yield Mismatch("record.steps", record.steps, ran)
-    if relation != "ADD_OR_REMOVE_ONE":
-        return
-    if fixed is None:
+    if relation == "ADD_OR_REMOVE_ONE" and fixed is None:
         yield Mismatch("neighboring_relation", relation, "REPLACE_SPECIAL, because the record has no constants")
-        return
-    if rates != [fixed.sampling_probability]:
-        yield Mismatch("record.constants.sampling_probability", fixed.sampling_probability, rates)
-    if fixed.steps > ran:
-        yield Mismatch("record.constants.steps", fixed.steps, ran)
+    elif relation == "ADD_OR_REMOVE_ONE" and fixed is not None:
+        if rates != [fixed.sampling_probability]:
+            yield Mismatch("record.constants.sampling_probability", fixed.sampling_probability, rates)
+        if fixed.steps > ran:
+            yield Mismatch("record.constants.steps", fixed.steps, ran)
 
 
 def _differences(old: Any, new: Any, path: str = "") -> Iterator[Mismatch]:

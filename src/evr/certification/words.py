@@ -291,7 +291,15 @@ def assumed(document: dict[str, Any]) -> list[str]:
     event = event_from_json(document["event"])
     relation = NeighboringRelation[document["neighboring_relation"]]
     clauses = [_of_clients(one, document) for one in assumptions(event, relation=relation)]
-    clauses += _of_record(document["record"])
+    if (record := document["record"]) is not None:
+        seal, *others = record["seals"]
+        processes = "process" if len(others) == 1 else "processes"
+        more = f" (and those of {len(others):,} more {processes})" if others else ""
+        clauses.append(
+            f"the training ran as its record says, whose last seal begins with {seal[:16]}{more} (a replay does not "
+            "read the record; Record.is_certified_by tells whether the record names this certificate)"
+        )
+        clauses += [words for kind in record["notes"] if (words := NOTES[kind])]
     given = document["description"]["unit"]
     if given not in (None, "example") and not is_about_users(event):
         clauses.insert(0, f"each record holds all data of one {given}")
@@ -309,17 +317,3 @@ def assumed(document: dict[str, Any]) -> list[str]:
         "only one output of the release was published",
         f"the noise follows the stated distribution exactly{sampler}",
     ]
-
-
-def _of_record(record: dict[str, Any] | None) -> list[str]:
-    """Assumptions about the record behind a statement, each a clause that follows "that"."""
-    if record is None:
-        return []
-    seal, *others = record["seals"]
-    processes = "process" if len(others) == 1 else "processes"
-    more = f" (and those of {len(others):,} more {processes})" if others else ""
-    about = (
-        f"the training ran as its record says, whose last seal begins with {seal[:16]}{more} (a replay does not read "
-        "the record; Record.is_certified_by tells whether the record names this certificate)"
-    )
-    return [about, *(words for kind in record["notes"] if (words := NOTES[kind]))]
