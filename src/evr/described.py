@@ -21,7 +21,7 @@ DPSGD = "dpsgd"
 KEYS = ("type", "kind", "repeat")
 """Names that mean something in files: the class of an event in JSON, two keys of every spec table."""
 
-_PROPER = ("Gaussian", "Gaussians", "Laplace", "Poisson", "zCDP")
+_PROPER = {one.lower(): one for one in ("Gaussian", "Gaussians", "Laplace", "Poisson", "zCDP")}
 _STRATEGY = {"strategy": (Any, schemes.IDENTITY)}
 
 
@@ -90,7 +90,7 @@ def adjacency(name: str, *, users: bool = False) -> str:
 
 def name_in_words(event_type: type[dp_event.DpEvent]) -> str:
     """The name of a class of events that has no words of its own: ``"discrete Gaussian"``."""
-    return " ".join(part if part in _PROPER else part.lower() for part in _parts(event_type))
+    return " ".join(_PROPER.get(part, part) for part in _kind(event_type).split("_"))
 
 
 def register(
@@ -163,17 +163,6 @@ def register(
 
 
 def _kind(event_type: type) -> str:
-    return "_".join(_parts(event_type)).lower()
-
-
-def _parts(event_type: type) -> list[str]:
-    """The words of which the name of an event's class consists.
-
-    >>> class BMinSepDpEvent: ...
-    >>> _parts(BMinSepDpEvent)
-    ['B', 'Min', 'Sep']
-    """
+    """The name of a class in a spec file: ``b_min_sep`` for ``BMinSepDpEvent``."""
     name = event_type.__name__.removesuffix("DpEvent").strip("_") or event_type.__name__
-    if name == "ZC":
-        return ["zCDP"]
-    return re.split(r"_|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", name)
+    return "zcdp" if name == "ZC" else re.sub("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()

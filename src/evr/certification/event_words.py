@@ -83,7 +83,10 @@ WORDS: dict[type[dp_event.DpEvent], Callable[[Any], str]] = {
         f"{describe(one.event)}"
     ),
     dp_event.RepeatAndSelectDpEvent: lambda one: (
-        f"the best of a random number of runs ({_runs(one)}), each of them {describe(one.event)}"
+        f"the best of a random number of runs ({_RUNS.get(one.shape, 'truncated negative binomial')} law, mean "
+        + typed(one.mean)
+        + ("" if one.shape in _RUNS else f", shape {typed(one.shape)}")
+        + f"), each of them {describe(one.event)}"
     ),
     schemes.BinomialSelectDpEvent: lambda one: (
         f"the best of a random number of runs (binomial law, at most {one.most_runs:,}, each with probability "
@@ -211,8 +214,6 @@ def describe(event: dp_event.DpEvent) -> str:
     >>> print(describe(dp_event.SelfComposedDpEvent(step, 1000)))
     1,000 times Poisson sampling (sampling probability 0.001) of a Gaussian mechanism (noise
     multiplier 1)
-    >>> print(describe(dp_event.RepeatAndSelectDpEvent(dp_event.GaussianDpEvent(2.0), 20, 1)))
-    the best of a random number of runs (geometric law, mean 20), each of them a Gaussian mechanism (noise multiplier 2)
     """
     if isinstance(event, dp_event.SelfComposedDpEvent):
         return ("" if event.count == 1 else f"{event.count:,} times ") + describe(event.event)
@@ -253,12 +254,6 @@ def _noise(event: Any) -> str:
         kind = f"a Toeplitz strategy of {len(strategy)} bands, its columns taken as given{entries}"
     correlated = f", noise correlated by {kind}" if kind else ""
     return f"a Gaussian mechanism (noise multiplier {typed(event.noise_multiplier)}{correlated})"
-
-
-def _runs(event: Any) -> str:
-    if event.shape in _RUNS:
-        return f"{_RUNS[event.shape]} law, mean {typed(event.mean)}"
-    return f"truncated negative binomial law, mean {typed(event.mean)}, shape {typed(event.shape)}"
 
 
 def _by_fields(event: dp_event.DpEvent) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from evr.certification.certificate import Certificate
 from evr.certification.replay import alarmed, seconds_allowed, understood
@@ -33,12 +33,10 @@ PAPER = r"""
 """As CITATION.cff, which a test holds it to."""
 TITLE = "evr: tight privacy accounting you can trust"
 
-_SPECIAL = {letter: f"\\{letter}" for letter in "{}$&%#_"} | {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    '"': "''",
-}
+_SPECIAL = str.maketrans(
+    {letter: f"\\{letter}" for letter in "{}$&%#_"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", '"': "''"}
+)
 _NUMBER = r"\d[\d.]*(?:e[+-]?\d+)?"
 _MATHEMATICS = re.compile(
     rf"\((?P<epsilon>{_NUMBER}), (?P<delta>{_NUMBER})\)(?=-differential)"
@@ -175,7 +173,7 @@ def typeset(text: str) -> str:
     $2.5 \times 10^{-9}$ \& 50\%
     """
     opened = re.sub(r'"(?=\w)', "``", text)
-    return _MATHEMATICS.sub(_mathematics, opened.translate(str.maketrans(_SPECIAL)))
+    return _MATHEMATICS.sub(_mathematics, opened.translate(_SPECIAL))
 
 
 def _mathematics(found: re.Match[str]) -> str:
@@ -197,17 +195,12 @@ def model_card(certificate: Certificate) -> str:
         "software": f"evr {certificate.software.evr}",
         "certificate": certificate.digest,
     }
+    lines = "\n".join(f"  {key}: {json.dumps(value, ensure_ascii=False)}" for key, value in metadata.items())
     return _CARD.format(
-        metadata="\n".join(f"  {key}: {_scalar(value)}" for key, value in metadata.items()),
+        metadata=re.sub(r": (\d+)e", r": \1.0e", lines),  # YAML 1.1 takes 1e-05 for text, 1.0e-05 for a number
         statement=certificate.short_statement,
         meant="\n".join(f"- {one}" for one in meaning(certificate)),
         assumed="\n".join(f"- {one}" for one in certificate.assumptions),
         version=certificate.software.evr,
         digest=certificate.digest,
     )
-
-
-def _scalar(value: Any) -> str:
-    """A value as YAML, which reads JSON's strings; YAML 1.1 takes 1e-05 for text, and 1.0e-05 for a number."""
-    text = json.dumps(value, ensure_ascii=False)
-    return re.sub(r"^(\d+)e", r"\1.0e", text) if isinstance(value, float) else text

@@ -1,12 +1,9 @@
 """Replay: compute a certificate again and compare, the only way to trust somebody else's.
 
 The event, the claim, the attempt, the entropy, the settings and the plans determine everything else, samples included.
-A replay computes it anew and compares field by field, so an altered number or word shows even if the digest was mended.
-Some fields cannot be computed and are taken as recorded (``TAKEN``, the name of a release, the freshness of the
-entropy). ``event_json.py`` leaves no room for a sentence in them.
-
-Files come from strangers: what is too large is refused before it is built, and an alarm stops what takes too long. No
-guarantee rests on that.
+So an altered number or word shows even if the digest was mended. Some fields cannot be computed and are taken as
+recorded (``TAKEN``, the name of a release, the freshness of the entropy). What is too large is refused before it is
+built, and an alarm stops what takes too long; no guarantee rests on that.
 """
 
 from __future__ import annotations
@@ -162,8 +159,7 @@ def replay(
     True
     """
     certificate = Certificate.of(certificate)
-    if workers is not None:
-        validate.positive_integer(workers=workers)
+    validate.worker_count(workers)
     check_progress(progress)
     seconds, verification = seconds_allowed(max_seconds), None
     try:
@@ -237,20 +233,17 @@ def _judged(certificate: Certificate, found: list[Mismatch], verification: Verif
         return checked.method != "strict" and _DRAWN.match(one.field) is not None
 
     def is_close(one: Mismatch) -> bool:
-        values = one.recorded, one.recomputed
-        floats = all(isinstance(value, float) for value in values)
-        return floats and is_drawn(one) and math.isclose(*values, rel_tol=_CLOSE, abs_tol=1e-300)
-
-    def is_reworded(one: Mismatch) -> bool:
-        """Whether a statement may differ because its numbers do, or because another version words it otherwise."""
-        own = statement(certificate.document())
-        return one.field == "statement" and ("evr" in other or certificate.statement == own)
+        old, new = one.recorded, one.recomputed
+        floats = isinstance(old, float) and isinstance(new, float)
+        return floats and is_drawn(one) and math.isclose(old, new, rel_tol=_CLOSE, abs_tol=1e-300)
 
     kept = [one for one in found if not ((other or devices) and is_close(one))]
     if len(kept) < len(found):
         notes.append(f"{len(found) - len(kept)} statistics differ in their last digits only")
+    # a statement may differ because its numbers do, or because another version words it otherwise
+    reworded = "evr" in other or certificate.statement == statement(certificate.document())
     undecided = None
-    if other and kept and all(is_drawn(one) or is_reworded(one) for one in kept):
+    if other and kept and all(is_drawn(one) or (reworded and one.field == "statement") for one in kept):
         undecided = f"{drawn_by} with {made}, and this is {have}. {_WAYS_ON}"
     return Replay(tuple(kept), verification, fresh, tuple(notes), undecided)
 
@@ -268,10 +261,8 @@ def _claim(certificate: Certificate) -> tuple[Claim, Settings]:
 
 def _rebuilt(certificate: Certificate, claim: Claim, settings: Settings, verification: Verification) -> Certificate:
     """The certificate that the replay's verification gives."""
-    document, epsilon, accepted = certificate.document(), certificate.per_record, certificate.accepted
-    if epsilon is not None:  # the number for one record counts if it is proved again
-        proved = is_proved(epsilon, certificate.dp_event(), claim.delta, certificate.relation)
-        epsilon = epsilon if accepted and proved else None
+    document, epsilon = certificate.document(), certificate.per_record
+    proved = epsilon is not None and is_proved(epsilon, certificate.dp_event(), claim.delta, certificate.relation)
     return build(
         verification,
         claim,
@@ -281,7 +272,7 @@ def _rebuilt(certificate: Certificate, claim: Claim, settings: Settings, verific
         given={
             **{key: document.get(key) for key in TAKEN},
             "proof": None if certificate.proof is None else seal_of(proof_of(certificate)),
-            "per_record": epsilon,
+            "per_record": epsilon if proved and certificate.accepted else None,
         },
     )
 
@@ -322,9 +313,7 @@ def _differences(old: Any, new: Any, path: str = "") -> Iterator[Mismatch]:
 
 def seconds_allowed(max_seconds: float | None) -> float:
     """How long something may take: infinitely long for None, which lifts the limits of sizes too."""
-    if max_seconds is None or max_seconds == math.inf:
-        return math.inf
-    return validate.positive(max_seconds=max_seconds)
+    return math.inf if max_seconds in (None, math.inf) else validate.positive(max_seconds=max_seconds)
 
 
 class _Alarm(BaseException):
@@ -349,7 +338,6 @@ def alarmed(seconds: float, doing: str) -> Iterator[None]:
         # it rings again every second, in case something swallows the exception
         signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
         yield
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
     except _Alarm:
         raise TooLongError(
             f"{doing} took more than {seconds:g} s: if you trust the file, allow more with "

@@ -189,13 +189,6 @@ def _sampling(phase: Phase) -> str:
 def describe_event(document: dict[str, Any], given: dict[str, Any] | None = None) -> str:
     """An event tree, given as JSON, in words, those of its description if there is one. Text that this evr does not
     know is not repeated.
-
-    >>> gaussian = {"type": "GaussianDpEvent", "noise_multiplier": 1.0}
-    >>> describe_event({"type": "PoissonSampledDpEvent", "sampling_probability": 0.001,
-    ...                 "event": gaussian})
-    'Poisson sampling (sampling probability 0.001) of a Gaussian mechanism (noise multiplier 1)'
-    >>> describe_event({"type": "somebody.ElsesDpEvent"})
-    'an unknown mechanism (register it to describe it)'
     """
     try:
         event = event_from_json(document)
