@@ -55,13 +55,12 @@ ADJACENCIES = {
     ),
     ZERO_OUT: "zero-out adjacency (a record is replaced by one that contributes nothing)",
 }
-"""The relations in words, as they stand in a statement."""
 OF_USERS = {
     ADD_OR_REMOVE: "add-or-remove-one adjacency (all records of one user come or go)",
     REPLACE_ONE: "replace-one adjacency (all records of one user are replaced by others, no more than stated)",
     ZERO_OUT: "zero-out adjacency (all records of one user are replaced by ones that contribute nothing)",
 }
-"""The same where users are protected."""
+"""The relations in words, as they stand in a statement, where records and where users are protected."""
 
 
 def described(event_type: type[dp_event.DpEvent]) -> Description:

@@ -117,11 +117,7 @@ def build(
 
 
 def of_records(event: dp_event.DpEvent) -> dp_event.DpEvent:
-    """The same tree for users who own one record each.
-
-    >>> of_records(UsersDpEvent(dp_event.GaussianDpEvent(1.0), 8))
-    GaussianDpEvent(noise_multiplier=1.0)
-    """
+    """The same tree for users who own one record each."""
     if isinstance(event, dp_event.ComposedDpEvent):
         return attr.evolve(event, events=[of_records(one) for one in event.events])
     if isinstance(event, UsersDpEvent):

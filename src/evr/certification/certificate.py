@@ -26,8 +26,7 @@ from evr.sampling import DrawPlan
 from evr.validate import MAX_COUNT
 
 SCHEMA_VERSION = 2
-MOST_BYTES = 1 << 25
-"""The limit for certificates."""
+MOST_BYTES = 1 << 25  # of a certificate
 
 Number = Annotated[
     float,
@@ -344,8 +343,9 @@ class Certificate(Section):
         if version != SCHEMA_VERSION:
             what = f"schema version {version}; this evr reads {SCHEMA_VERSION}"
             raise CertificateError(f"{what}: use the evr that wrote it, or certify again")
-        if (odd := event_json.unprintable(document)) is not None:
-            raise CertificateError(f"it contains characters that do not print: {validate.shown(odd)[:80]}")
+        for one, _ in event_json.walk(document):
+            if isinstance(one, str) and not one.isprintable():  # it could command a terminal
+                raise CertificateError(f"it contains characters that do not print: {validate.shown(one)[:80]}")
         if document.get("digest") != digest_of(document):
             raise CertificateError("the digest does not match: the certificate was altered or is damaged")
         return cls.sealed(document)

@@ -1,9 +1,8 @@
 """JSON of certificates: ``DpEvent`` trees, an object for each event, its class under ``"type"``, its fields by name.
 Only known classes are ever built: of dp_accounting, of ``evr.events``, and registered ones, named with their module.
 
-And the rules for text in files. A replay recomputes most of a certificate; patterns leave no room for a sentence in the
-rest (names, titles, software, times), and every character has to print. So nothing in a file speaks to its reader but
-evr.
+And the rules for text in files: patterns leave no room for a sentence in what a replay cannot recompute (names, titles,
+software, times), and every character has to print. So nothing in a file speaks to its reader but evr.
 """
 
 from __future__ import annotations
@@ -25,17 +24,11 @@ from evr.mechanisms.registry import known, written_fields
 
 UNENDING = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 """Numbers that JSON lacks, by the words for them."""
-
-
-DEEPEST = 100
-"""Levels of an event tree."""
-
+DEEPEST = 100  # levels of an event tree
 NAME = r"^[A-Za-z0-9](?: ?[A-Za-z0-9._-]){0,63}$"
 LONGEST_NAME = 64
 TIME = r"^[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}\.[0-9]{3}\+00:00$"
-
-# Python names a class of a function f.<locals>.C
-_IDENTIFIER = re.compile(r"[A-Za-z0-9_.+<>-]{1,200}")
+_IDENTIFIER = re.compile(r"[A-Za-z0-9_.+<>-]{1,200}")  # Python names a class of a function f.<locals>.C
 
 
 def in_alphabet(text: str) -> str:
@@ -70,16 +63,10 @@ def checked_tree(document: dict[str, Any]) -> dict[str, Any]:
     """An event tree as JSON, or an error: names and numbers only, and not too deep. Its meaning is not checked here."""
     for value, depth in walk(document):
         if depth > DEEPEST:
-            raise ValueError(f"the event tree has more than {DEEPEST} levels")
+            raise CertificateError(f"the event tree has more than {DEEPEST} levels")
         if isinstance(value, str) and not _IDENTIFIER.fullmatch(value):
-            raise ValueError(f"{value[:40]!r} is neither a name nor a number")
+            raise CertificateError(f"{value[:40]!r} is neither a name nor a number")
     return document
-
-
-def unprintable(document: Any) -> str | None:
-    """The first text in a document that has characters which do not print, such as those that command a terminal."""
-    texts = (value for value, _ in walk(document) if isinstance(value, str))
-    return next((text for text in texts if not text.isprintable()), None)
 
 
 def canonical(document: Any) -> str:
@@ -155,11 +142,7 @@ def event_from_json(document: Any) -> dp_event.DpEvent:
     >>> event_from_json({"type": "GaussianDpEvent", "noise_multiplier": 1.5})
     GaussianDpEvent(noise_multiplier=1.5)
     """
-    try:
-        checked_tree(document)
-    except ValueError as error:
-        raise CertificateError(f"event: {error}") from None
-    event = _decoded(document, "event")
+    event = _decoded(checked_tree(document), "event")
     if not isinstance(event, dp_event.DpEvent):
         raise CertificateError(f"event={validate.shown(document)} is not an event")
     return event

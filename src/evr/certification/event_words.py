@@ -84,9 +84,8 @@ WORDS: dict[type[dp_event.DpEvent], Callable[[Any], str]] = {
     ),
     dp_event.RepeatAndSelectDpEvent: lambda one: (
         f"the best of a random number of runs ({_RUNS.get(one.shape, 'truncated negative binomial')} law, mean "
-        + typed(one.mean)
-        + ("" if one.shape in _RUNS else f", shape {typed(one.shape)}")
-        + f"), each of them {describe(one.event)}"
+        f"{typed(one.mean)}{_given(None if one.shape in _RUNS else one.shape, ', shape {}')}), each of them "
+        f"{describe(one.event)}"
     ),
     schemes.BinomialSelectDpEvent: lambda one: (
         f"the best of a random number of runs (binomial law, at most {one.most_runs:,}, each with probability "
@@ -108,7 +107,7 @@ WORDS: dict[type[dp_event.DpEvent], Callable[[Any], str]] = {
     ),
     schemes.MatrixMechanismDpEvent: lambda one: (
         f"{one.iterations:,} iterations of {_noise(one)}, each record at least {one.min_sep:,} iterations apart"
-        + ("" if one.max_participations is None else f", at most {one.max_participations:,} times")
+        f"{_given(one.max_participations, ', at most {} times')}"
     ),
     schemes.CyclicPoissonDpEvent: lambda one: (
         f"cyclic Poisson sampling ({one.cycle_length:,} {validate.one_of(PARTITIONS, partition=one.partition)} groups "
@@ -121,12 +120,8 @@ WORDS: dict[type[dp_event.DpEvent], Callable[[Any], str]] = {
     schemes.ShuffledBatchesDpEvent: lambda one: f"{counted(one.epochs, 'epoch')} of shuffled batches of {_noise(one)}",
     schemes.PoissonSampledUsersDpEvent: lambda one: (
         f"Poisson sampling ({_rate(one)}, at most {counted(one.records_per_user, 'record')} per user"
-        + (
-            ""
-            if one.user_norm is None
-            else f", those of one user in a batch clipped together to {typed(one.user_norm)} clipping norms"
-        )
-        + f") of {_noise(one)}"
+        f"{_given(one.user_norm, ', those of one user in a batch clipped together to {} clipping norms')}) of "
+        f"{_noise(one)}"
     ),
     schemes.FixedBatchUsersDpEvent: lambda one: (
         f"sampling without replacement ({one.sample_size:,} of {one.source_dataset_size:,} records, at most "
@@ -244,6 +239,10 @@ def _rate(event: Any) -> str:
     return f"sampling probability {typed(event.sampling_probability)}"
 
 
+def _given(value: float | None, words: str) -> str:
+    return "" if value is None else words.format(typed(value))
+
+
 def _noise(event: Any) -> str:
     """The mechanism of each step of a scheme. Of a long strategy the entries are left out (``ABRIDGED``)."""
     strategy, kind = getattr(event, "strategy", schemes.IDENTITY), ""
@@ -283,9 +282,7 @@ def _inner(event: dp_event.DpEvent) -> list[dp_event.DpEvent]:
 
 
 def is_discrete(event: dp_event.DpEvent) -> bool:
-    """Whether all noise of the tree is drawn on the integers or from a finite set, so that nothing is left to
-    floating-point noise.
-    """
+    """Whether all noise of the tree is drawn on the integers or from a finite set, without floating-point noise."""
     inner = _inner(event)
     return all(map(is_discrete, inner)) if inner else isinstance(event, _DISCRETE)
 

@@ -17,8 +17,7 @@ from evr.errors import TooLongError
 from evr.numbers import latex, percent, stated
 from evr.proving.risk import Risk, risk
 
-GDP_REST = 1e-3
-"""Up to which Gaussian differential privacy is stated."""
+GDP_REST = 1e-3  # up to which Gaussian differential privacy is stated
 _PATIENCE = 10.0  # seconds that the bounds of a whole curve may take, where the certificate's pair will do
 PAPER = r"""
 @inproceedings{wang2023randomized,

@@ -40,9 +40,7 @@ from evr.verification.strict import StrictPlanner
 
 TAKEN = ("software", "times", "record", "budget", "event", "description", "neighboring_relation")
 """Fields that a replay takes as recorded; ``_unbelievable`` compares the record with the event."""
-MAX_SECONDS = 600.0
-"""Allowed by default."""
-
+MAX_SECONDS = 600.0  # allowed by default
 _MOST_OUTCOMES = 10_000_000  # of an event: its parts, and those of its discrete laws
 _MOST_BITS = 1 << 34  # of the masses of a strict proof
 _OUTCOMES = {"sigma": 80.0, "sensitivity": 1.0, "iterations": 0.1, "cycle_length": 0.1, "sensitivities": 500.0}
@@ -191,10 +189,9 @@ def _plans(certificate: Certificate) -> tuple[Planner, StrictPlanner]:
     proofs = {name: StatedProof.from_json(one.strict) for name, one in sections.items() if one.strict is not None}
 
     def strict(direction: Direction, steps: tuple[Step, ...]) -> list[ProofPlan]:
-        if direction.value not in proofs:
+        if (proof := proofs.get(direction.value)) is None:
             raise ValueError(f"there is no proof for direction {direction.value!r}")
-        plan = proofs[direction.value].plan
-        return [] if plan is None else [plan]
+        return [] if proof.plan is None else [proof.plan]
 
     return lambda trial: draws.get(trial.direction), strict
 
@@ -221,9 +218,7 @@ def _judged(certificate: Certificate, found: list[Mismatch], verification: Verif
     made, have = (", ".join(f"{key} {which[key]}" for key in other) for which in (theirs, here))
     notes = [] if certificate.record is None else [_RECORD]
     if other:
-        notes.append(
-            f"the certificate was made with {made}, and this is {have}: statistics may differ in their last digits"
-        )
+        notes.append(f"it was made with {made}, and this is {have}: statistics may differ in their last digits")
     if devices:
         notes.append(
             f"{drawn_by} on {', '.join(devices)}: statistics are compared to a relative difference of {_CLOSE:g}"
@@ -322,11 +317,9 @@ class _Alarm(BaseException):
 
 @contextlib.contextmanager
 def alarmed(seconds: float, doing: str) -> Iterator[None]:
-    """Stop the work inside after so many seconds, in the main thread of a system that has alarms; infinity for no
-    limit.
-    """
+    """Stop the work inside after so many seconds, in the main thread of a system that has alarms."""
     alarms = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
-    if not alarms or seconds >= 1e9:
+    if not alarms or seconds >= 1e9:  # longer than a timer takes
         yield
         return
 

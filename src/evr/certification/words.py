@@ -187,9 +187,7 @@ def _sampling(phase: Phase) -> str:
 
 
 def describe_event(document: dict[str, Any], given: dict[str, Any] | None = None) -> str:
-    """An event tree, given as JSON, in words, those of its description if there is one. Text that this evr does not
-    know is not repeated.
-    """
+    """An event tree, given as JSON, in words: those of its description, if any. Unknown text is not repeated."""
     try:
         event = event_from_json(document)
     except CertificateError:
@@ -199,9 +197,7 @@ def describe_event(document: dict[str, Any], given: dict[str, Any] | None = None
 
 
 def identified(event: dp_event.DpEvent) -> str:
-    """An event in words that no other event has: where they leave numbers out, with the SHA-256 of the event's JSON,
-    which is in the certificate.
-    """
+    """An event in words that no other event has: where they leave numbers out, with the SHA-256 of its JSON."""
     words = describe(event)
     return f"{words}, in full the event with SHA-256 {event_digest(event)}," if ABRIDGED.search(words) else words
 
@@ -226,9 +222,7 @@ def _of_clients(words: str, document: dict[str, Any]) -> str:
 
 
 def short_statement(document: dict[str, Any]) -> str:
-    """Two sentences for a paper, and a third between them where users are protected and the number for one record is
-    proved too; ``assumed`` lists what they assume.
-    """
+    """Two sentences for a paper, three where a number per record is proved; ``assumed`` lists what they assume."""
     return f"{_claimed(document)} {_checked(document)}"
 
 
