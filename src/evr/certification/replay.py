@@ -144,7 +144,7 @@ def replay(
     CertificateError
         If the file is damaged or altered.
     TooLongError
-        If it takes longer than ``max_seconds``, or the event or a plan is too large.
+        If it takes longer than ``max_seconds``, or the event or the proof is too large.
 
     Examples
     --------
