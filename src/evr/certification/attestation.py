@@ -68,7 +68,7 @@ class Attestation:
     payload
         The statement as JSON: the bytes that are signed.
     signatures
-        Each by somebody. There are none where nobody signed.
+        One for each signer; none if nobody signed.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class Attestation:
 
     @classmethod
     def of(cls, files: Sequence[str | Path], certificate: Certificate | str | Path) -> Attestation:
-        """That the training of an accepted certificate made these files."""
+        """Attest that the training of an accepted certificate made these files."""
         paths = [validate.path(file=file) for file in files]
         statement = {
             "_type": STATEMENT_TYPE,
@@ -122,7 +122,7 @@ class Attestation:
         return {one.name: one.digest["sha256"] for one in self._statement.subject}
 
     def signed(self, key: str | Path) -> Attestation:
-        """With one more signature, by the Ed25519 private key in a PEM file."""
+        """The same with one more signature, by the Ed25519 private key in a PEM file."""
         return replace(self, signatures=(*self.signatures, _key(key, "private").sign(_encoded(self.payload))))
 
     def is_signed_by(self, key: str | Path) -> bool:

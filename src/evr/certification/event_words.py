@@ -1,7 +1,7 @@
 """Events in words: what ran, and what a statement about it assumes of whoever ran it.
 
-Words come from code only: those of evr's own events from ``WORDS``, those of a mechanism of somebody's own from its
-description, those of any other from its name and fields.
+No file chooses the words: evr's own events have theirs in ``WORDS``, a registered mechanism brings its own, and any
+other is described by its name and fields.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SELECTION = (
     "the number of runs was drawn from the stated law before the first of them, and neither it nor the other runs nor "
     "the time that they took was shown",
 )
-"""Of the best of several runs: Section T1 of docs/guarantees_selection.md."""
+"""For the best of several runs: Section T1 of docs/guarantees_selection.md."""
 _ALONE = (
     "what a record adds to a sum was clipped and depended on that record and on earlier outputs only, not on who else "
     "was in the batch"
@@ -61,9 +61,9 @@ _CLIPPED = (
     "where a norm per user is stated, the sum of a user's records in a batch was clipped to it too"
 )
 _RUNS = {0.0: "logarithmic", 1.0: "geometric", math.inf: "Poisson"}
-_PARTS = 6  # of a composition that are described one by one
-_LONG = 2000  # characters of them
-_LISTED = 12  # numbers of a list that are written out
+_PARTS = 6  # as many parts of a composition are described one by one
+_LONG = 2000  # if they take no more characters
+_LISTED = 12  # as many numbers of a list are written out
 ABRIDGED = re.compile(", the first being |columns taken as given(?!:)")
 """Found in words that leave some of an event's numbers out, so that other events have the same words."""
 USERS = (schemes.PoissonSampledUsersDpEvent, schemes.FixedBatchUsersDpEvent, schemes.UsersDpEvent)
@@ -244,7 +244,7 @@ def _given(value: float | None, words: str) -> str:
 
 
 def _noise(event: Any) -> str:
-    """The mechanism of each step of a scheme. Of a long strategy the entries are left out (``ABRIDGED``)."""
+    """The mechanism of each step of a scheme. The entries of a long strategy are left out (``ABRIDGED``)."""
     strategy, kind = getattr(event, "strategy", schemes.IDENTITY), ""
     if strategy and isinstance(strategy[0], list | tuple):
         kind = f"a strategy of {max(map(len, strategy))} bands, its columns taken as given"
@@ -314,7 +314,7 @@ def _assumed(event_type: type[dp_event.DpEvent]) -> tuple[str, ...]:
 
 
 def _spread(event: dp_event.DpEvent) -> Iterator[dp_event.DpEvent]:
-    """Every event in a tree, and in what stands for an event without assumptions of its own."""
+    """Every event in a tree; a mechanism without assumptions that another event stands for has those of that event."""
     yield event
     for one in _inner(event):
         yield from _spread(one)

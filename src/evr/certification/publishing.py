@@ -111,7 +111,7 @@ def meaning(certificate: Certificate) -> list[str]:
 
 
 def attacks(found: Risk, whose: str, asked: Question, *, replaced: bool) -> list[str]:
-    """A sentence for each question; ``replaced`` where neighbours differ in which of two records they hold."""
+    """A sentence for each question. ``replaced``: neighbours differ in which of two records they hold."""
     accused, before, guessed = map(percent, asked)
     hits = percent(found.true_positive_rate(asked.false_positive_rate))
     first = f"one {whose} took part"

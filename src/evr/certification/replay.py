@@ -44,7 +44,7 @@ MAX_SECONDS = 600.0  # allowed by default
 _MOST_OUTCOMES = 10_000_000  # of an event: its parts, and those of its discrete laws
 _MOST_BITS = 1 << 34  # of the masses of a strict proof
 _OUTCOMES = {"sigma": 80.0, "sensitivity": 1.0, "iterations": 0.1, "cycle_length": 0.1, "sensitivities": 500.0}
-"""About how many outcomes, or what costs as much, the fields of an event bring along, for each unit or entry."""
+"""About how many outcomes each unit, or each entry, of these fields of an event costs."""
 
 _UNDOABLE = (ValueError, TypeError, ArithmeticError, LookupError, MemoryError, RecursionError, DisagreementError)
 _SMALLEST_FRESH = 1 << 160  # 256 fresh bits are below this once in 2^96
@@ -197,7 +197,7 @@ def _plans(certificate: Certificate) -> tuple[Planner, StrictPlanner]:
 
 
 def _within(certificate: Certificate, progress: Hook | None) -> Hook:
-    """Stops a replay that draws more samples than are recorded."""
+    """A hook that stops a replay which draws more samples than are recorded."""
     recorded = {str(name): one.samples for name, one in certificate.verification.directions.items()}
 
     def watch(state: Progress) -> None:
@@ -232,13 +232,15 @@ def _judged(certificate: Certificate, found: list[Mismatch], verification: Verif
         floats = isinstance(old, float) and isinstance(new, float)
         return floats and is_drawn(one) and math.isclose(old, new, rel_tol=_CLOSE, abs_tol=1e-300)
 
+    def is_reworded(one: Mismatch) -> bool:  # because its numbers differ, or in the words of another version
+        stated = one.field == "statement"
+        return stated and ("evr" in other or certificate.statement == statement(certificate.document()))
+
     kept = [one for one in found if not ((other or devices) and is_close(one))]
     if len(kept) < len(found):
         notes.append(f"{len(found) - len(kept)} statistics differ in their last digits only")
-    # a statement may differ because its numbers do, or because another version words it otherwise
-    reworded = "evr" in other or certificate.statement == statement(certificate.document())
     undecided = None
-    if other and kept and all(is_drawn(one) or (reworded and one.field == "statement") for one in kept):
+    if other and kept and all(is_drawn(one) or is_reworded(one) for one in kept):
         undecided = f"{drawn_by} with {made}, and this is {have}. {_WAYS_ON}"
     return Replay(tuple(kept), verification, fresh, tuple(notes), undecided)
 
@@ -312,7 +314,7 @@ def seconds_allowed(max_seconds: float | None) -> float:
 
 
 class _Alarm(BaseException):
-    """Passes everything that catches exceptions on its way."""
+    """Not an ``Exception``, so that nothing on its way catches it."""
 
 
 @contextlib.contextmanager
