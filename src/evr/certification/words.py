@@ -168,8 +168,7 @@ def _phase(phase: Phase, given: Mapping[str, Any]) -> str:
         drawn = f"batches of {given['batch_size']:,} of {given['dataset_size']:,} {unit} by Poisson sampling"
     steps = counted(phase.steps, "step") if given["epochs"] is None else counted(given["epochs"], "epoch")
     noise = f"noise multiplier {typed(phase.noise_multiplier)}"
-    most = phase.records_per_user
-    owns = "" if most is None else f", at most {counted(most, 'record')} per user"
+    owns = "" if phase.records_per_user is None else f", at most {counted(phase.records_per_user, 'record')} per user"
     if phase.user_norm is not None:
         owns += f", clipped together to {counted(phase.user_norm, 'clipping norm')}"
     return f"{drawn}, {steps}, {noise}{owns}"
@@ -177,8 +176,7 @@ def _phase(phase: Phase, given: Mapping[str, Any]) -> str:
 
 def _sampling(phase: Phase) -> str:
     if phase.batch is not None:
-        batch, size = phase.batch
-        return f"batches of {batch:,} of {size:,} records without replacement"
+        return "batches of {:,} of {:,} records without replacement".format(*phase.batch)
     if phase.participations is not None:
         return f"each record in {phase.participations:,} batches of all, at random"
     if phase.rate == 1:
