@@ -63,7 +63,7 @@ _CLIPPED = (
 _RUNS = {0.0: "logarithmic", 1.0: "geometric", math.inf: "Poisson"}
 _PARTS = 6  # as many parts of a composition are described one by one
 _LONG = 2000  # if they take no more characters
-_LISTED = 12  # as many numbers of a list are written out
+LISTED = 12  # as many numbers of a list are written out
 ABRIDGED = re.compile(", the first being |columns taken as given(?!:)")
 """Found in words that leave some of an event's numbers out, so that other events have the same words."""
 USERS = (schemes.PoissonSampledUsersDpEvent, schemes.FixedBatchUsersDpEvent, schemes.UsersDpEvent)
@@ -249,7 +249,7 @@ def _noise(event: Any) -> str:
     if strategy and isinstance(strategy[0], list | tuple):
         kind = f"a strategy of {max(map(len, strategy))} bands, its columns taken as given"
     elif strategy and strategy != schemes.IDENTITY:
-        entries = f": {', '.join(map(typed, strategy))}" if len(strategy) <= _LISTED else ""
+        entries = f": {', '.join(map(typed, strategy))}" if len(strategy) <= LISTED else ""
         kind = f"a Toeplitz strategy of {len(strategy)} bands, its columns taken as given{entries}"
     correlated = f", noise correlated by {kind}" if kind else ""
     return f"a Gaussian mechanism (noise multiplier {typed(event.noise_multiplier)}{correlated})"
@@ -269,7 +269,7 @@ def _value(value: Any) -> str:
         return describe(value)
     if not isinstance(value, list | tuple):
         return typed(value)
-    if len(value) > _LISTED:
+    if len(value) > LISTED:
         return f"of {len(value):,} values, the first being {_value(value[0])}"
     return str(list(value))
 

@@ -45,7 +45,6 @@ _MOST_OUTCOMES = 10_000_000  # of an event: its parts, and those of its discrete
 _MOST_BITS = 1 << 34  # of the masses of a strict proof
 _OUTCOMES = {"sigma": 80.0, "sensitivity": 1.0, "iterations": 0.1, "cycle_length": 0.1, "sensitivities": 500.0}
 """About how many outcomes each unit, or each entry, of these fields of an event costs."""
-
 _UNDOABLE = (ValueError, TypeError, ArithmeticError, LookupError, MemoryError, RecursionError, DisagreementError)
 _SMALLEST_FRESH = 1 << 160  # 256 fresh bits are below this once in 2^96
 _CLOSE = 1e-9

@@ -18,8 +18,8 @@ from dp_accounting import NeighboringRelation, dp_event
 from evr import validate
 from evr.bounds.rounding import FIXED
 from evr.bounds.strict import StatedProof, rounded_up
-from evr.certification.event_json import event_digest, event_from_json, named
-from evr.certification.event_words import ABRIDGED, assumptions, counted, describe, is_about_users, is_discrete
+from evr.certification.event_json import digest_of, event_from_json, event_to_json, named, walk
+from evr.certification.event_words import ABRIDGED, LISTED, assumptions, counted, describe, is_about_users, is_discrete
 from evr.described import adjacency
 from evr.errors import CertificateError
 from evr.mechanisms.schemes import FixedBatchUsersDpEvent, PoissonSampledUsersDpEvent, RandomAllocationDpEvent
@@ -27,8 +27,7 @@ from evr.numbers import stated, typed
 
 DPSGD = "DP-SGD"
 UNITS = ("example", "user", "client")
-NUMBERS = ("algorithm", "dataset_size", "batch_size", "epochs")
-"""Fields of a description that have to fit the event."""
+NUMBERS = ("algorithm", "dataset_size", "batch_size", "epochs")  # which have to fit the event
 KEYS = ("title", "unit", *NUMBERS)
 _SPELLED_OUT = 6  # phases of a training
 
@@ -196,8 +195,10 @@ def describe_event(document: dict[str, Any], given: dict[str, Any] | None = None
 
 def identified(event: dp_event.DpEvent) -> str:
     """An event in words that no other event has: where they leave numbers out, with the SHA-256 of its JSON."""
-    words = describe(event)
-    return f"{words}, in full the event with SHA-256 {event_digest(event)}," if ABRIDGED.search(words) else words
+    words, document = describe(event), event_to_json(event)
+    listed = any(isinstance(one, list) and len(one) > LISTED for one, _ in walk(document))  # own words may leave it out
+    full = f"{words}, in full the event with SHA-256 {digest_of(document)},"
+    return full if listed or ABRIDGED.search(words) else words
 
 
 def ran(document: dict[str, Any]) -> str:
