@@ -1,16 +1,12 @@
-"""How files and statements speak of a mechanism: its table in spec files, its words, the
-words of relations of neighbours. And ``evr.register``, which teaches evr a mechanism of yours.
-
-The kernel knows laws (``evr.mechanisms``); no law rests on what is here.
+"""How files and statements speak of a mechanism and of neighbours; and ``evr.register``, which teaches evr a mechanism
+of yours. No law rests on what is here.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from dp_accounting import NeighboringRelation, dp_event
 
@@ -22,35 +18,20 @@ from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT
 
 DPSGD = "dpsgd"
 """The one kind in spec files without an event of its own: a sampled Gaussian mechanism, many times."""
-
 KEYS = ("type", "kind", "repeat")
 """Names that mean something in files: the class of an event in JSON, two keys of every spec table."""
 
-_PROPER = ("Gaussian", "Gaussians", "Laplace", "Poisson", "zCDP")
+_PROPER = {one.lower(): one for one in ("Gaussian", "Gaussians", "Laplace", "Poisson", "zCDP")}
 _STRATEGY = {"strategy": (Any, schemes.IDENTITY)}
 
 
-@dataclass(frozen=True)
-class Description:
-    """One mechanism in files and words.
-
-    Attributes
-    ----------
-    kind
-        Its name in spec files.
-    fields
-        Types and defaults (``...`` for none) of fields in a spec file, where the attrs fields of the class do not say
-        them.
-    words
-        The event in words, as they stand in a statement: ``"a Gaussian mechanism (noise multiplier 1)"``. By default
-        the name of the class and the fields.
-    assumptions
-        What a statement assumes of whoever ran the mechanism, each a clause that follows "It assumes that". None for
-        evr's own mechanisms, whose clauses are in ``evr.certification.event_words``.
+class Description(NamedTuple):
+    """One mechanism in files and words, as given to ``register``. The words and assumptions of evr's own mechanisms are
+    in ``evr.certification.event_words``.
     """
 
     kind: str
-    fields: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    fields: Mapping[str, tuple[Any, Any]] = {}
     words: Callable[[Any], str] | None = None
     assumptions: tuple[str, ...] | None = None
 
@@ -63,9 +44,8 @@ _FIELDS: dict[type[dp_event.DpEvent], Mapping[str, tuple[Any, Any]]] = {
     schemes.BMinSepDpEvent: _STRATEGY,
     schemes.MatrixMechanismDpEvent: {"strategy": (Any, ...)},
 }
-_OWN: dict[Mechanism, Description] = {}
+_OWN: dict[Mechanism | None, Description] = {}
 """Descriptions given to ``register``."""
-
 
 ADJACENCIES = {
     ADD_OR_REMOVE: "add-or-remove-one adjacency",
@@ -75,25 +55,18 @@ ADJACENCIES = {
     ),
     ZERO_OUT: "zero-out adjacency (a record is replaced by one that contributes nothing)",
 }
-"""The relations in words, as they stand in a statement."""
 OF_USERS = {
     ADD_OR_REMOVE: "add-or-remove-one adjacency (all records of one user come or go)",
     REPLACE_ONE: "replace-one adjacency (all records of one user are replaced by others, no more than stated)",
     ZERO_OUT: "zero-out adjacency (all records of one user are replaced by ones that contribute nothing)",
 }
-"""The same where users are protected."""
+"""The relations in words, as they stand in a statement, where records and where users are protected."""
 
 
 def described(event_type: type[dp_event.DpEvent]) -> Description:
-    """How files and statements speak of events of a class, whether it is registered or not.
-
-    >>> described(dp_event.LaplaceDpEvent).kind
-    'laplace'
-    """
-    mechanism = MECHANISMS.get(event_type)
-    if mechanism is not None and mechanism in _OWN:
-        return _OWN[mechanism]
-    return Description(_kind(event_type), _FIELDS.get(event_type, {}))
+    """How files and statements speak of events of a class, whether it is registered or not."""
+    own = _OWN.get(MECHANISMS.get(event_type))
+    return own or Description(_kind(event_type), _FIELDS.get(event_type, {}))
 
 
 def event_name(event_type: type[dp_event.DpEvent]) -> str:
@@ -103,32 +76,20 @@ def event_name(event_type: type[dp_event.DpEvent]) -> str:
     return f"{event_type.__module__}.{event_type.__qualname__}"
 
 
-def event_classes() -> Mapping[str, type[dp_event.DpEvent]]:
-    """Every class of events that may be built from JSON, by name.
-
-    >>> event_classes()["GaussianDpEvent"](1.5)
-    GaussianDpEvent(noise_multiplier=1.5)
-    """
-    return _named(tuple(MECHANISMS))
-
-
-@lru_cache(maxsize=4)
-def _named(registered: tuple[type[dp_event.DpEvent], ...]) -> dict[str, type[dp_event.DpEvent]]:
-    return SHARED | {event_name(cls): cls for cls in registered if is_writable(cls)}
+def event_class(name: str) -> type[dp_event.DpEvent] | None:
+    """The class of events that JSON names so; None if there is none that may be built."""
+    own = (cls for cls in MECHANISMS if is_writable(cls) and event_name(cls) == name)
+    return SHARED.get(name) or next(own, None)
 
 
 def adjacency(name: str, *, users: bool = False) -> str:
-    """A relation of a certificate in words.
-
-    >>> adjacency("ADD_OR_REMOVE_ONE")
-    'add-or-remove-one adjacency'
-    """
+    """A relation of a certificate in words."""
     return (OF_USERS if users else ADJACENCIES)[NeighboringRelation[name]]
 
 
 def name_in_words(event_type: type[dp_event.DpEvent]) -> str:
     """The name of a class of events that has no words of its own: ``"discrete Gaussian"``."""
-    return " ".join(part if part in _PROPER else part.lower() for part in _parts(event_type))
+    return " ".join(_PROPER.get(part, part) for part in _kind(event_type).split("_"))
 
 
 def register(
@@ -179,47 +140,28 @@ def register(
     for role, value in (("words", words), ("relation", relation)):
         if value is not None:
             validate.function(**{role: value})
-    if isinstance(assumptions, str) or not all(map(_is_clause, assumptions)):
+    clauses = [None] if isinstance(assumptions, str) else assumptions
+    if not all(isinstance(one, str) and one.strip() and one.isprintable() for one in clauses):
         raise ValueError(f"assumptions={assumptions!r} are not clauses: give a tuple of texts in one line each")
     description = Description(kind or _kind(event_type), fields or {}, words, tuple(assumptions))
-    _check_table(event_type, description)
+    if not re.fullmatch("[a-z][a-z0-9_]*", description.kind):
+        raise ValueError(f"kind={description.kind!r} is not a name: give lower-case letters, digits and underscores")
+    own = {one.alias for one in written_fields(event_type)}
+    if taken := own & set(KEYS):
+        raise ValueError(f"{name} has a field {min(taken)!r}, which means something else in files: name it otherwise")
+    if unknown := description.fields.keys() - own:
+        raise ValueError(f"fields: {name} has no field {min(unknown)!r}, but {', '.join(sorted(own)) or 'none'}")
     others = {cls: one for cls, one in MECHANISMS.items() if event_name(cls) != event_name(event_type)}
-    taken = {DPSGD: "DP-SGD"} | {described(cls).kind: cls.__name__ for cls in others}
-    if description.kind in taken:
-        raise ValueError(f"kind={description.kind!r} is taken by {taken[description.kind]}: give {name} another")
+    kinds = {DPSGD: "DP-SGD"} | {described(cls).kind: cls.__name__ for cls in others}
+    if description.kind in kinds:
+        raise ValueError(f"kind={description.kind!r} is taken by {kinds[description.kind]}: give {name} another")
     for older in MECHANISMS.keys() - others.keys():
         _OWN.pop(MECHANISMS.pop(older), None)
     mechanism = Mechanism(event_type, translator, takes_sampling, relation, under or {})
     MECHANISMS[event_type], _OWN[mechanism] = mechanism, description
 
 
-def _check_table(event_type: type[dp_event.DpEvent], description: Description) -> None:
-    """Refuse what a spec file or JSON could not tell apart."""
-    if not re.fullmatch("[a-z][a-z0-9_]*", description.kind):
-        raise ValueError(f"kind={description.kind!r} is not a name: give lower-case letters, digits and underscores")
-    name, own = event_type.__name__, {one.alias for one in written_fields(event_type)}
-    if taken := own & set(KEYS):
-        raise ValueError(f"{name} has a field {min(taken)!r}, which means something else in files: name it otherwise")
-    if unknown := description.fields.keys() - own:
-        raise ValueError(f"fields: {name} has no field {min(unknown)!r}, but {', '.join(sorted(own)) or 'none'}")
-
-
-def _is_clause(text: Any) -> bool:
-    return isinstance(text, str) and text.strip() != "" and text.isprintable()
-
-
 def _kind(event_type: type) -> str:
-    return "_".join(_parts(event_type)).lower()
-
-
-def _parts(event_type: type) -> list[str]:
-    """The words of which the name of an event's class consists.
-
-    >>> class BMinSepDpEvent: ...
-    >>> _parts(BMinSepDpEvent)
-    ['B', 'Min', 'Sep']
-    """
+    """The name of a class in a spec file: ``b_min_sep`` for ``BMinSepDpEvent``."""
     name = event_type.__name__.removesuffix("DpEvent").strip("_") or event_type.__name__
-    if name == "ZC":
-        return ["zCDP"]
-    return re.split(r"_|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", name)
+    return "zcdp" if name == "ZC" else re.sub("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()

@@ -25,7 +25,7 @@ import evr
 import messages
 from attempts import certify_claim
 from evr.certification.attestation import PREDICATE_TYPE, Attestation
-from evr.certification.certificate import SCHEMA_FILE, digest_of
+from evr.certification.certificate import digest_of
 from evr.cli import main
 from evr.errors import CertificateError
 from evr.verification import Claim
@@ -104,9 +104,8 @@ def test_the_certificate_inside_is_the_certificate(folder: Path) -> None:
 
 
 def test_it_is_an_in_toto_statement_of_the_published_schema(folder: Path) -> None:
-    registry = Registry().with_resource(
-        "certificate.schema.json", Resource.from_contents(json.loads(SCHEMA_FILE.read_text("utf-8")))
-    )
+    certificate = (ROOT / "src" / "evr" / "certification" / "certificate.schema.json").read_text("utf-8")
+    registry = Registry().with_resource("certificate.schema.json", Resource.from_contents(json.loads(certificate)))
     checker = jsonschema.Draft202012Validator(SCHEMA, registry=registry)
     statement = json.loads((folder / "unsigned.json").read_text("utf-8"))
     checker.validate(statement)

@@ -1,22 +1,19 @@
-"""What others publish: the block for a model card, and the entry of OpenDP's registry, held to its own schema."""
+"""What others publish: the block for a model card."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import jsonschema
 import pytest
 import yaml
 from dp_accounting import dp_event
 
 import evr
-from evr.certification import Certificate, cards
-from evr.certification.meaning import meaning
+from evr.certification import Certificate, publishing
+from evr.certification.publishing import meaning
 from evr.proving.risk import Risk
 
 DATA = Path(__file__).with_name("data")
-SCHEMA = yaml.safe_load((DATA / "deployments-schema.yaml").read_text("utf-8"))
 SAMPLED = Certificate.load(DATA / "gpu-matrix.certificate.json")
 
 
@@ -37,17 +34,11 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Certific
 KINDS = pytest.mark.parametrize("kind", ["training", "replaced", "sampled"])
 
 
-def values(document: Any) -> list[Any]:
-    if isinstance(document, dict):
-        return [one for item in document.values() for one in values(item)]
-    return [one for item in document for one in values(item)] if isinstance(document, list) else [document]
-
-
 @KINDS
 def test_a_card_is_yaml_and_prose(certificates: dict[str, Certificate], kind: str) -> None:
     certificate = certificates[kind]
     assert certificate.guarantee is not None
-    _, front, prose = cards.model_card(certificate).split("---\n", 2)
+    _, front, prose = publishing.model_card(certificate).split("---\n", 2)
     metadata = yaml.safe_load(front)
     assert metadata["tags"] == ["differential-privacy"]
     said = metadata["differential_privacy"]
@@ -61,46 +52,9 @@ def test_a_card_is_yaml_and_prose(certificates: dict[str, Certificate], kind: st
     assert ("samples verified" in prose) == (kind == "sampled")
 
 
-@KINDS
-def test_an_entry_passes_the_registrys_own_schema(certificates: dict[str, Certificate], kind: str) -> None:
-    certificate = certificates[kind]
-    text = cards.registry_entry(certificate)
-    entry = yaml.safe_load(text)
-    checker = jsonschema.Draft7Validator(SCHEMA, format_checker=jsonschema.Draft7Validator.FORMAT_CHECKER)
-    assert [error.message for error in checker.iter_errors(entry)] == []
-    deployment = entry["deployment"]
-    pair = certificate.guarantee
-    assert pair is not None
-    assert deployment["privacy_loss"]["privacy_parameters"] == {"epsilon": pair.epsilon, "delta": pair.delta}
-    assert deployment["dp_variant"]["variant_name"] == "Approximate DP"
-    for clause in certificate.assumptions:
-        assert clause in deployment["implementation"]["mechanisms"]
-    known = {"training": ("MNIST CNN v3", "user"), "replaced": ("FILL IN", "record"), "sampled": ("FILL IN", "record")}
-    assert (deployment["basic"]["name"], deployment["privacy_loss"]["privacy_unit"]) == known[kind]
-    assert text.count("FILL IN") >= 20
-    assert "{" not in text
-    for token in yaml.scan(text):  # a rule of the registry: folded text loses its list
-        assert getattr(token, "style", None) in (None, "|", '"', "'")
-
-
-def test_the_schema_refuses_what_is_wrong(certificates: dict[str, Certificate]) -> None:
-    """So that passing it means something."""
-    entry = yaml.safe_load(cards.registry_entry(certificates["training"]))
-    for path, value in ((("tier",), 0), (("deployment", "basic", "publication_date"), "soon"), (("surprise",), 1)):
-        changed: Any = yaml.safe_load(yaml.safe_dump(entry))
-        place = changed
-        for key in path[:-1]:
-            place = place[key]
-        place[path[-1]] = value
-        format_checker = jsonschema.Draft7Validator.FORMAT_CHECKER
-        assert list(jsonschema.Draft7Validator(SCHEMA, format_checker=format_checker).iter_errors(changed)), path
-
-
 def test_replaced_records_did_not_take_part_or_not(certificates: dict[str, Certificate]) -> None:
     words = " ".join(meaning(certificates["replaced"]))
     assert "took part" not in words
-    assert "The number of records." in cards.registry_entry(certificates["replaced"])
-    assert "The number of records." not in cards.registry_entry(certificates["training"])
     assert "users that did not take part" in " ".join(meaning(certificates["training"]))
 
 
@@ -109,7 +63,7 @@ def test_a_pair_serves_where_the_curve_takes_too_long(
 ) -> None:
     certificate = certificates["training"]
     assert "33 points" in meaning(certificate)[-1]
-    monkeypatch.setattr("evr.certification.meaning._PATIENCE", 0.02)
+    monkeypatch.setattr("evr.certification.publishing._PATIENCE", 0.02)
     *sentences, basis = meaning(certificate)
     assert "one pair of epsilon and delta, which is proved in exact arithmetic" in basis
     pair = certificate.guarantee

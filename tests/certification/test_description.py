@@ -12,7 +12,7 @@ from dp_accounting import dp_event
 import evr
 import messages
 from evr.certification.certificate import digest_of
-from evr.certification.description import description_of, trained
+from evr.certification.words import description_of, trained
 from evr.errors import CertificateError
 from evr.events import opacus_history
 

@@ -17,7 +17,7 @@ import pytest
 import evr
 import messages
 from evr.certification.certificate import MOST_BYTES, digest_of
-from evr.certification.time_limits import MAX_SECONDS, understood
+from evr.certification.replay import MAX_SECONDS, understood
 from evr.certification.words import describe_event
 from evr.errors import CertificateError, TooLongError
 from evr.report import page
@@ -116,15 +116,16 @@ def many_cells(document: dict[str, Any]) -> None:
         fields["plan"]["proposal"] = {"cells": 1 << 22, "name": "simple"}
 
 
-REPLAYED = [many_steps, many_kinds, many_outcomes, many_means, many_iterations, many_places, many_cells, many_masses]
-DRAWN = [many_kinds, many_outcomes, many_means, many_iterations]
+LARGE = [many_outcomes, many_means, many_iterations]
+SLOW = [many_kinds, many_cells]
+ODD = [many_steps, many_places]
 
 
 def names(alterations: Sequence[Alter]) -> Any:
     return pytest.mark.parametrize("alter", alterations, ids=lambda alter: alter.__name__)
 
 
-@names(REPLAYED)
+@names([*LARGE, many_masses])
 def test_what_would_keep_a_replay_busy_is_refused_before_it_is_begun(genuine: dict[str, Any], alter: Alter) -> None:
     certificate = hostile(genuine, alter)
     start = time.process_time()
@@ -133,7 +134,7 @@ def test_what_would_keep_a_replay_busy_is_refused_before_it_is_begun(genuine: di
     assert time.process_time() - start < SOON
 
 
-@names(DRAWN)
+@names(LARGE)
 def test_what_would_keep_a_page_busy_is_refused_before_it_is_begun(genuine: dict[str, Any], alter: Alter) -> None:
     certificate = hostile(genuine, alter)
     start = time.process_time()
@@ -142,7 +143,29 @@ def test_what_would_keep_a_page_busy_is_refused_before_it_is_begun(genuine: dict
     assert time.process_time() - start < SOON
 
 
-@names(REPLAYED)
+@names(SLOW)
+def test_an_alarm_stops_what_is_slow_and_not_large(genuine: dict[str, Any], alter: Alter) -> None:
+    certificate = hostile(genuine, alter)
+    start = time.process_time()
+    with pytest.raises(TooLongError, match=messages.took_longer_than("1")):
+        evr.replay(certificate, workers=1, max_seconds=1.0)
+    assert time.process_time() - start < SOON
+
+
+def test_an_alarm_stops_a_slow_page(genuine: dict[str, Any]) -> None:
+    with pytest.raises(TooLongError, match=messages.took_longer_than("0.1")):
+        page.render(hostile(genuine, many_kinds), max_seconds=0.1)
+
+
+@names(ODD)
+def test_what_the_kernel_refuses_does_not_agree(genuine: dict[str, Any], alter: Alter) -> None:
+    certificate = hostile(genuine, alter)
+    start = time.process_time()
+    assert not evr.replay(certificate, workers=1).agrees
+    assert time.process_time() - start < SOON
+
+
+@names([*LARGE, *SLOW, *ODD, many_masses])
 def test_words_for_them_are_few_and_quick(genuine: dict[str, Any], alter: Alter) -> None:
     start = time.process_time()
     assert len(describe_event(hostile(genuine, alter).event)) < 5000

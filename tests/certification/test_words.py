@@ -11,7 +11,7 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-from evr.certification import latex
+from evr.certification import publishing
 from evr.certification.event_json import canonical, event_digest
 from evr.certification.words import identified
 from evr.estimation import UpperBound
@@ -87,7 +87,7 @@ def test_of_a_verification() -> None:
 
 
 def test_latex(certificates: dict[str, Any]) -> None:
-    text = latex.statement(certificates["accepted"])
+    text = publishing.latex_statement(certificates["accepted"])
     epsilon = certificates["accepted"].guarantee.epsilon
     assert rf"$(\varepsilon = {epsilon!r}, \delta = 10^{{-5}})$-differentially private" in text
     assert r"\cite{evr,wang2023randomized}" in text
@@ -97,12 +97,12 @@ def test_latex(certificates: dict[str, Any]) -> None:
 
 
 def test_latex_escapes() -> None:
-    assert latex.typeset("a_b 50% {x} \\") == r"a\_b 50\% \{x\} \textbackslash{}"
-    assert latex.typeset("at most 2.5e-09, 1e-5 of 1000") == r"at most $2.5 \times 10^{-9}$, $10^{-5}$ of 1000"
+    assert publishing.typeset("a_b 50% {x} \\") == r"a\_b 50\% \{x\} \textbackslash{}"
+    assert publishing.typeset("at most 2.5e-09, 1e-5 of 1000") == r"at most $2.5 \times 10^{-9}$, $10^{-5}$ of 1000"
 
 
 def test_bibtex_says_what_citation_cff_says(certificates: dict[str, Any]) -> None:
-    bibtex = " ".join(latex.bibtex(certificates["accepted"]).split())
+    bibtex = " ".join(publishing.bibtex(certificates["accepted"]).split())
     assert f"version = {{{evr.__version__}}}" in bibtex
     assert f"year = {{{certificates['accepted'].times.finished[:4]}}}" in bibtex
     citation = (ROOT / "CITATION.cff").read_text("utf-8")

@@ -12,7 +12,7 @@ import pytest
 
 from evr.cli.app import app
 
-importlib.import_module("evr.certification.meaning")  # it takes ``risk`` along, before a test replaces that
+importlib.import_module("evr.certification.publishing")  # it takes ``risk`` along, before a test replaces that
 
 COMMANDS = sorted(command.name for command in app.registered_commands if command.name)
 FLAGS = ["--noise-multiplier", "1", "--sampling-probability", "0.1", "--steps", "3"]

@@ -21,7 +21,7 @@ def test_the_guide_to_attestations(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```console\n(.*?)^```", (GUIDE / "attest.md").read_text("utf-8"), flags=re.S | re.M)
     shown = [one.partition("\n") for block in blocks for one in re.split(r"^\$ ", block, flags=re.M)[1:]]
-    assert len(shown) == 10
+    assert len(shown) == 9
     for command, _, output in shown:
         words = shlex.split(command)
         if words[0] != "evr":

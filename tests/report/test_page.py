@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import evr
-from evr.certification.meaning import meaning
+from evr.certification.publishing import meaning
 from evr.report import page, plots
 
 KINDS = ["accepted", "rejected", "fixed", "no sample"]

@@ -1,15 +1,12 @@
 """Attestations: in-toto statements that bind a certificate to files by their digests, in a DSSE envelope where somebody
-signs them (docs/attestation.md).
-
-A signature shows who says that the training of the certificate made these files. It proves nothing about privacy: a
-replay of the certificate inside does.
+signs them (docs/attestation.md). A signature proves nothing about privacy: a replay of the certificate inside does.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,8 +16,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from evr import atomic, validate
-from evr.certification.certificate import MOST_BYTES, Certificate, Section, naming, parsed, validated
-from evr.certification.event_json import canonical
+from evr.certification.certificate import MOST_BYTES, Certificate, Section, naming, validated
+from evr.certification.event_json import canonical, parsed
 from evr.errors import CertificateError
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
@@ -39,13 +36,9 @@ def _decoded(text: Any) -> bytes:
 Base64 = Annotated[bytes, BeforeValidator(_decoded)]
 
 
-class _Digest(Section):
-    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-
-
 class _Subject(Section):
     name: Annotated[str, Field(pattern="^[0-9A-Za-z_][0-9A-Za-z_.+=@ -]{0,199}$")]
-    digest: _Digest
+    digest: Annotated[dict[Literal["sha256"], Annotated[str, Field(pattern="^[0-9a-f]{64}$")]], Field(min_length=1)]
 
 
 class _Statement(Section):
@@ -75,7 +68,7 @@ class Attestation:
     payload
         The statement as JSON: the bytes that are signed.
     signatures
-        Each by somebody. There are none where nobody signed.
+        One for each signer; none if nobody signed.
 
     Examples
     --------
@@ -95,7 +88,7 @@ class Attestation:
 
     @classmethod
     def of(cls, files: Sequence[str | Path], certificate: Certificate | str | Path) -> Attestation:
-        """That the training of an accepted certificate made these files."""
+        """Attest that the training of an accepted certificate made these files."""
         paths = [validate.path(file=file) for file in files]
         statement = {
             "_type": STATEMENT_TYPE,
@@ -126,10 +119,10 @@ class Attestation:
     @property
     def subjects(self) -> dict[str, str]:
         """The SHA-256 of each file, by the name that it had."""
-        return {one.name: one.digest.sha256 for one in self._statement.subject}
+        return {one.name: one.digest["sha256"] for one in self._statement.subject}
 
     def signed(self, key: str | Path) -> Attestation:
-        """With one more signature, by the Ed25519 private key in a PEM file."""
+        """The same with one more signature, by the Ed25519 private key in a PEM file."""
         return replace(self, signatures=(*self.signatures, _key(key, "private").sign(_encoded(self.payload))))
 
     def is_signed_by(self, key: str | Path) -> bool:
@@ -138,28 +131,20 @@ class Attestation:
         from cryptography.exceptions import InvalidSignature
 
         for signature in self.signatures:
-            try:
+            with contextlib.suppress(InvalidSignature):
                 public.verify(signature, _encoded(self.payload))
-            except InvalidSignature:
-                continue
-            return True
+                return True
         return False
 
     def save(self, path: str | Path) -> None:
         """Write it, whole or not at all: as a DSSE envelope, or as the statement alone where nobody signed."""
-        if not self.signatures:
-            atomic.write_bytes(path, self.payload)
-            return
-        signatures = [{"sig": base64.b64encode(one).decode()} for one in self.signatures]
-        payload = base64.b64encode(self.payload).decode()
-        envelope = {"payload": payload, "payloadType": PAYLOAD_TYPE, "signatures": signatures}
-        atomic.write_text(path, json.dumps(envelope, separators=(",", ":")))
+        payload, *signed = (base64.b64encode(one).decode() for one in (self.payload, *self.signatures))
+        envelope = {"payload": payload, "payloadType": PAYLOAD_TYPE, "signatures": [{"sig": one} for one in signed]}
+        atomic.write_bytes(path, canonical(envelope).encode() if signed else self.payload)
 
     @classmethod
     def load(cls, path: str | Path) -> Attestation:
-        """Read an envelope or a statement. Raises ``CertificateError`` if it is neither. Nothing inside is believed
-        yet.
-        """
+        """Read an envelope or a statement; ``CertificateError`` if it is neither. Nothing inside is believed yet."""
         with naming(validate.path(attestation=path), "not an attestation: ") as file:
             content = file.read(2 * MOST_BYTES + 1)
             document = parsed(content.decode("utf-8"))
@@ -192,11 +177,9 @@ def _key(path: str | Path, kind: str) -> Any:
         from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
     except ImportError:
         raise ValueError("signatures need the package cryptography: pip install 'evr-dp[attest]'") from None
-    text = validate.path(key=path).read_bytes()
-    try:
-        found: Any = load_pem_private_key(text, None) if kind == "private" else load_pem_public_key(text)
-    except (ValueError, TypeError):
-        found = None
+    text, found = validate.path(key=path).read_bytes(), None
+    with contextlib.suppress(ValueError, TypeError):
+        found = load_pem_private_key(text, None) if kind == "private" else load_pem_public_key(text)
     if "Ed25519" not in type(found).__name__:
         wanted = f"not an Ed25519 {kind} key in PEM that needs no password"
         raise ValueError(f"{path}: {wanted}: openssl genpkey -algorithm ed25519 makes one")

@@ -15,8 +15,8 @@ import numpy as np
 import scipy
 from dp_accounting import NeighboringRelation, dp_event
 
-from evr.certification.certificate import SCHEMA_VERSION, Certificate, ClaimSection, DirectionSection, plain
-from evr.certification.event_json import in_alphabet
+from evr.certification.certificate import SCHEMA_VERSION, Certificate, ClaimSection, DirectionSection
+from evr.certification.event_json import in_alphabet, plain
 from evr.certification.event_words import USERS, is_about_users
 from evr.certification.words import statement
 from evr.errors import EvrError
@@ -24,7 +24,7 @@ from evr.estimation import estimate_delta, estimate_epsilon
 from evr.mechanisms.schemes import PoissonSampledUsersDpEvent, UsersDpEvent
 from evr.numbers import round_up
 from evr.sampling import DRAWING
-from evr.verification import Claim, DirectionReport, Verification
+from evr.verification import Claim, Verification
 from evr.verification.settings import Settings
 from evr.version import __version__, commit
 
@@ -60,13 +60,11 @@ def differences(other: dict[str, Any], here: dict[str, Any]) -> list[str]:
 
 def _simd() -> str:
     """The widest vector instructions that NumPy uses here: its logarithm differs between them in the last digit."""
-    try:
-        # NumPy's public list names groups of instructions that change between versions.
+    try:  # NumPy's public list names groups of instructions that change between versions
         features = import_module("numpy._core._multiarray_umath").__cpu_features__
     except (ImportError, AttributeError):
         return "unknown"
-    widest = [name for name in ("AVX512_SKX", "AVX512F", "AVX2", "ASIMD", "VSX") if features.get(name)]
-    return widest[0] if widest else "none"
+    return next((name for name in ("AVX512_SKX", "AVX512F", "AVX2", "ASIMD", "VSX") if features.get(name)), "none")
 
 
 def build(
@@ -85,14 +83,13 @@ def build(
     assert verification.attempt is not None
     sampled = verification.method != "strict"  # entropy that nobody drew from is written as 0
     fresh = entropy_is_fresh and sampled
-    stated = {key: getattr(claim, key) for key in ClaimSection.model_fields}
     document: dict[str, Any] = {
         **given,
         "schema_version": SCHEMA_VERSION,
         "statement": "",
         "verdict": verification.verdict.value,
         "guarantee": {"epsilon": claim.epsilon, "delta": claim.delta} if verification.accepted else None,
-        "claim": stated,
+        "claim": {key: getattr(claim, key) for key in ClaimSection.model_fields},
         "release": {
             "name": name,
             "floor": None if name is None else claim.terms.base,
@@ -108,28 +105,19 @@ def build(
             "entropy_is_fresh": fresh,
             "stream": STREAM,
             "samples": verification.samples,
-            "directions": {name: _section(report) for name, report in verification.directions.items()},
+            "directions": {
+                name: {field: getattr(report, field) for field in DirectionSection.model_fields}
+                for name, report in verification.directions.items()
+            },
             "notes": [] if fresh or not sampled else ["the caller gave the seed: a guarantee needs fresh entropy"],
         },
     }
-    return Certificate.sealed(plain({**document, "statement": statement(document)}))
-
-
-def _section(report: DirectionReport) -> dict[str, Any]:
-    fields = {name: getattr(report, name) for name in DirectionSection.model_fields}
-    return {
-        **fields,
-        "plan": None if report.plan is None else report.plan.to_json(),
-        "strict": None if report.strict is None else report.strict.to_json(),
-    }
+    document = plain(document)
+    return Certificate.sealed({**document, "statement": statement(document)})
 
 
 def of_records(event: dp_event.DpEvent) -> dp_event.DpEvent:
-    """The same tree for users who own one record each.
-
-    >>> of_records(UsersDpEvent(dp_event.GaussianDpEvent(1.0), 8))
-    GaussianDpEvent(noise_multiplier=1.0)
-    """
+    """The same tree for users who own one record each."""
     if isinstance(event, dp_event.ComposedDpEvent):
         return attr.evolve(event, events=[of_records(one) for one in event.events])
     if isinstance(event, UsersDpEvent):

@@ -9,79 +9,44 @@ from __future__ import annotations
 
 import contextlib
 import html
-import json
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Annotated, Any, Literal, NoReturn, TypeVar
 
 from dp_accounting import NeighboringRelation, dp_event
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    ValidationError,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema, model_validator
 
 from evr import atomic, validate
 from evr.bounds.strict import StatedProof
-from evr.certification import words
-from evr.certification.description import NUMBERS, description_of
-from evr.certification.event_json import LONGEST_NAME, NAME, TIME, UNENDING, checked_tree, event_from_json, unprintable
-from evr.certification.event_json import digest_of as sha256_of
+from evr.certification import event_json, words
+from evr.certification.event_json import LONGEST_NAME, NAME, TIME, UNENDING, parsed, plain, pretty
 from evr.errors import CertificateError
 from evr.kinds import instead
 from evr.sampling import DrawPlan
 from evr.validate import MAX_COUNT
 
 SCHEMA_VERSION = 2
-MOST_BYTES = 1 << 25
-"""The limit for certificates."""
-
-SCHEMA_FILE = Path(__file__).with_name("certificate.schema.json")
-
-
-def plain(value: Any) -> Any:
-    """A value in JSON's types: infinities and NaN, which JSON lacks, as words."""
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value
-
+MOST_BYTES = 1 << 25  # of a certificate
 
 Number = Annotated[
     float,
     BeforeValidator(lambda value: UNENDING.get(value, value) if isinstance(value, str) else value),
-    PlainSerializer(plain),
     WithJsonSchema({"anyOf": [{"type": "number"}, {"enum": sorted(UNENDING)}]}),
 ]
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 Words = Annotated[str, Field(max_length=100_000)]
-
 Name = Annotated[str, Field(pattern=NAME, max_length=LONGEST_NAME)]
 Time = Annotated[str, Field(pattern=TIME)]
-Event = Annotated[dict[str, Any], AfterValidator(checked_tree)]
+Event = Annotated[dict[str, Any], AfterValidator(event_json.checked_tree)]
 Direction = Literal["remove", "add"]
 Version = Annotated[str, Field(pattern=r"^[0-9][0-9A-Za-z.+-]{0,39}$")]
 Word = Annotated[str, Field(pattern=r"^[0-9A-Za-z_.-]{1,20}$")]
 Note = Literal["generator", "ghost", "lost", "other", "parameters", "sampler"]  # as words.NOTES
-
-
 S = TypeVar("S", bound="Section")
 
 
-class Section(BaseModel):
+class Section(BaseModel, extra="forbid", frozen=True, strict=True):
     """Part of a certificate."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class GuaranteeSection(Section):
@@ -281,8 +246,8 @@ class Certificate(Section):
     @model_validator(mode="after")
     def _is_described_truly(self) -> Certificate:
         given = self.description.model_dump()
-        checked = any(given[key] is not None for key in ("unit", *NUMBERS))
-        if checked and description_of(given, self.dp_event()) != given:
+        checked = any(given[key] is not None for key in ("unit", *words.NUMBERS))
+        if checked and words.description_of(given, self.dp_event()) != given:
             raise ValueError("description.algorithm is missing")
         return self
 
@@ -321,7 +286,7 @@ class Certificate(Section):
 
     def dp_event(self) -> dp_event.DpEvent:
         """The event tree."""
-        return event_from_json(self.event)
+        return event_json.event_from_json(self.event)
 
     @property
     def relation(self) -> NeighboringRelation:
@@ -373,13 +338,14 @@ class Certificate(Section):
     def from_document(cls, document: dict[str, Any]) -> Certificate:
         """As ``load``, from what ``document`` gives."""
         version = document.get("schema_version")
-        if isinstance(version, bool) or not isinstance(version, int):
+        if type(version) is not int:
             raise CertificateError("not a certificate of evr: it has no schema_version")
         if version != SCHEMA_VERSION:
-            wrote = "use the evr that wrote it, or certify again"
-            raise CertificateError(f"schema version {version}; this evr reads {SCHEMA_VERSION}: {wrote}")
-        if (odd := unprintable(document)) is not None:
-            raise CertificateError(f"it contains characters that do not print: {validate.shown(odd)[:80]}")
+            what = f"schema version {version}; this evr reads {SCHEMA_VERSION}"
+            raise CertificateError(f"{what}: use the evr that wrote it, or certify again")
+        for one, _ in event_json.walk(document):
+            if isinstance(one, str) and not one.isprintable():  # it could command a terminal
+                raise CertificateError(f"it contains characters that do not print: {validate.shown(one)[:80]}")
         if document.get("digest") != digest_of(document):
             raise CertificateError("the digest does not match: the certificate was altered or is damaged")
         return cls.sealed(document)
@@ -420,59 +386,14 @@ def naming(path: Path, what: str = "") -> Iterator[IO[bytes]]:
         raise CertificateError(f"{path}: {what}{error}") from None
 
 
-def aside(path: str | Path) -> Path:
-    """``run.accepted.json`` for ``run.json``: where an accepted certificate is kept if another one takes its place."""
-    return Path(path).with_suffix(f".accepted{Path(path).suffix}")
-
-
 def digest_of(document: dict[str, Any]) -> str:
     """SHA-256 of the canonical JSON, the digest itself left out."""
-    rest = {key: value for key, value in document.items() if key != "digest"}
     try:
-        return f"sha256:{sha256_of(rest)}"
-    except (ValueError, RecursionError) as error:  # not Unicode, or too deep
+        return "sha256:" + event_json.digest_of({key: value for key, value in document.items() if key != "digest"})
+    except (ValueError, RecursionError) as error:  # NaN or infinity, not Unicode, or too deep
         raise CertificateError(f"it contains data that JSON cannot hold ({error})") from None
 
 
-def parsed(text: str) -> dict[str, Any]:
-    """JSON by the standard: no NaN, no number beyond the floats, no key twice."""
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len(found := dict(pairs)) != len(pairs):
-            raise ValueError("a key occurs twice")
-        return found
-
-    def no_word(word: str) -> Any:
-        raise ValueError(f"{word} is not a JSON number")
-
-    def finite(digits: str) -> float:
-        value = float(digits)
-        return value if math.isfinite(value) else no_word(digits[:40])
-
-    try:
-        document = json.loads(text, object_pairs_hook=unique, parse_constant=no_word, parse_float=finite)
-    except (ValueError, RecursionError) as error:
-        raise CertificateError(f"not valid JSON, perhaps cut off: {error}") from None
-    if not isinstance(document, dict):
-        raise CertificateError(f"not a certificate of evr, but {validate.shown(document)}")
-    return document
-
-
-def pretty(value: Any, indent: str = "") -> str:
-    """Indented JSON with lists of plain values on one line."""
-    deeper = indent + "  "
-    if isinstance(value, dict) and value:
-        items = (
-            f"{deeper}{json.dumps(key, ensure_ascii=False)}: {pretty(item, deeper)}" for key, item in value.items()
-        )
-        return "{\n" + ",\n".join(items) + f"\n{indent}}}"
-    if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
-        return "[\n" + ",\n".join(deeper + pretty(item, deeper) for item in value) + f"\n{indent}]"
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
-
-
-def json_schema() -> str:
-    """The JSON Schema of certificates, as published beside this module."""
-    schema = Certificate.model_json_schema(mode="serialization")
-    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-    return json.dumps(schema, indent=2, sort_keys=True) + "\n"
+def aside(path: str | Path) -> Path:
+    """``run.accepted.json`` for ``run.json``: where an accepted certificate is kept if another one takes its place."""
+    return Path(path).with_suffix(f".accepted{Path(path).suffix}")

@@ -1,11 +1,8 @@
-"""``DpEvent`` trees as JSON: an object for each event, its class under ``"type"``, its fields by name.
+"""JSON of certificates: ``DpEvent`` trees, an object for each event, its class under ``"type"``, its fields by name.
+Only known classes are ever built: of dp_accounting, of ``evr.events``, and registered ones, named with their module.
 
-Only known classes are ever built: those of dp_accounting, those of ``evr.events``, and
-registered ones, which are named with their module.
-
-And the rules for text in files. A replay recomputes most of a certificate; patterns leave no room for a sentence in the
-rest (names, titles, software, times), and every character has to print. So nothing in a file speaks to its reader but
-evr.
+And the rules for text in files: patterns leave no room for a sentence in what a replay cannot recompute (names, titles,
+software, times), and every character has to print. So nothing in a file speaks to its reader but evr.
 """
 
 from __future__ import annotations
@@ -21,23 +18,17 @@ import numpy as np
 from dp_accounting import dp_event
 
 from evr import validate
-from evr.described import event_classes, event_name
+from evr.described import event_class, event_name
 from evr.errors import CertificateError
-from evr.mechanisms.registry import MECHANISMS, known, written_fields
+from evr.mechanisms.registry import known, written_fields
 
 UNENDING = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 """Numbers that JSON lacks, by the words for them."""
-
-
-DEEPEST = 100
-"""Levels of an event tree."""
-
+DEEPEST = 100  # levels of an event tree
 NAME = r"^[A-Za-z0-9](?: ?[A-Za-z0-9._-]){0,63}$"
 LONGEST_NAME = 64
 TIME = r"^[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}\.[0-9]{3}\+00:00$"
-
-# Python names a class of a function f.<locals>.C
-_IDENTIFIER = re.compile(r"[A-Za-z0-9_.+<>-]{1,200}")
+_IDENTIFIER = re.compile(r"[A-Za-z0-9_.+<>-]{1,200}")  # Python names a class of a function f.<locals>.C
 
 
 def in_alphabet(text: str) -> str:
@@ -72,21 +63,56 @@ def checked_tree(document: dict[str, Any]) -> dict[str, Any]:
     """An event tree as JSON, or an error: names and numbers only, and not too deep. Its meaning is not checked here."""
     for value, depth in walk(document):
         if depth > DEEPEST:
-            raise ValueError(f"the event tree has more than {DEEPEST} levels")
+            raise CertificateError(f"the event tree has more than {DEEPEST} levels")
         if isinstance(value, str) and not _IDENTIFIER.fullmatch(value):
-            raise ValueError(f"{value[:40]!r} is neither a name nor a number")
+            raise CertificateError(f"{value[:40]!r} is neither a name nor a number")
     return document
-
-
-def unprintable(document: Any) -> str | None:
-    """The first text in a document that has characters which do not print, such as those that command a terminal."""
-    texts = (value for value, _ in walk(document) if isinstance(value, str))
-    return next((text for text in texts if not text.isprintable()), None)
 
 
 def canonical(document: Any) -> str:
     """JSON with sorted keys and no spaces: equal documents give equal text."""
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def plain(value: Any) -> Any:
+    """A value in JSON's types: plans as they write themselves, and infinities and NaN, which JSON lacks, as words."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value.to_json() if hasattr(value, "to_json") else value
+
+
+def parsed(text: str) -> dict[str, Any]:
+    """JSON with no key twice. ``digest_of`` refuses NaN and infinity."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(found := dict(pairs)) != len(pairs):
+            raise ValueError("a key occurs twice")
+        return found
+
+    try:
+        document = json.loads(text, object_pairs_hook=unique)
+    except (ValueError, RecursionError) as error:
+        raise CertificateError(f"not valid JSON, perhaps cut off: {error}") from None
+    if not isinstance(document, dict):
+        raise CertificateError(f"not a certificate of evr, but {validate.shown(document)}")
+    return document
+
+
+def pretty(value: Any, indent: str = "") -> str:
+    """Indented JSON with lists of plain values on one line."""
+    deeper = indent + "  "
+    if isinstance(value, dict) and value:
+        items = (
+            f"{deeper}{json.dumps(key, ensure_ascii=False)}: {pretty(item, deeper)}" for key, item in value.items()
+        )
+        return "{\n" + ",\n".join(items) + f"\n{indent}}}"
+    if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        return "[\n" + ",\n".join(deeper + pretty(item, deeper) for item in value) + f"\n{indent}]"
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 def event_digest(event: dp_event.DpEvent) -> str:
@@ -116,11 +142,7 @@ def event_from_json(document: Any) -> dp_event.DpEvent:
     >>> event_from_json({"type": "GaussianDpEvent", "noise_multiplier": 1.5})
     GaussianDpEvent(noise_multiplier=1.5)
     """
-    try:
-        checked_tree(document)
-    except ValueError as error:
-        raise CertificateError(f"event: {error}") from None
-    event = _decoded(document, "event")
+    event = _decoded(checked_tree(document), "event")
     if not isinstance(event, dp_event.DpEvent):
         raise CertificateError(f"event={validate.shown(document)} is not an event")
     return event
@@ -132,38 +154,29 @@ def _encoded(value: Any, depth: int) -> Any:
     value = known(value)
     if isinstance(value, dp_event.DpEvent):
         name = event_name(type(value))
-        if event_classes().get(name) is not type(value):
-            if type(value) in MECHANISMS:
-                raise ValueError(
-                    f"{name} is not made by attrs, so its fields have no names in a certificate: decorate it"
-                )
-            raise ValueError(f"{name} is not a known event: register it with evr.register")
+        if event_class(name) is not type(value):
+            raise ValueError(f"{name} is not a known event: register it with evr.register, and make its class by attrs")
         fields = {one.alias: _encoded(getattr(value, one.name), depth - 1) for one in written_fields(type(value))}
         return {"type": name, **fields}
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, list | tuple):
         return [_encoded(item, depth - 1) for item in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if value is None or isinstance(value, bool | int | str):
-        return value
+    if value is None or isinstance(value, bool | int | float | str):
+        return plain(value)
     raise ValueError(f"{validate.shown(value)}, of type {type(value).__name__}, cannot stand in a certificate")
 
 
 def _decoded(value: Any, path: str) -> Any:
     if isinstance(value, dict):
         name = value.get("type")
-        cls = event_classes().get(name) if isinstance(name, str) else None
+        cls = event_class(name) if isinstance(name, str) else None
         if cls is None:
             raise CertificateError(f"{path}.type={validate.shown(name)} is not a known event")
         fields = {k: _decoded(v, f"{path}.{k}") for k, v in value.items() if k != "type"}
         wanted = {field.alias for field in written_fields(cls)}
         if fields.keys() != wanted:
-            odd = sorted(fields.keys() ^ wanted)
-            raise CertificateError(
-                f"{path}: {cls.__name__} has the fields {sorted(wanted)}; missing or unexpected: {odd[0]!r}"
-            )
+            raise CertificateError(f"{path}: {cls.__name__} has the fields {sorted(wanted)}, not {sorted(fields)}")
         try:
             return cls(**fields)
         except Exception as error:  # somebody else's class may raise anything

@@ -1,15 +1,16 @@
 """Events in words: what ran, and what a statement about it assumes of whoever ran it.
 
-Words come from code only: those of evr's own events from ``TOLD``, those of a mechanism of somebody's own from its
-description, those of any other from its name and fields.
+No file chooses the words: evr's own events have theirs in ``WORDS``, a registered mechanism brings its own, and any
+other is described by its name and fields.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from dp_accounting import NeighboringRelation, dp_event
 
@@ -44,13 +45,14 @@ _SELECTION = (
     "the number of runs was drawn from the stated law before the first of them, and neither it nor the other runs nor "
     "the time that they took was shown",
 )
-"""Of the best of several runs: Section T1 of docs/guarantees_selection.md."""
+"""For the best of several runs: Section T1 of docs/guarantees_selection.md."""
 _ALONE = (
     "what a record adds to a sum was clipped and depended on that record and on earlier outputs only, not on who else "
     "was in the batch"
 )
 _CONTRIBUTIONS = f"{_ALONE} (no truncated batches, no division by the size of the batch as drawn)"
 """(H3) of Theorem 1 of docs/guarantees_highdim.md in a user's words: all schemes assume it."""
+_ANEW = "each batch was a uniformly random set of the stated size, drawn anew for each step"
 _INTEGERS = "the values were integers, and the sensitivity bounds what a record adds to them after all rounding"
 _SCORES = "the sensitivity of the scores is that under the adjacency stated, and does not depend on the data"
 _OWNED = "no user had more than the stated number of records in the data, by a rule that looked at that user alone"
@@ -59,9 +61,11 @@ _CLIPPED = (
     "where a norm per user is stated, the sum of a user's records in a batch was clipped to it too"
 )
 _RUNS = {0.0: "logarithmic", 1.0: "geometric", math.inf: "Poisson"}
-_PARTS = 6  # of a composition that are described one by one
-_LONG = 2000  # characters of them
-_LISTED = 12  # numbers of a list that are written out
+_PARTS = 6  # as many parts of a composition are described one by one
+_LONG = 2000  # if they take no more characters
+LISTED = 12  # as many numbers of a list are written out
+ABRIDGED = re.compile(", the first being |columns taken as given(?!:)")
+"""Found in words that leave some of an event's numbers out, so that other events have the same words."""
 USERS = (schemes.PoissonSampledUsersDpEvent, schemes.FixedBatchUsersDpEvent, schemes.UsersDpEvent)
 _DISCRETE = (
     dp_event.DiscreteLaplaceDpEvent,
@@ -71,167 +75,131 @@ _DISCRETE = (
 )
 
 
-class Told(NamedTuple):
-    """How statements speak of a class of events: in words (by default its name and fields), where ``_FACTS`` or fields
-    of the event stand in braces, and with clauses that follow "It assumes that".
-    """
-
-    words: str | Callable[[Any], str] | None = None
-    assumptions: tuple[str, ...] = ()
-
-
-TOLD: dict[type[dp_event.DpEvent], Told] = {
-    dp_event.NoOpDpEvent: Told("nothing"),
-    dp_event.PoissonSampledDpEvent: Told("Poisson sampling (sampling probability {rate}) of {inner}"),
-    dp_event.SampledWithoutReplacementDpEvent: Told(
-        "sampling without replacement ({sample_size:,} of {source_dataset_size:,} records) of {inner}",
-        ("each batch was a uniformly random set of the stated size, drawn anew for each step (not shuffled batches)",),
+WORDS: dict[type[dp_event.DpEvent], Callable[[Any], str]] = {
+    dp_event.NoOpDpEvent: lambda one: "nothing",
+    dp_event.PoissonSampledDpEvent: lambda one: f"Poisson sampling ({_rate(one)}) of {describe(one.event)}",
+    dp_event.SampledWithoutReplacementDpEvent: lambda one: (
+        f"sampling without replacement ({one.sample_size:,} of {one.source_dataset_size:,} records) of "
+        f"{describe(one.event)}"
     ),
-    dp_event.RepeatAndSelectDpEvent: Told(
-        "the best of a random number of runs ({runs}), each of them {inner}", _SELECTION
+    dp_event.RepeatAndSelectDpEvent: lambda one: (
+        f"the best of a random number of runs ({_RUNS.get(one.shape, 'truncated negative binomial')} law, mean "
+        f"{typed(one.mean)}{_given(None if one.shape in _RUNS else one.shape, ', shape {}')}), each of them "
+        f"{describe(one.event)}"
     ),
-    schemes.BinomialSelectDpEvent: Told(
-        "the best of a random number of runs (binomial law, at most {most_runs:,}, each with probability {chance}), "
-        "each of them {inner}",
-        _SELECTION,
+    schemes.BinomialSelectDpEvent: lambda one: (
+        f"the best of a random number of runs (binomial law, at most {one.most_runs:,}, each with probability "
+        f"{typed(one.probability)}), each of them {describe(one.event)}"
     ),
-    schemes.ThresholdSelectDpEvent: Told(
-        "the first good one of several runs (after each that is not good, the last with probability {last}), "
-        "each of them {inner}",
-        _SELECTION,
+    schemes.ThresholdSelectDpEvent: lambda one: (
+        "the first good one of several runs (after each that is not good, the last with probability "
+        f"{typed(one.stop_probability)}), each of them {describe(one.event)}"
     ),
-    schemes.DiscreteGaussianDpEvent: Told(None, (_INTEGERS,)),
-    schemes.SummedDiscreteGaussiansDpEvent: Told(None, (_INTEGERS,)),
-    schemes.EpsilonDeltaDpEvent: Told(
-        None, ("what is known to be private by itself is so under the adjacency stated",)
+    schemes.BallsInBinsDpEvent: lambda one: (
+        f"balls in bins ({one.cycle_length:,} bins, drawn once, {one.iterations:,} iterations) of {_noise(one)}"
     ),
-    dp_event.ZCDpEvent: Told(None, ("what is known to be zCDP is so under the adjacency stated, in both directions",)),
-    schemes.ExponentialMechanismDpEvent: Told(
-        None,
-        (
-            "each choice was made with probabilities proportional to e^(epsilon score / (2 sensitivity)), or with "
-            "Gumbel noise of that scale (without the 2 for monotone scores, and not under replace-one)",
-            _SCORES,
-        ),
+    schemes.RedrawnBinsDpEvent: lambda one: (
+        f"balls in bins ({one.cycle_length:,} bins, drawn anew in each of {one.epochs:,} epochs) of {_noise(one)}"
     ),
-    schemes.PermuteAndFlipDpEvent: Told(None, (_SCORES,)),
-    schemes.BallsInBinsDpEvent: Told(
-        "balls in bins ({cycle_length:,} bins, drawn once, {iterations:,} iterations) of {noise}",
-        (
-            "each record was put into one bin, with equal chances and independently of all others, once for the whole "
-            "training (not fixed-size batches of shuffled data)",
-            _CONTRIBUTIONS,
-        ),
+    schemes.RandomAllocationDpEvent: lambda one: (
+        f"random allocation (each record in {one.participations:,} of {one.iterations:,} iterations, drawn at random) "
+        f"of {_noise(one)}"
     ),
-    schemes.RedrawnBinsDpEvent: Told(
-        "balls in bins ({cycle_length:,} bins, drawn anew in each of {epochs:,} epochs) of {noise}",
-        (
-            "each record was put into one bin in each epoch, with equal chances and independently of all others and of "
-            "other epochs (not fixed-size batches of shuffled data)",
-            _CONTRIBUTIONS,
-        ),
+    schemes.MatrixMechanismDpEvent: lambda one: (
+        f"{one.iterations:,} iterations of {_noise(one)}, each record at least {one.min_sep:,} iterations apart"
+        f"{_given(one.max_participations, ', at most {} times')}"
     ),
-    schemes.RandomAllocationDpEvent: Told(
-        "random allocation (each record in {participations:,} of {iterations:,} iterations, drawn at random) "
-        "of {noise}",
-        (
-            "each record took part in exactly the stated number of iterations, a uniformly random set of them, drawn "
-            "independently of all other records (not shuffled batches of a fixed size)",
-            _CONTRIBUTIONS,
-        ),
+    schemes.CyclicPoissonDpEvent: lambda one: (
+        f"cyclic Poisson sampling ({one.cycle_length:,} {validate.one_of(PARTITIONS, partition=one.partition)} groups "
+        f"in turn, {_rate(one)}, {one.iterations:,} iterations) of {_noise(one)}"
     ),
-    schemes.MatrixMechanismDpEvent: Told(
-        "{iterations:,} iterations of {noise}, each record at least {min_sep:,} iterations apart{often}",
-        ("no record took part more often, or at iterations closer to each other, than stated", _CONTRIBUTIONS),
+    schemes.BMinSepDpEvent: lambda one: (
+        f"{one.min_sep:,}-min-sep sampling ({_rate(one)}, {'warm' if one.warm_start else 'cold'} start, "
+        f"{one.iterations:,} iterations) of {_noise(one)}"
     ),
-    schemes.CyclicPoissonDpEvent: Told(
-        "cyclic Poisson sampling ({cycle_length:,} {groups} groups in turn, sampling probability {rate}, "
-        "{iterations:,} iterations) of {noise}",
-        (
-            "each record was in a batch of its group's turn independently with the stated probability, and its group "
-            "came about as stated",
-            _CONTRIBUTIONS,
-        ),
+    schemes.ShuffledBatchesDpEvent: lambda one: f"{counted(one.epochs, 'epoch')} of shuffled batches of {_noise(one)}",
+    schemes.PoissonSampledUsersDpEvent: lambda one: (
+        f"Poisson sampling ({_rate(one)}, at most {counted(one.records_per_user, 'record')} per user"
+        f"{_given(one.user_norm, ', those of one user in a batch clipped together to {} clipping norms')}) of "
+        f"{_noise(one)}"
     ),
-    schemes.BMinSepDpEvent: Told(
-        "{min_sep:,}-min-sep sampling (sampling probability {rate}, {start} start, {iterations:,} iterations) "
-        "of {noise}",
-        ("each eligible record was in a batch independently with the stated probability", _CONTRIBUTIONS),
+    schemes.FixedBatchUsersDpEvent: lambda one: (
+        f"sampling without replacement ({one.sample_size:,} of {one.source_dataset_size:,} records, at most "
+        f"{counted(one.records_per_user, 'record')} per user) of {_noise(one)}"
     ),
-    schemes.ShuffledBatchesDpEvent: Told(
-        "{runs_over} of shuffled batches of {noise}",
-        (
-            "each record was in at most one batch of each epoch, and the order of the records and the sizes of the "
-            "batches did not depend on what the records contain",
-            _ALONE,
-        ),
-    ),
-    dp_event.SingleEpochTreeAggregationDpEvent: Told(None, ("each record was in at most one step of all trees",)),
-    dp_event.TruncatedSubsampledGaussianDpEvent: Told(
-        None,
-        (
-            "each record was sampled independently with the stated probability, and of a batch that was too large a "
-            "uniformly random part of the stated size was kept",
-            "the larger of two neighbouring data sets has the stated number of records",
-        ),
-    ),
-    schemes.PoissonSampledUsersDpEvent: Told(
-        "Poisson sampling (sampling probability {rate}, at most {owned} per user{clipped}) of {noise}",
-        (_OWNED, "each record was in each batch independently, with the stated probability", _CLIPPED),
-    ),
-    schemes.FixedBatchUsersDpEvent: Told(
-        "sampling without replacement ({sample_size:,} of {source_dataset_size:,} records, at most {owned} per user) "
-        "of {noise}",
-        (
-            _OWNED,
-            "each batch was a uniformly random set of the stated size, drawn anew for each step, and a user with fewer "
-            "records has empty ones in their places",
-            _CLIPPED,
-        ),
-    ),
-    schemes.UsersDpEvent: Told(
-        "{inner}, for users of at most {owned}",
-        (_OWNED, "what is said of a record below holds for each record of a user by itself"),
+    schemes.UsersDpEvent: lambda one: (
+        f"{describe(one.event)}, for users of at most {counted(one.records_per_user, 'record')}"
     ),
 }
+"""What ran, by the class of the event: by default the name of the class and its fields."""
 
-
-class _Facts(dict[str, Any]):
-    """What may stand in braces: fields of an event, and what they mean in words."""
-
-    def __init__(self, event: Any) -> None:
-        self.event = event
-
-    def __missing__(self, key: str) -> Any:
-        return _FACTS[key](self.event) if key in _FACTS else getattr(self.event, key)
-
-
-_FACTS: dict[str, Callable[[Any], str]] = {
-    "inner": lambda event: describe(event.event),
-    "rate": lambda event: typed(event.sampling_probability),
-    "chance": lambda event: typed(event.probability),
-    "last": lambda event: typed(event.stop_probability),
-    "runs_over": lambda event: counted(event.epochs, "epoch"),
-    "owned": lambda event: counted(event.records_per_user, "record"),
-    "groups": lambda event: validate.one_of(PARTITIONS, partition=event.partition),
-    "start": lambda event: "warm" if event.warm_start else "cold",
-    "often": lambda event: "" if (most := event.max_participations) is None else f", at most {most:,} times",
-    "clipped": lambda event: (
-        ""
-        if (norm := event.user_norm) is None
-        else f", those of one user in a batch clipped together to {typed(norm)} clipping norms"
+ASSUMPTIONS: dict[type[dp_event.DpEvent], tuple[str, ...]] = {
+    dp_event.SampledWithoutReplacementDpEvent: (f"{_ANEW} (not shuffled batches)",),
+    dp_event.RepeatAndSelectDpEvent: _SELECTION,
+    schemes.BinomialSelectDpEvent: _SELECTION,
+    schemes.ThresholdSelectDpEvent: _SELECTION,
+    schemes.DiscreteGaussianDpEvent: (_INTEGERS,),
+    schemes.SummedDiscreteGaussiansDpEvent: (_INTEGERS,),
+    schemes.EpsilonDeltaDpEvent: ("what is known to be private by itself is so under the adjacency stated",),
+    dp_event.ZCDpEvent: ("what is known to be zCDP is so under the adjacency stated, in both directions",),
+    schemes.ExponentialMechanismDpEvent: (
+        "each choice was made with probabilities proportional to e^(epsilon score / (2 sensitivity)), or with "
+        "Gumbel noise of that scale (without the 2 for monotone scores, and not under replace-one)",
+        _SCORES,
     ),
-    "noise": lambda event: _noise(event.noise_multiplier, getattr(event, "strategy", schemes.IDENTITY)),
-    "runs": lambda event: (
-        f"{_RUNS[event.shape]} law, mean {typed(event.mean)}"
-        if event.shape in _RUNS
-        else f"truncated negative binomial law, mean {typed(event.mean)}, shape {typed(event.shape)}"
+    schemes.PermuteAndFlipDpEvent: (_SCORES,),
+    schemes.BallsInBinsDpEvent: (
+        "each record was put into one bin, with equal chances and independently of all others, once for the whole "
+        "training (not fixed-size batches of shuffled data)",
+        _CONTRIBUTIONS,
     ),
+    schemes.RedrawnBinsDpEvent: (
+        "each record was put into one bin in each epoch, with equal chances and independently of all others and of "
+        "other epochs (not fixed-size batches of shuffled data)",
+        _CONTRIBUTIONS,
+    ),
+    schemes.RandomAllocationDpEvent: (
+        "each record took part in exactly the stated number of iterations, a uniformly random set of them, drawn "
+        "independently of all other records (not shuffled batches of a fixed size)",
+        _CONTRIBUTIONS,
+    ),
+    schemes.MatrixMechanismDpEvent: (
+        "no record took part more often, or at iterations closer to each other, than stated",
+        _CONTRIBUTIONS,
+    ),
+    schemes.CyclicPoissonDpEvent: (
+        "each record was in a batch of its group's turn independently with the stated probability, and its group "
+        "came about as stated",
+        _CONTRIBUTIONS,
+    ),
+    schemes.BMinSepDpEvent: (
+        "each eligible record was in a batch independently with the stated probability",
+        _CONTRIBUTIONS,
+    ),
+    schemes.ShuffledBatchesDpEvent: (
+        "each record was in at most one batch of each epoch, and the order of the records and the sizes of the "
+        "batches did not depend on what the records contain",
+        _ALONE,
+    ),
+    dp_event.SingleEpochTreeAggregationDpEvent: ("each record was in at most one step of all trees",),
+    dp_event.TruncatedSubsampledGaussianDpEvent: (
+        "each record was sampled independently with the stated probability, and of a batch that was too large a "
+        "uniformly random part of the stated size was kept",
+        "the larger of two neighbouring data sets has the stated number of records",
+    ),
+    schemes.PoissonSampledUsersDpEvent: (
+        _OWNED,
+        "each record was in each batch independently, with the stated probability",
+        _CLIPPED,
+    ),
+    schemes.FixedBatchUsersDpEvent: (
+        _OWNED,
+        f"{_ANEW}, and a user with fewer records has empty ones in their places",
+        _CLIPPED,
+    ),
+    schemes.UsersDpEvent: (_OWNED, "what is said of a record below holds for each record of a user by itself"),
 }
-
-
-class _NoWords(ValueError):
-    pass
+"""What a statement assumes of whoever ran it, each a clause that follows "It assumes that"."""
 
 
 def describe(event: dp_event.DpEvent) -> str:
@@ -241,55 +209,50 @@ def describe(event: dp_event.DpEvent) -> str:
     >>> print(describe(dp_event.SelfComposedDpEvent(step, 1000)))
     1,000 times Poisson sampling (sampling probability 0.001) of a Gaussian mechanism (noise
     multiplier 1)
-    >>> print(describe(dp_event.RepeatAndSelectDpEvent(dp_event.GaussianDpEvent(2.0), 20, 1)))
-    the best of a random number of runs (geometric law, mean 20), each of them a Gaussian mechanism (noise multiplier 2)
     """
     if isinstance(event, dp_event.SelfComposedDpEvent):
         return ("" if event.count == 1 else f"{event.count:,} times ") + describe(event.event)
     if isinstance(event, dp_event.ComposedDpEvent):
         parts = [describe(one) for one in event.events]
-        if _too_many(parts):
+        if len(parts) > _PARTS or sum(map(len, parts)) > _LONG:
             return f"{len(parts):,} mechanisms one after the other, the first being {parts[0]}"
         return f"({'; '.join(parts)})" if parts else "nothing"
     full = isinstance(event, dp_event.PoissonSampledDpEvent) and event.sampling_probability == 1
     if full or isinstance(event, schemes.ZeroOutDpEvent):
         return describe(event.event)  # the statement names the neighbours
-    name, words = type(event).__name__, _told(type(event)).words or _by_fields
+    name, words = type(event).__name__, described(type(event)).words or WORDS.get(type(event), _by_fields)
     try:
-        text = words.format_map(_Facts(event)) if isinstance(words, str) else words(event)
-    except _NoWords:
-        raise
+        text = words(event)
     except Exception as error:  # somebody else's function may raise anything
-        raise _NoWords(f"{name} has no words for these values: {type(error).__name__}: {error}") from error
+        raise ValueError(f"{name} has no words for these values: {type(error).__name__}: {error}") from error
     if not isinstance(text, str) or not text.strip() or not text.isprintable():
-        raise _NoWords(f"the words of {name} are {text!r}: they must be one line of text")
+        raise ValueError(f"the words of {name} are {text!r}: they must be one line of text")
     return text
 
 
 def counted(count: float, what: str) -> str:
-    """A number of things.
-
-    >>> counted(1, "step"), counted(2000, "step")
-    ('1 step', '2,000 steps')
-    """
+    """A number of things: ``1 step``, ``2,000 steps``."""
     return f"{typed(count)} {what}{'' if count == 1 else 's'}"
 
 
-def _noise(noise_multiplier: float, strategy: Any) -> str:
-    """The mechanism of each step of a scheme. Of a long strategy the entries are left out (``is_abridged``).
+def _rate(event: Any) -> str:
+    return f"sampling probability {typed(event.sampling_probability)}"
 
-    >>> print(_noise(1.5, (1.0, 0.5)))
-    a Gaussian mechanism (noise multiplier 1.5, noise correlated by a Toeplitz strategy of 2 bands,
-    its columns taken as given: 1, 0.5)
-    """
-    kind = ""
+
+def _given(value: float | None, words: str) -> str:
+    return "" if value is None else words.format(typed(value))
+
+
+def _noise(event: Any) -> str:
+    """The mechanism of each step of a scheme. The entries of a long strategy are left out (``ABRIDGED``)."""
+    strategy, kind = getattr(event, "strategy", schemes.IDENTITY), ""
     if strategy and isinstance(strategy[0], list | tuple):
         kind = f"a strategy of {max(map(len, strategy))} bands, its columns taken as given"
     elif strategy and strategy != schemes.IDENTITY:
-        entries = f": {', '.join(map(typed, strategy))}" if len(strategy) <= _LISTED else ""
+        entries = f": {', '.join(map(typed, strategy))}" if len(strategy) <= LISTED else ""
         kind = f"a Toeplitz strategy of {len(strategy)} bands, its columns taken as given{entries}"
     correlated = f", noise correlated by {kind}" if kind else ""
-    return f"a Gaussian mechanism (noise multiplier {typed(noise_multiplier)}{correlated})"
+    return f"a Gaussian mechanism (noise multiplier {typed(event.noise_multiplier)}{correlated})"
 
 
 def _by_fields(event: dp_event.DpEvent) -> str:
@@ -306,91 +269,57 @@ def _value(value: Any) -> str:
         return describe(value)
     if not isinstance(value, list | tuple):
         return typed(value)
-    if len(value) > _LISTED:
+    if len(value) > LISTED:
         return f"of {len(value):,} values, the first being {_value(value[0])}"
     return str(list(value))
 
 
-def _told(event_type: type[dp_event.DpEvent]) -> Told:
-    own = described(event_type)
-    return TOLD.get(event_type, Told()) if own.assumptions is None else Told(own.words, own.assumptions)
-
-
-def _too_many(parts: list[str]) -> bool:
-    return len(parts) > _PARTS or sum(map(len, parts)) > _LONG
-
-
-def is_abridged(event: dp_event.DpEvent) -> bool:
-    """Whether ``describe`` leaves some of an event's numbers out, so that other events have the same words.
-
-    >>> step = dp_event.GaussianDpEvent(1.0)
-    >>> is_abridged(dp_event.ComposedDpEvent([step] * 6)), is_abridged(
-    ...     dp_event.ComposedDpEvent([step] * 7))
-    (False, True)
-    """
-    if isinstance(event, dp_event.ComposedDpEvent):
-        parts = list(event.events)
-        if len(parts) > _PARTS or any(map(is_abridged, parts)):
-            return True  # the rest would be slow for a hostile tree
-        return _too_many([describe(one) for one in parts])
+def _inner(event: dp_event.DpEvent) -> list[dp_event.DpEvent]:
+    """The events that an event is made of."""
     values = [getattr(event, one.name) for one in written_fields(type(event))]
-    lists = [value for value in values if isinstance(value, list | tuple)]
-    left_out = any(len(value) > _LISTED or any(isinstance(one, list | tuple) for one in value) for value in lists)
-    return left_out or any(is_abridged(value) for value in values if isinstance(value, dp_event.DpEvent))
-
-
-def _below(event: dp_event.DpEvent) -> list[dp_event.DpEvent]:
-    """The events that a composition, a sampling or a scheme is made of."""
-    inner = getattr(event, "event", None)
-    return list(event.events) if isinstance(event, dp_event.ComposedDpEvent) else [] if inner is None else [inner]
+    items = [item for value in values for item in (value if isinstance(value, list | tuple) else [value])]
+    return [item for item in items if isinstance(item, dp_event.DpEvent)]
 
 
 def is_discrete(event: dp_event.DpEvent) -> bool:
-    """Whether all noise of the tree is drawn on the integers or from a finite set, so that nothing is left to
-    floating-point noise.
-    """
-    below = _below(event)
-    return all(map(is_discrete, below)) if below else isinstance(event, _DISCRETE)
+    """Whether all noise of the tree is drawn on the integers or from a finite set, without floating-point noise."""
+    inner = _inner(event)
+    return all(map(is_discrete, inner)) if inner else isinstance(event, _DISCRETE)
 
 
 def is_about_users(event: dp_event.DpEvent) -> bool:
     """Whether the tree bounds what users add, not records. Trees that mix both have no laws."""
-    return isinstance(event, USERS) or any(map(is_about_users, _below(event)))
+    return isinstance(event, USERS) or any(map(is_about_users, _inner(event)))
 
 
 def assumptions(event: dp_event.DpEvent, *, relation: NeighboringRelation = ADD_OR_REMOVE) -> list[str]:
-    """The assumptions of a statement about an event under a relation, each a clause that follows "that".
-
-    >>> assumptions(dp_event.GaussianDpEvent(1.0))
-    []
-    """
+    """The assumptions of a statement about an event under a relation, each a clause that follows "that"."""
     around: list[str] = []  # of sampling and selection
     inside: dict[type[dp_event.DpEvent], tuple[str, ...]] = {}
     for one in _spread(event):
         if type(one) in MECHANISMS:
-            inside[type(one)] = _told(type(one)).assumptions
+            inside[type(one)] = _assumed(type(one))
         elif isinstance(one, dp_event.PoissonSampledDpEvent) and one.sampling_probability != 1:
             scalar = relation is REPLACE_ONE and type(one.event) in NOISES[1:]
             around += [_POISSON, _UNRELATED[relation], *([_SCALAR] if scalar else [])]
         else:
-            around += _told(type(one)).assumptions
+            around += _assumed(type(one))
     clauses = [*dict.fromkeys(around), *itertools.chain(*inside.values())]
     return list(reversed(dict.fromkeys(reversed(clauses))))  # what several share comes last
 
 
-def _spread(tree: dp_event.DpEvent) -> Iterator[dp_event.DpEvent]:
-    """Every event in a tree, and in what stands for an event without assumptions of its own."""
-    stack = [tree]
-    while stack:
-        event = stack.pop()
-        yield event
-        inner: list[dp_event.DpEvent] = []
-        for one in written_fields(type(event)):
-            value = getattr(event, one.name)
-            items = value if isinstance(value, list | tuple) else [value]
-            inner += [item for item in items if isinstance(item, dp_event.DpEvent)]
-        mechanism = MECHANISMS.get(type(event))
-        if mechanism is not None and not _told(type(event)).assumptions:
-            laws = mechanism.laws(event)
-            inner += [laws] if isinstance(laws, dp_event.DpEvent) else []
-        stack.extend(reversed(inner))
+def _assumed(event_type: type[dp_event.DpEvent]) -> tuple[str, ...]:
+    own = described(event_type).assumptions
+    return ASSUMPTIONS.get(event_type, ()) if own is None else own
+
+
+def _spread(event: dp_event.DpEvent) -> Iterator[dp_event.DpEvent]:
+    """Every event in a tree; a mechanism without assumptions that another event stands for has those of that event."""
+    yield event
+    for one in _inner(event):
+        yield from _spread(one)
+    mechanism = MECHANISMS.get(type(event))
+    if mechanism is not None and not _assumed(type(event)):
+        laws = mechanism.laws(event)
+        if isinstance(laws, dp_event.DpEvent):
+            yield from _spread(laws)

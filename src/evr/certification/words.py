@@ -1,20 +1,35 @@
-"""Certificates in words: the sentence that one can paste into a paper, who checked it, and what it assumes."""
+"""Certificates in words: the sentence that one can paste into a paper, who checked it, and what it assumes.
+
+Whoever ran a training may describe it: a title, the protected unit, and the numbers that people state. Numbers that do
+not fit the event are refused; the others choose the words of a statement, and nothing else.
+"""
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from functools import partial
 from typing import Any, NamedTuple
 
 from dp_accounting import NeighboringRelation, dp_event
 
+from evr import validate
 from evr.bounds.rounding import FIXED
 from evr.bounds.strict import StatedProof, rounded_up
-from evr.certification.description import trained
-from evr.certification.event_json import event_digest, event_from_json
-from evr.certification.event_words import assumptions, describe, is_about_users, is_abridged, is_discrete
+from evr.certification.event_json import digest_of, event_from_json, event_to_json, named, walk
+from evr.certification.event_words import ABRIDGED, LISTED, assumptions, counted, describe, is_about_users, is_discrete
 from evr.described import adjacency
 from evr.errors import CertificateError
+from evr.mechanisms.schemes import FixedBatchUsersDpEvent, PoissonSampledUsersDpEvent, RandomAllocationDpEvent
 from evr.numbers import stated, typed
+
+DPSGD = "DP-SGD"
+UNITS = ("example", "user", "client")
+NUMBERS = ("algorithm", "dataset_size", "batch_size", "epochs")  # which have to fit the event
+KEYS = ("title", "unit", *NUMBERS)
+_SPELLED_OUT = 6  # phases of a training
 
 
 class MethodWords(NamedTuple):
@@ -47,35 +62,143 @@ NOTES: dict[str, str | None] = {
 """The kinds of notes in the record of a training, each with what a statement then assumes."""
 
 
-def describe_event(document: dict[str, Any], given: dict[str, Any] | None = None) -> str:
-    """An event tree, given as JSON, in words, those of its description if there is one. Text that this evr does not
-    know is not repeated.
+def description_of(given: Mapping[str, Any] | None, event: dp_event.DpEvent) -> dict[str, Any]:
+    """A description with all its keys, checked by itself and against the event.
 
-    >>> gaussian = {"type": "GaussianDpEvent", "noise_multiplier": 1.0}
-    >>> describe_event({"type": "PoissonSampledDpEvent", "sampling_probability": 0.001,
-    ...                 "event": gaussian})
-    'Poisson sampling (sampling probability 0.001) of a Gaussian mechanism (noise multiplier 1)'
-    >>> describe_event({"type": "somebody.ElsesDpEvent"})
-    'an unknown mechanism (register it to describe it)'
+    >>> step = dp_event.PoissonSampledDpEvent(256 / 60000, dp_event.GaussianDpEvent(1.1))
+    >>> event = dp_event.SelfComposedDpEvent(step, 3516)
+    >>> size = {"dataset_size": 60000, "batch_size": 256, "epochs": 15}
+    >>> description_of(size, event)["algorithm"]
+    'DP-SGD'
+    >>> description_of({**size, "epochs": 14}, event)
+    Traceback (most recent call last):
+    ...
+    ValueError: description: epochs=14.0 are 3,282 steps, and the event has 3,516
     """
+    given = dict(given or {})
+    for key in given.keys() - set(KEYS):
+        raise ValueError(f"description: {key!r} is not one of {', '.join(map(repr, KEYS))}")
+    whole = {key: given.get(key) for key in KEYS}
+    checks: dict[str, Callable[..., Any]] = {
+        "title": named,
+        "unit": partial(validate.one_of, UNITS[1:] if is_about_users(event) else UNITS),
+        "algorithm": partial(validate.one_of, (DPSGD,)),
+        **dict.fromkeys(("dataset_size", "batch_size"), validate.positive_integer),
+        "epochs": validate.positive,
+    }
+    whole |= {key: check(**{key: whole[key]}) for key, check in checks.items() if whole[key] is not None}
+    if any(whole[key] is not None for key in NUMBERS):
+        whole["algorithm"] = DPSGD
+        _check(whole, event)
+    return whole
+
+
+class Phase(NamedTuple):
+    """A run of equal steps of DP-SGD. ``batch`` is set for batches of a fixed size."""
+
+    steps: int
+    noise_multiplier: float
+    rate: float
+    batch: tuple[int, int] | None = None
+    records_per_user: int | None = None
+    user_norm: float | None = None
+    participations: int | None = None
+
+
+def phases_of(event: dp_event.DpEvent) -> list[Phase]:
+    """The phases of a DP-SGD training; none if the event is another."""
+    if isinstance(event, dp_event.ComposedDpEvent):
+        parts = [phases_of(one) for one in event.events]
+        return [phase for part in parts for phase in part] if all(parts) else []
+    repeated = isinstance(event, dp_event.SelfComposedDpEvent)
+    step, steps = (event.event, event.count) if repeated else (event, 1)
+    if isinstance(step, RandomAllocationDpEvent):
+        often, number = step.participations, step.iterations
+        return [Phase(steps * number, step.noise_multiplier, often / number, participations=often)]
+    rate, batch, noisy = getattr(step, "sampling_probability", 1.0), None, step
+    if isinstance(step, dp_event.SampledWithoutReplacementDpEvent | FixedBatchUsersDpEvent):
+        batch = (step.sample_size, step.source_dataset_size)
+        rate = batch[0] / batch[1]
+    if isinstance(step, dp_event.PoissonSampledDpEvent | dp_event.SampledWithoutReplacementDpEvent):
+        noisy = step.event
+    if not isinstance(noisy, dp_event.GaussianDpEvent | PoissonSampledUsersDpEvent | FixedBatchUsersDpEvent):
+        return []
+    owned = getattr(step, "records_per_user", None), getattr(step, "user_norm", None)
+    return [Phase(steps, noisy.noise_multiplier, rate, batch, *owned)]
+
+
+def _check(given: dict[str, Any], event: dp_event.DpEvent) -> None:
+    """Raise if the numbers of a description do not fit the event."""
+    phases = phases_of(event)
+    if not phases:
+        raise ValueError("description: the event is not that of DP-SGD, sampled Gaussian noise")
+    size, batch, epochs = given["dataset_size"], given["batch_size"], given["epochs"]
+    if (batch is not None or epochs is not None) and len(phases) > 1:
+        raise ValueError(f"description: batch_size and epochs are of one phase, and the event has {len(phases)}")
+    phase = phases[0]
+    if batch is not None:
+        if size is None:
+            raise ValueError(f"description: batch_size={batch} needs dataset_size")
+        if (phase.rate != batch / size and phase.participations is None) or phase.batch not in (None, (batch, size)):
+            raise ValueError(
+                f"description: batch_size={batch:,} of dataset_size={size:,} is not the sampling "
+                f"of the event, {_sampling(phase)}"
+            )
+    if epochs is not None:
+        rate = Fraction(phase.rate) if batch is None else Fraction(batch, size)
+        steps = math.ceil(Fraction(epochs) / rate) if rate else 0
+        if steps != phase.steps or phase.participations not in (None, epochs):
+            raise ValueError(f"description: epochs={epochs!r} are {steps:,} steps, and the event has {phase.steps:,}")
+
+
+def trained(event: dp_event.DpEvent, given: Mapping[str, Any]) -> str | None:
+    """DP-SGD in the words of its description, or None where the event has to speak for itself."""
+    phases = [] if given["algorithm"] is None else phases_of(event)
+    if not 0 < len(phases) <= _SPELLED_OUT:
+        return None
+    return f"{DPSGD} ({'; then '.join(_phase(one, given) for one in phases)})"
+
+
+def _phase(phase: Phase, given: Mapping[str, Any]) -> str:
+    drawn = _sampling(phase)
+    if given["batch_size"] is not None and phase.batch is None and phase.participations is None:
+        owned = phase.records_per_user is not None or given["unit"] in (None, "example")
+        unit = "records" if owned else f"{given['unit']}s"
+        drawn = f"batches of {given['batch_size']:,} of {given['dataset_size']:,} {unit} by Poisson sampling"
+    steps = counted(phase.steps, "step") if given["epochs"] is None else counted(given["epochs"], "epoch")
+    noise = f"noise multiplier {typed(phase.noise_multiplier)}"
+    owns = "" if phase.records_per_user is None else f", at most {counted(phase.records_per_user, 'record')} per user"
+    if phase.user_norm is not None:
+        owns += f", clipped together to {counted(phase.user_norm, 'clipping norm')}"
+    return f"{drawn}, {steps}, {noise}{owns}"
+
+
+def _sampling(phase: Phase) -> str:
+    if phase.batch is not None:
+        return "batches of {:,} of {:,} records without replacement".format(*phase.batch)
+    if phase.participations is not None:
+        return f"each record in {phase.participations:,} batches of all, at random"
+    if phase.rate == 1:
+        return "full batches"
+    return f"Poisson sampling with probability {typed(phase.rate)}"
+
+
+def describe_event(document: dict[str, Any], given: dict[str, Any] | None = None) -> str:
+    """An event tree, given as JSON, in words: those of its description, if any. Unknown text is not repeated."""
     try:
         event = event_from_json(document)
     except CertificateError:
         return "an unknown mechanism (register it to describe it)"
-    if given is None:
-        return describe(event)
-    words = trained(event, given) or describe(event)
-    return words if given["title"] is None else f"{given['title']}: {words}"
+    words = (given and trained(event, given)) or describe(event)
+    return f"{given['title']}: {words}" if given and given["title"] else words
 
 
 def identified(event: dp_event.DpEvent) -> str:
-    """An event in words that no other event has: where they leave numbers out, with the SHA-256 of the event's JSON,
-    which is in the certificate.
-    """
-    words = describe(event)
-    if not is_abridged(event):
-        return words
-    return f"{words}, in full the event with SHA-256 {event_digest(event)},"
+    """An event in words that no other event has: where they leave numbers out, with the SHA-256 of its JSON."""
+    words, document = describe(event), event_to_json(event)
+    listed = any(isinstance(one, list) and len(one) > LISTED for one, _ in walk(document))  # own words may leave it out
+    full = f"{words}, in full the event with SHA-256 {digest_of(document)},"
+    return full if listed or ABRIDGED.search(words) else words
 
 
 def ran(document: dict[str, Any]) -> str:
@@ -87,29 +210,18 @@ def ran(document: dict[str, Any]) -> str:
 
 def unit(document: dict[str, Any]) -> str:
     """Whose data the guarantee protects: a record, unless the event or the description says more."""
-    given = document["description"]
-    unnamed = "user" if _of_users(document) else "record" if given["algorithm"] is None else "example"
-    return str(given["unit"] or unnamed)
-
-
-def _of_users(document: dict[str, Any]) -> bool:
-    return is_about_users(event_from_json(document["event"]))
+    given, users = document["description"], is_about_users(event_from_json(document["event"]))
+    return str(given["unit"] or ("user" if users else "record" if given["algorithm"] is None else "example"))
 
 
 def _of_clients(words: str, document: dict[str, Any]) -> str:
     """Words about users, where the unit is a client."""
-    clients = unit(document) == "client" and _of_users(document)
+    clients = unit(document) == "client" and is_about_users(event_from_json(document["event"]))
     return re.sub(r"\buser(s?)\b", r"client\1", words) if clients else words
 
 
-def neighbours(document: dict[str, Any]) -> str:
-    return _of_clients(adjacency(document["neighboring_relation"], users=_of_users(document)), document)
-
-
 def short_statement(document: dict[str, Any]) -> str:
-    """Two sentences for a paper, and a third between them where users are protected and the number for one record is
-    proved too; ``assumed`` lists what they assume.
-    """
+    """Two sentences for a paper, three where a number per record is proved; ``assumed`` lists what they assume."""
     return f"{_claimed(document)} {_checked(document)}"
 
 
@@ -126,18 +238,17 @@ def statement(document: dict[str, Any]) -> str:
 
 
 def _claimed(document: dict[str, Any]) -> str:
-    subject, private = ran(document), _private(document, document["claim"]["epsilon"])
-    rest = f"{private} per {unit(document)} under {neighbours(document)}"
+    """The first sentence: what is claimed."""
+    subject, whose, users = ran(document), unit(document), is_about_users(event_from_json(document["event"]))
+    private = "({}, " + stated(document["claim"]["delta"]) + ")-differentially private"
+    under = _of_clients(adjacency(document["neighboring_relation"], users=users), document)
+    rest = f"{private.format(stated(document['claim']['epsilon']))} per {whose} under {under}"
     if document["verdict"] == "rejected":
         return f"It was not shown that {subject} is {rest}."
-    if document.get("per_record") is not None:
-        own = _private(document, document["per_record"])
-        rest += f". Per record (of those in the data) instead of per {unit(document)} it is {own}"
+    if (epsilon := document.get("per_record")) is not None:
+        own = private.format(stated(epsilon))
+        rest += f". Per record (of those in the data) instead of per {whose} it is {own}"
     return f"{subject[0].upper()}{subject[1:]} is {rest}."
-
-
-def _private(document: dict[str, Any], epsilon: float) -> str:
-    return f"({stated(epsilon)}, {stated(document['claim']['delta'])})-differentially private"
 
 
 def _checked(document: dict[str, Any]) -> str:
@@ -160,48 +271,35 @@ def _checked(document: dict[str, Any]) -> str:
     return f"This was {words.verified} by {by}{drawn}: in both directions delta is at most {stated(max(bounds))}."
 
 
-def check_words(event: dict[str, Any]) -> None:
-    """Raise what a statement about an event would raise: the words of a mechanism of somebody's own may fail."""
-    one = event_from_json(event)
-    describe(one)
-    assumptions(one)
-
-
 def assumed(document: dict[str, Any]) -> list[str]:
     """The assumptions of a certificate's statement, each a clause that follows "that"."""
     checked = document["verification"]
     event = event_from_json(document["event"])
     relation = NeighboringRelation[document["neighboring_relation"]]
     clauses = [_of_clients(one, document) for one in assumptions(event, relation=relation)]
-    clauses += _of_record(document["record"])
+    if (record := document["record"]) is not None:
+        seal, *others = record["seals"]
+        processes = "process" if len(others) == 1 else "processes"
+        more = f" (and those of {len(others):,} more {processes})" if others else ""
+        clauses.append(
+            f"the training ran as its record says, whose last seal begins with {seal[:16]}{more} (a replay does not "
+            "read the record; Record.is_certified_by tells whether the record names this certificate)"
+        )
+        clauses += [words for kind in record["notes"] if (words := NOTES[kind])]
     given = document["description"]["unit"]
     if given not in (None, "example") and not is_about_users(event):
         clauses.insert(0, f"each record holds all data of one {given}")
-    sampled = METHOD_WORDS[checked["method"]].samples
-    if sampled:
+    margin = ""
+    if METHOD_WORDS[checked["method"]].samples:
         why = "it is recorded as fresh, which nothing can prove"
         if not checked["entropy_is_fresh"]:
             why = "the caller chose the seed: nobody may have searched for a lucky one"
         clauses.append(f"the entropy of the samples was fresh ({why})")
-    clauses.append(
-        "the choice of mechanisms and of when to stop did not depend on the data, every attempt is "
-        "in one ledger, and only one output of the release was published"
-    )
-    margin = f"; a margin of at least {typed(FIXED)} of delta covers the verification's own rounding" if sampled else ""
+        margin = f"; a margin of at least {typed(FIXED)} of delta covers the verification's own rounding"
     sampler = "" if is_discrete(event) else f" (a floating-point sampler only approximates it{margin})"
-    clauses.append(f"the noise follows the stated distribution exactly{sampler}")
-    return clauses
-
-
-def _of_record(record: dict[str, Any] | None) -> list[str]:
-    """Assumptions about the record behind a statement, each a clause that follows "that"."""
-    if record is None:
-        return []
-    seal, *others = record["seals"]
-    processes = "process" if len(others) == 1 else "processes"
-    more = f" (and those of {len(others):,} more {processes})" if others else ""
-    about = (
-        f"the training ran as its record says, whose last seal begins with {seal[:16]}{more} (a replay does not read "
-        "the record; Record.is_certified_by tells whether the record names this certificate)"
-    )
-    return [about, *(words for kind in record["notes"] if (words := NOTES[kind]))]
+    return [
+        *clauses,
+        "the choice of mechanisms and of when to stop did not depend on the data, every attempt is in one ledger, and "
+        "only one output of the release was published",
+        f"the noise follows the stated distribution exactly{sampler}",
+    ]

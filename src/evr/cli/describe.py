@@ -19,8 +19,8 @@ def command(ran: options.WhatRan, json: options.Json = False) -> None:
 
     Example: evr describe examples/dpsgd.toml
     """
-    from evr.certification.description import trained
     from evr.certification.event_words import assumptions, describe
+    from evr.certification.words import trained
     from evr.described import ADJACENCIES
     from evr.laws import Direction
     from evr.mechanisms import Composition

@@ -34,7 +34,7 @@ def command(
 
     Example: evr risk examples/dpsgd.toml --fpr 0.01 --plot tradeoff.svg
     """
-    from evr.certification.meaning import GDP_REST, Question, attacks, basis
+    from evr.certification.publishing import GDP_REST, Question, attacks, basis
 
     asked = Question(fpr, prior, baseline)
     new_files(plot=plot)
@@ -74,7 +74,7 @@ class _About(NamedTuple):
 def _about(ran: options.WhatRan, seconds: float) -> _About:
     from evr.certification import Certificate
     from evr.certification.event_words import is_about_users
-    from evr.certification.meaning import bounded
+    from evr.certification.publishing import bounded
     from evr.certification.words import unit
     from evr.mechanisms import Composition
     from evr.mechanisms.relations import REPLACE_ONE

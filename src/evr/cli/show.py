@@ -1,4 +1,4 @@
-"""``evr show``: a certificate in the terminal, as a page, as LaTeX, for a model card or a registry."""
+"""``evr show``: a certificate in the terminal, as a page, as LaTeX, for a model card."""
 
 from __future__ import annotations
 
@@ -22,10 +22,6 @@ def command(
     card: Annotated[
         bool, typer.Option("--card", help="Print a block for a model card on Hugging Face: YAML and prose.")
     ] = False,
-    registry: Annotated[
-        bool,
-        typer.Option("--registry", help="Print an entry for OpenDP's registry of deployments (YAML), to be completed."),
-    ] = False,
     max_seconds: options.MaxSeconds = options.PATIENCE,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -34,20 +30,18 @@ def command(
 
     With `--html`, write one page: what is claimed, who checked it and how, what is assumed, and every parameter. The
     page needs no network, follows light and dark mode, and prints well. With `--proof`, write the proof in exact
-    arithmetic as a file that needs no evr; the page of `--html` then has a button that checks it. `--card` and
-    `--registry` print what others publish: a block for a model card, and an entry in which `FILL IN` marks what evr
-    cannot know.
+    arithmetic as a file that needs no evr; the page of `--html` then has a button that checks it.
 
     Example: evr show examples/dpsgd.certificate.json --html dpsgd.html
     """
     from evr.certification import Certificate
 
     files = html is not None or proof is not None
-    if sum((files, latex, card, registry, json)) > 1:
-        raise ValueError("--html, --latex, --card, --registry and --json are ways to show it: give one of them")
+    if sum((files, latex, card, json)) > 1:
+        raise ValueError("--html, --latex, --card and --json are ways to show it: give one of them")
     certificate = Certificate.load(file)
     new_files(file, html=html, proof=proof)
-    if (card or registry) and not certificate.accepted:
+    if card and not certificate.accepted:
         fail(f"{file} was rejected: there is no guarantee to print", REJECTED)
     if proof is not None:
         _write_proof(certificate, proof)
@@ -55,15 +49,11 @@ def command(
     if html is not None:
         write_page(certificate, html, file, max_seconds, proof=proof)
         wrote(html, quiet=quiet)
-    elif latex:
-        from evr.certification import latex as typeset
+    elif latex or card:
+        from evr.certification import publishing
 
-        end = "" if quiet else f"\n{typeset.bibtex(certificate)}"
-        print(typeset.statement(certificate), end=end)
-    elif card or registry:
-        from evr.certification import cards
-
-        print(cards.model_card(certificate) if card else cards.registry_entry(certificate), end="")
+        text = publishing.model_card(certificate) if card else publishing.latex_statement(certificate)
+        print(text, end=f"\n{publishing.bibtex(certificate)}" if latex and not quiet else "")
     elif json:
         as_json(certificate.document())
     elif not files:
@@ -96,7 +86,7 @@ def _write_proof(certificate: Certificate, path: Path) -> None:
 def _tell_more(certificate: Certificate, file: Path) -> None:
     """What it means, and what its statement does not say."""
     if certificate.accepted:
-        from evr.certification.meaning import meaning
+        from evr.certification.publishing import meaning
 
         *sentences, basis = meaning(certificate)
         say("\nWhat this means:\n" + "\n".join(f"- {one}" for one in sentences) + f"\n{basis}")

@@ -11,11 +11,11 @@ from typing import Any
 
 from evr import atomic, validate
 from evr.certification.budget import Budget
-from evr.certification.description import description_of
 from evr.certification.event_json import event_from_json, event_to_json
+from evr.certification.event_words import assumptions, describe
 from evr.certification.ledger import Ledger
 from evr.certification.proof_file import check_texts
-from evr.certification.words import check_words
+from evr.certification.words import description_of
 from evr.errors import FalseClaimError
 from evr.estimation import Estimate, UpperBound, calibrate, estimate_delta, estimate_epsilon
 from evr.estimation.calibration import TIGHTEST, noise_of, other_noise
@@ -67,8 +67,9 @@ class Request:
             neighboring_relation = self.budget.relation(neighboring_relation)
         self.document = event_to_json(event)
         self.composition = Composition.of(event, neighboring_relation)
-        check_words(self.document)
-        self.description = description_of(description, event_from_json(self.document))
+        written = event_from_json(self.document)
+        _ = describe(written), assumptions(written)  # the words of a mechanism of somebody's own may fail
+        self.description = description_of(description, written)
         self.path = writable(path=path)
         if self.budget is not None and not (account := self.budget.account()).seems_to_allow(event):
             raise account.refusal(event)

@@ -12,9 +12,8 @@ from typing import Any, TypeVar
 from dp_accounting import NeighboringRelation, dp_event
 
 from evr.certification.certificate import Certificate
-from evr.certification.description import Phase, phases_of
 from evr.certification.event_json import event_digest
-from evr.certification.words import NOTES
+from evr.certification.words import NOTES, Phase, phases_of
 from evr.errors import RecordError
 from evr.events import opacus_history
 from evr.gate.gate import Release, behind_gate, certify

@@ -16,11 +16,10 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from evr import atomic
-from evr.certification import latex
 from evr.certification.certificate import Certificate
 from evr.certification.certificate import Direction as DirectionName
-from evr.certification.meaning import meaning
-from evr.certification.time_limits import alarmed, seconds_allowed, understood
+from evr.certification.publishing import bibtex, latex_statement, meaning
+from evr.certification.replay import alarmed, seconds_allowed, understood
 from evr.certification.words import METHOD_WORDS, ran, unit
 from evr.estimation import privacy_curve
 from evr.laws import Direction
@@ -134,7 +133,7 @@ def render(
         directions=[_direction(certificate, name) for name in certificate.verification.directions],
         mechanisms=[(one.value, step) for one in Direction for step in composition.steps(one)],
         proof=METHOD_WORDS[certificate.verification.method].proof,
-        latex=f"{latex.statement(certificate)}\n{latex.bibtex(certificate)}",
+        latex=f"{latex_statement(certificate)}\n{bibtex(certificate)}",
         install=f"pip install evr-dp=={certificate.software.evr}",
         groups=_groups(certificate),
         source=source or "CERTIFICATE.json",
