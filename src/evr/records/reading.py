@@ -115,10 +115,8 @@ class Record:
         if self.rank is not None and self.ranks > 1:
             raise RecordError(f"this is the record of rank {self.rank} of {self.ranks}: load all of them together")
         if not self.finished:
-            raise RecordError(
-                "the record is not finished, so its last lines may be missing: continue the "
-                "training, or finish the recording"
-            )
+            words = "continue the training, or finish the recording"
+            raise RecordError(f"the record is not finished, so its last lines may be missing: {words}")
         if not self.runs:
             raise RecordError("the record holds no step")
         # the clipping norm is the noise's unit: it does not enter

@@ -2,10 +2,8 @@
 
 A line is on the disk before the step that it announces happens, so a record may hold one step more than ran, never one
 fewer. Lines are JSON. The ``seal`` of each is the SHA-256 of the seal before it and of the rest of the line, so a line
-that was changed, moved, dropped or put in between breaks the chain. As in the ledger this tells damage; it is no
-signature: who rewrites the whole file can seal it again.
-
-``evr.records.observing`` writes records of Opacus trainings; other training loops use ``Recorder`` themselves.
+that was changed, moved, dropped or inserted breaks the chain. A seal is no signature: whoever rewrites the whole file
+can seal it again.
 """
 
 from __future__ import annotations
@@ -14,6 +12,7 @@ import contextlib
 import hashlib
 import json
 import os
+import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,7 +23,6 @@ from evr.certification.event_json import canonical
 from evr.certification.ledger import now
 from evr.errors import RecordError
 from evr.kinds import instead
-from evr.randomness import fresh_entropy
 
 FORMAT = 1
 _KINDS = ("start", "resumed", "step", "note", "breach", "end", "certificate")
@@ -52,9 +50,7 @@ def read_lines(path: Path) -> tuple[list[Line], list[str], int]:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             right = False
         if not right:
-            raise RecordError(
-                f"{path}: line {number + 1} is not what was written: the record was altered or is damaged"
-            )
+            raise RecordError(f"{path}: line {number + 1} is not what was written: the record was altered or damaged")
         lines.append(line)
         seals.append(seal)
     if not lines or lines[0]["kind"] != "start":
@@ -130,13 +126,8 @@ class Constants:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Constants:
-        """The constants as callers give them and as records hold them.
-
-        >>> Constants.of({"divisor": 256, "sampling_probability": 0.01, "steps": 100})
-        Constants(divisor=256.0, sampling_probability=0.01, steps=100)
-        """
-        wanted = set(cls.__dataclass_fields__)
-        if not isinstance(given, Mapping) or set(given) != wanted:
+        """The constants as callers give them and as records hold them."""
+        if not isinstance(given, Mapping) or given.keys() != cls.__dataclass_fields__.keys():
             raise ValueError(
                 f"constants={validate.shown(given)} are not a divisor, a sampling_probability and "
                 "steps: give a dictionary of these three"
@@ -199,8 +190,7 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
     ) -> None:
         self.path = Path(path)
         self._constants = None if constants is None else Constants.of(constants)
-        fixed = None if self._constants is None else asdict(self._constants)
-        place = {"rank": rank, "ranks": ranks, "constants": fixed}
+        place = {"rank": rank, "ranks": ranks, "constants": self._constants and asdict(self._constants)}
         self._chain = Chain(self.path)
         self.steps = sum(line["kind"] == "step" for line in self._chain.lines)
         given = {"time": now(), "conditions": conditions or {}}
@@ -214,7 +204,7 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
                     )
                 self._chain.write("resumed", steps=self.steps, cut_off=self._chain.cut_off, **given)
             else:
-                name = run or f"{fresh_entropy():x}"[:32]
+                name = run or secrets.token_hex(16)
                 self._chain.write("start", format=FORMAT, run=name, **place, **given)
         except BaseException:
             self.close()
