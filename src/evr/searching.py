@@ -1,4 +1,4 @@
-"""``tuning``: how many runs there are among which the best is released, drawn from the law that is certified."""
+"""``tuning``: the number of runs of which the best is released, drawn from the law that is certified."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Tuning:
     @property
     def record(self) -> dict[str, Any]:
         """What to keep, in JSON's types and in a safe place: anybody who has it can draw the same number again."""
-        event, entropy = event_to_json(self.event), f"{self.entropy:x}"
-        return {"event": event, "runs": self.runs, "entropy": entropy, "evr": __version__}
+        event = event_to_json(self.event)
+        return {"event": event, "runs": self.runs, "entropy": f"{self.entropy:x}", "evr": __version__}
 
 
 def tuning(
@@ -112,9 +112,7 @@ def tuning(
 
 
 def chances_of(law: Rule) -> tuple[arb, Callable[[int], arb]]:
-    """The probability of no run, and the function from ``k >= 1`` to the probability of ``k + 1`` runs over that of
-    ``k``.
-    """
+    """The probability of no run; and for each ``k >= 1`` the probability of ``k + 1`` runs over that of ``k`` runs."""
     match law:
         case PoissonRuns(mean):
             return ball(-mean).exp(), lambda k: ball(mean / (k + 1))
@@ -129,9 +127,8 @@ def chances_of(law: Rule) -> tuple[arb, Callable[[int], arb]]:
 
 def number_of_runs(law: Rule, entropy: int) -> int | None:
     """The number of runs by inversion: the least ``k`` whose distribution function exceeds the uniform number whose
-    binary digits are those of ``entropy`` after the leading 1. None if these digits do not decide it.
-
-    Balls enclose the distribution function, so the law is exact.
+    binary digits are those of ``entropy`` after the leading 1. None if these digits do not decide it. Balls enclose the
+    distribution function, so the law is exact.
     """
     bits = entropy.bit_length() - 1
     place = entropy - (1 << bits)

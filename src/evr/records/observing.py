@@ -165,14 +165,14 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
         dropped = 0 in self._drawn
         self._drawn.clear()
         if dropped:
-            self._breach("empty_batch", _EMPTY, happened=True)
+            self._find("breach", "empty_batch", _EMPTY, happened=True)
 
     def _on_pre_step(self, closure: Any = None) -> Any:
         """Around all that Opacus does before the weights move."""
         optimizer = self._optimizer
         self._check_checkpoint()
         if optimizer.step_hook != self._on_noise:
-            self._breach("hook", "the optimizer's step hook was replaced, and with it the recorder's")
+            self._find("breach", "hook", "the optimizer's step hook was replaced, and with it the recorder's")
         if self._versions not in (None, _versions(optimizer)):
             self._find("note", "parameters", _PARAMETERS)
         self._versions = None
@@ -187,7 +187,7 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
         happens = self._pre_step(closure)
         if happens:
             if not self._expected:
-                self._breach("unseen", "a step did not pass the optimizer's hook")
+                self._find("breach", "unseen", "a step did not pass the optimizer's hook")
             self._used, self._skipped = 0, 0
         return happens
 
@@ -210,47 +210,40 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
         """Before a step of any torch optimizer."""
         if optimizer is self._optimizer.original_optimizer:
             if not self._expected:
-                self._breach("outside", "the wrapped optimizer stepped by itself, past clipping and noise")
+                self._find("breach", "outside", "the wrapped optimizer stepped by itself, past clipping and noise")
             self._expected = False
             return
         parameters = {id(p) for p in self._optimizer.params}
         if any(id(p) in parameters for group in optimizer.param_groups for p in group["params"]):
             name = type(optimizer).__name__
-            self._breach("outside", f"another optimizer ({name}) stepped on the recorded parameters")
+            self._find("breach", "outside", f"another optimizer ({name}) stepped on the recorded parameters")
 
     def _after_any_step(self, optimizer: Any, *_: Any) -> None:
         if optimizer is self._optimizer.original_optimizer:
             self._versions = _versions(self._optimizer)
 
     def _look(self) -> None:
-        """Deal with what is wrong now, or worth a note."""
-        for kind, what, words in _findings(self._optimizer, self._sampler):
-            if kind == "breach":
-                self._breach(what, words)
-            else:
-                self._find(kind, what, words)
+        for finding in _findings(self._optimizer, self._sampler):
+            self._find(*finding)
 
-    def _find(self, kind: Kind, what: str, words: str) -> None:
-        """Write down what was found, once."""
-        if (what, words) not in self._written:
+    def _find(self, kind: Kind, what: str, words: str, *, happened: bool = False) -> None:
+        """Write down a note or a breach, once. Where breaches are refused, write down only one that has happened."""
+        refused = kind == "breach" and self._refuse
+        if (what, words) not in self._written and (happened or not refused):
             self._recorder.find(kind, what, words)
             self._written.add((what, words))
-
-    def _breach(self, what: str, words: str, *, happened: bool = False) -> None:
-        """Refuse what can still be refused; write down what has happened, or is let pass."""
-        if happened or not self._refuse:
-            self._find("breach", what, words)
-        if self._refuse:
+        if refused:
             raise RecordError(f"after step {self._recorder.steps}: {words}")
 
     def _check_batch(self) -> None:
         """The step's records are those of the next batch that the sampler drew."""
         if not self._drawn:
-            self._breach("no_batch", "a step used a batch that the recorded loader did not give")
+            self._find("breach", "no_batch", "a step used a batch that the recorded loader did not give")
             return
         drawn = self._drawn.popleft()
         if self._used is not None and self._used != drawn:
-            self._breach(*(("empty_batch", _EMPTY) if drawn == 0 else ("batch", _OTHER)), happened=True)
+            what, words = ("empty_batch", _EMPTY) if drawn == 0 else ("batch", _OTHER)
+            self._find("breach", what, words, happened=True)
 
     def _check_checkpoint(self) -> None:
         """The accountant counted what was recorded; after a checkpoint is loaded, the record holds all it knew."""
@@ -261,7 +254,9 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
         if mark is not None:
             self._recorder.require(mark)
         if counted > recorded:
-            self._breach("unrecorded", f"the accountant has counted {counted} steps, and the record holds {recorded}")
+            self._find(
+                "breach", "unrecorded", f"the accountant has counted {counted} steps, and the record holds {recorded}"
+            )
         elif self._accountant is not None and counted < recorded:
             lost = f"{recorded - counted} recorded steps are not in the weights that the training goes on from"
             self._find("note", "lost", f"{lost}; they count")
