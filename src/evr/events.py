@@ -173,20 +173,8 @@ def _participations(count: int, epochs: float | None, rate: Fraction) -> int:
 
 
 def opacus_history(history: Iterable[tuple[float, float, int]]) -> dp_event.DpEvent:
-    """The event of an Opacus accountant's ``history``: a list of ``(noise_multiplier, sample_rate, steps)``.
+    """The event of an Opacus accountant's ``history``: a list of ``(noise_multiplier, sample_rate, steps)``, composed.
 
-    Returns
-    -------
-    DpEvent
-        The phases, composed.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an entry is no such triple, or a value is out of its range.
-
-    Examples
-    --------
     >>> event = opacus_history([(1.0, 0.01, 500), (1.2, 0.01, 500)])
     >>> [phase.count for phase in event.events]
     [500, 500]

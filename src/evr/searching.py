@@ -26,8 +26,8 @@ _MORE_BITS = 64  # of balls than of entropy
 class Tuning:
     """A search for the best run, before it starts.
 
-    Make just ``runs`` runs, perhaps none; with ``stop_probability`` at most so many, for the first good one ends the
-    search. Do not show the number to anybody: the guarantee rests on its being secret.
+    Make exactly ``runs`` runs; it may be 0. With ``stop_probability``, make at most that many and stop at the first
+    good one. Do not show the number to anybody: the guarantee rests on its being secret.
     """
 
     event: dp_event.DpEvent  # what is certified: the whole search
@@ -50,7 +50,7 @@ def tuning(
     probability: float | None = None,
     stop_probability: float | None = None,
 ) -> Tuning:
-    """Draw how many runs a search for hyper-parameters makes, from fresh entropy, and say what is to be certified.
+    """Draw the number of runs of a search for hyper-parameters, from fresh entropy, and make the event to certify.
 
     Each run draws its hyper-parameters anew, with replacement, from a list that does not depend on the data. The best
     output is released and nothing else: docs/guide/tuning.md.
@@ -58,14 +58,14 @@ def tuning(
     Parameters
     ----------
     event
-        One run: its training, and whatever its score costs. Where candidates differ, the one that costs the most.
+        One run: its training, and its score if that costs privacy. Where candidates differ, the one that costs most.
     mean, shape
         The mean number of runs, and the shape of its law: 1 is geometric (the default), 0 logarithmic, ``math.inf``
         Poisson, others truncated negative binomial: as of dp_accounting's ``RepeatAndSelectDpEvent``.
     most_runs, probability
-        A binomial number of runs instead: at most so many, each with a probability.
+        Instead, a binomial number of runs: at most ``most_runs``, each made with this probability.
     stop_probability
-        Runs until one is good enough, instead; after each that is not, the search ends with that probability.
+        Instead, run until one is good enough. After each run that is not, the search ends with this probability.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def tuning(
     Raises
     ------
     ValueError, TypeError
-        If a value is out of its range, or not just one law is given.
+        If a value is out of its range, or not exactly one law is given.
 
     Examples
     --------

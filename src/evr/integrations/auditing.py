@@ -36,24 +36,12 @@ _NEIGHBORS: dict[str, Callable[[Any], Any]] = {  # of a batch, whose last record
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """What a neighbour replay found.
+    """What a neighbour replay found."""
 
-    Attributes
-    ----------
-    verdict
-        ``"respected"`` or ``"violated"``.
-    ratio
-        The greatest change of a step's gradient, over what one record may change.
-    findings
-        What changed that must not, in words, each once.
-    steps
-        How many steps were run again.
-    """
-
-    verdict: str
-    ratio: float
-    findings: tuple[str, ...]
-    steps: int
+    verdict: str  # "respected" or "violated"
+    ratio: float  # the greatest change of a step's gradient, over what one record may change
+    findings: tuple[str, ...]  # what changed that must not, in words
+    steps: int  # that were run again
 
     def __bool__(self) -> bool:
         raise TypeError("a Sensitivity has no truth value: use .verdict")
@@ -278,15 +266,7 @@ class Canaries:
     that contributes nothing, so that the number of records says nothing either (zero-out adjacency). The scores satisfy
     U5 of docs/guarantees_audit.md.
 
-    Parameters
-    ----------
-    number
-        How many; 1,000 tell more than half of a true epsilon.
-
-    Attributes
-    ----------
-    included
-        The coins.
+    ``number`` says how many: 1,000 tell more than half of a true epsilon. ``included`` holds the coins.
     """
 
     def __init__(self, number: int) -> None:

@@ -1,4 +1,4 @@
-"""``evr.record``: observes an Opacus training and writes down what really happened (docs/guide/record_a_training.md).
+"""``evr.record``: observes an Opacus training and writes down what really happened.
 
 The recorder hooks the optimizer's step, after noise was added and before the weights move: a line is written, and only
 then may the step happen. It also looks at ``pre_step``, at the batch sampler and at every ``torch`` optimizer of the
@@ -45,7 +45,7 @@ def record(
     """Record what an Opacus training does, step by step, in a file that survives a crash.
 
     Call it after ``make_private`` and before the first step; use it as a context manager, or call ``finish`` at the
-    end. ``evr.Record.load(path)`` reads the record; its ``event`` is what ran.
+    end. ``evr.Record.load(path)`` reads the record; its ``event`` is what ran (docs/guide/record_a_training.md).
 
     Parameters
     ----------
@@ -75,10 +75,6 @@ def record(
     ------
     RecordError
         If the training cannot be recorded as it is.
-
-    Examples
-    --------
-    `docs/guide/record_a_training.md` has one from the first line to the certificate.
     """
     validate.one_of(("refuse", "note"), breaches=breaches)
     try:

@@ -71,7 +71,7 @@ class Chain:
         self.path = path
         self.lines: list[Line] = []  # when it was opened
         self.seals: list[str] = []  # of every line, those since written included
-        self.cut_off = 0  # bytes that a crash left of a line; what it was about to tell did not happen
+        self.cut_off = 0  # bytes of a line that a crash left unfinished; the step that it announces did not happen
         try:
             self._file = path.open("ab", buffering=0)
         except OSError as error:
@@ -116,8 +116,8 @@ class Chain:
 
 @dataclass(frozen=True)
 class Constants:
-    """What somebody fixed without looking at the data: numbers of a Poisson-sampled training that must not depend on
-    the number of records where that is private (docs/guarantees_relations.md, R1.7).
+    """Numbers of a Poisson-sampled training that were fixed without looking at the data. Where the number of records is
+    private, they must not depend on it (docs/guarantees_relations.md, R1.7).
     """
 
     divisor: float
@@ -161,7 +161,7 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         As of ``evr.record``. A step that differs is refused. Without constants, a record is certified under zero-out
         adjacency (``Record.relation``).
     rank, ranks, run
-        Of a distributed training: which process of how many, and a name of the run that all of them share.
+        In a distributed training: this process, the number of processes, and the name of the run that they share.
 
     Examples
     --------
