@@ -36,10 +36,9 @@ def dpsgd(
     records_per_user: int | None = None,
     user_norm: float | None = None,
 ) -> dp_event.DpEvent:
-    """DP-SGD: ``steps`` times a Gaussian mechanism on a sampled batch, by Poisson sampling mostly.
+    """DP-SGD: a Gaussian mechanism on a sampled batch, ``steps`` times.
 
-    Say how often a record is sampled by ``sampling_probability``, or by ``dataset_size`` and ``batch_size``; and for
-    how long by ``steps``, or by ``epochs``.
+    Give ``sampling_probability``, or ``dataset_size`` and ``batch_size``; and ``steps``, or ``epochs``.
 
     Parameters
     ----------
@@ -54,16 +53,14 @@ def dpsgd(
     epochs
         Passes over the data in expectation: ``epochs * dataset_size / batch_size`` steps, rounded up.
     sampling
-        ``"poisson"``, or ``"without-replacement"``: each batch is a uniformly random set of just ``batch_size`` of the
-        ``dataset_size`` records, drawn anew for each step. That is accounted for under replace-one adjacency only. Or
-        ``"allocation"``: each record is in exactly as many of all batches as there are epochs, a uniformly random set
-        of them, drawn for each record by itself.
+        ``"poisson"``; or ``"without-replacement"``: each batch is a uniformly random set of ``batch_size`` of the
+        ``dataset_size`` records, drawn anew for each step (for replace-one adjacency only); or ``"allocation"``: each
+        record is in exactly ``epochs`` of all batches, a uniformly random set of them, drawn for each record by itself.
     records_per_user
-        The greatest number of records of one user, to protect users instead of records. Sampling and clipping are by
-        records still.
+        The greatest number of records of one user, to protect users. Sampling and clipping are still by records.
     user_norm
-        With ``records_per_user`` and Poisson sampling: the sum of a user's records in a batch is clipped to this norm,
-        in units of the clipping norm.
+        With ``records_per_user`` and Poisson sampling: the norm to which the sum of a user's records in a batch is
+        clipped, in units of the clipping norm.
 
     Returns
     -------
@@ -73,7 +70,7 @@ def dpsgd(
     Raises
     ------
     ValueError, TypeError
-        If a value is out of its range, or what is said is too little, or twice.
+        If a value is out of its range, missing, or given twice.
 
     Examples
     --------
@@ -212,8 +209,8 @@ def from_jax_privacy(source: Any, *, noise_multiplier: float | None = None, stra
         A plan, or the ``BandMFExecutionPlanConfig`` that makes it; or ``BallsInBinsSampling``,
         ``CyclicPoissonSampling``, ``BMinSepSampling`` or ``RandomAllocationSampling``.
     noise_multiplier, strategy
-        For a batch selection strategy only, which does not say them; as of the events here. ``strategy`` is JAX
-        Privacy's ``c_col``, by default independent noise.
+        Only for a batch selection strategy, which does not hold them. ``strategy`` is JAX Privacy's ``c_col``, by
+        default independent noise.
 
     Raises
     ------

@@ -136,7 +136,7 @@ def load(path: str | Path) -> Spec:
     Raises
     ------
     SpecError
-        If the file cannot be read, or says what cannot be.
+        If the file cannot be read, or holds a mistake.
 
     Examples
     --------
@@ -272,8 +272,8 @@ def _in_a_file(hint: Any, name: str) -> Any:
 
 def _checked(keys: Keys, table: dict[str, Any], where: str) -> dict[str, Any]:
     """A table's values. The first complaint is about an unknown key, for it may explain one that is missing."""
-    for key in table.keys() - keys.keys():
-        raise SpecError(f"{where}{key}: unknown key; {_hint(key, sorted(keys), 0.4)}")
+    if unknown := [key for key in table if key not in keys]:
+        raise SpecError(f"{where}{unknown[0]}: unknown key; {_hint(unknown[0], sorted(keys), 0.4)}")
     found = {key: _value(keys[key][0], key, value, where) for key, value in table.items()}
     for key, (_, default) in keys.items():
         if default is ... and key not in found:

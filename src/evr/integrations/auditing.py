@@ -22,10 +22,10 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from evr import validate
 from evr.records.observing import divisor
 
-_LOUDER = 100.0  # times a record, so that clipping has something to do
+_LOUDER = 100.0  # the factor of the record that is tried, so that clipping has something to do
 _ROUNDING = 1e-5  # of float32 sums, relative to the gradient; other records' gradients may differ by a hundred of these
 _RECORD, _LEFT_OUT, _FIRST = 0, 1, 2  # what is written behind a record: its canary's number comes after these
-_LOUD = 1000.0  # of a canary's gradient before clipping, so that missing clipping is heard
+_LOUD = 1000.0  # the norm of a canary's gradient before clipping, so that missing clipping shows
 _MISSING = "{} is missing: the clipping norm over the divisor of the sum of gradients"
 _SETTINGS = ("noise_multiplier", "max_grad_norm", "expected_batch_size", "loss_reduction")
 _NEIGHBORS: dict[str, Callable[[Any], Any]] = {  # of a batch, whose last record is tried
@@ -70,7 +70,7 @@ def check_sensitivity(
     model, optimizer, loader
         The training's. Batches are tensors, or tuples or dictionaries of tensors, along whose first axis records lie.
     steps
-        How many. The last one has a single record, so with that left out its neighbour is an empty batch.
+        The number of steps. The last one has a single record, whose neighbour is an empty batch.
     sensitivity
         How much one record may change the gradient that the optimizer gets: the clipping norm over the divisor. An
         optimizer of Opacus knows.

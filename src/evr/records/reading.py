@@ -139,7 +139,7 @@ class Record:
         if fixed is None:
             return "this record does not say so"
         for run in self.runs:
-            if unlike := fixed.unlike(run.divisor, run.sampling_probability):
+            if unlike := fixed.unlike(divisor=run.divisor, sampling_probability=run.sampling_probability):
                 return unlike
         was_restarted = len(self.conditions) > self.ranks  # then steps that were lost have run twice
         if self.steps == fixed.steps or (self.steps > fixed.steps and was_restarted):

@@ -138,13 +138,12 @@ class Constants:
             validate.positive_integer(steps=given["steps"]),
         )
 
-    def unlike(self, divisor: float | None, sampling_probability: float) -> str | None:
-        """How a step differs from these constants, in words; None if it does not."""
-        if divisor != self.divisor:
-            seen = "was not recorded" if divisor is None else f"was {divisor!r}"
-            return f"the divisor {seen}, and the constant is {self.divisor!r}"
-        if (rate := sampling_probability) != self.sampling_probability:
-            return f"the sampling probability was {rate!r}, and the constant is {self.sampling_probability!r}"
+    def unlike(self, **step: float | None) -> str | None:
+        """How numbers of a step differ from these constants, in words; None if they do not."""
+        for name, value in step.items():
+            if value != (fixed := getattr(self, name)):
+                seen = "was not recorded" if value is None else f"was {value!r}"
+                return f"the {name.replace('_', ' ')} {seen}, and the constant is {fixed!r}"
         return None
 
 
@@ -226,7 +225,8 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         only added up; ``secure`` says whether its noise comes from a cryptographic generator. A step that differs from
         the constants raises ``RecordError``.
         """
-        if self._constants is not None and (unlike := self._constants.unlike(divisor, sampling_probability)):
+        fixed, ran = self._constants, {"divisor": divisor, "sampling_probability": sampling_probability}
+        if fixed is not None and (unlike := fixed.unlike(**ran)):
             raise RecordError(f"after step {self.steps}: {unlike}")
         self.steps += 1
         self._chain.write(
@@ -234,8 +234,7 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
             step=self.steps,
             noise_multiplier=noise_multiplier,
             clipping_norm=clipping_norm,
-            sampling_probability=sampling_probability,
-            divisor=divisor,
+            **ran,
             skipped=skipped,
             secure=secure,
         )
