@@ -275,7 +275,7 @@ def _story(lines: list[Line]) -> dict[str, Any]:
     """What the records of all ranks have in common."""
     first = lines[0]
     fixed = first.get("constants")
-    steps = [{fact: line.get(fact) for fact in _FACTS} for line in lines if line["kind"] == "step"]
+    steps: list[Line] = [{fact: line.get(fact) for fact in _FACTS} for line in lines if line["kind"] == "step"]
     return {
         "run": first["run"],
         "ranks": first["ranks"],
