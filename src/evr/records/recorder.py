@@ -228,16 +228,16 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         fixed, ran = self._constants, {"divisor": divisor, "sampling_probability": sampling_probability}
         if fixed is not None and (unlike := fixed.unlike(**ran)):
             raise RecordError(f"after step {self.steps}: {unlike}")
-        self.steps += 1
         self._chain.write(
             "step",
-            step=self.steps,
+            step=self.steps + 1,
             noise_multiplier=noise_multiplier,
             clipping_norm=clipping_norm,
             **ran,
             skipped=skipped,
             secure=secure,
         )
+        self.steps += 1
 
     def find(self, kind: Literal["note", "breach"], what: str, words: str) -> None:
         """Write down a note or a breach."""
