@@ -22,22 +22,22 @@ def write_bytes(path: str | Path, data: bytes) -> None:
         return
     try:
         descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.", suffix=".part")
+        with contextlib.ExitStack() as undo:
+            undo.callback(Path(name).unlink, missing_ok=True)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(name, mode)
+            os.replace(name, target)
     except OSError as error:  # name the file that was asked for, not the temporary one
         raise type(error)(error.errno, error.strerror, str(path)) from None
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, mode)
-        os.replace(name, target)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        if isinstance(error, OSError):
-            raise type(error)(error.errno, error.strerror, str(path)) from None
-        raise
-    _sync_folder(target.parent)
+    with contextlib.suppress(OSError):  # make the rename itself last, where the system can open a folder
+        folder = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def check_writable(**named: str | Path) -> None:
@@ -54,19 +54,13 @@ def check_writable(**named: str | Path) -> None:
         raise ValueError(f"{name}={str(path)!r} is a folder: name a file")
     if not target.parent.is_dir():
         raise ValueError(f"{name}={str(path)!r} lies in a folder that does not exist: create it first")
-    if not _takes_a_file(target):
-        raise ValueError(f"{name}={str(path)!r} cannot be written: name a file in a folder of yours")
-
-
-def _takes_a_file(target: Path) -> bool:
-    """Whether ``write_bytes`` can write there. Permissions do not tell: not even root can write to ``/proc``."""
-    if _mode(target) is None:
-        return os.access(target, os.W_OK)
-    try:
-        with tempfile.TemporaryFile(dir=target.parent):
-            return True
+    try:  # permissions do not tell: not even root can write to /proc
+        if _mode(target) is not None:
+            tempfile.TemporaryFile(dir=target.parent).close()
+        elif not os.access(target, os.W_OK):
+            raise PermissionError
     except OSError:
-        return False
+        raise ValueError(f"{name}={str(path)!r} cannot be written: name a file in a folder of yours") from None
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -83,13 +77,3 @@ def _mode(target: Path) -> int | None:
         os.umask(mask)
         return 0o666 & ~mask
     return stat.S_IMODE(found) if stat.S_ISREG(found) else None
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the rename itself last, where the system can open a folder."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -8,12 +8,8 @@ class EvrError(Exception):
 
 
 class UnsupportedEventError(EvrError, ValueError):
-    """A ``DpEvent`` has no dominating pair here. Names the sub-event, its path in the tree and what is supported.
-
-    Attributes
-    ----------
-    event
-        The offending sub-event.
+    """A ``DpEvent`` has no dominating pair here. Names the sub-event (``event``), its path in the tree and what is
+    supported.
     """
 
     def __init__(self, message: str, event: Any = None) -> None:
@@ -22,12 +18,8 @@ class UnsupportedEventError(EvrError, ValueError):
 
 
 class OtherRelationError(UnsupportedEventError):
-    """A mechanism has laws, but not under the relation of neighbours that was asked for.
-
-    Attributes
-    ----------
-    only
-        The one relation under which it has laws, or None.
+    """A mechanism has no laws under the relation of neighbours that was asked for. ``only`` is the one relation under
+    which it has laws, or None.
     """
 
     def __init__(self, message: str, event: Any = None, only: Any = None) -> None:
@@ -84,13 +76,7 @@ class BudgetExceededError(EvrError, RuntimeError):
 
 
 class NotReleasedError(EvrError, RuntimeError):
-    """There is no value, because the claim was not verified and nothing ran.
-
-    Attributes
-    ----------
-    certificate
-        Of the attempt that was rejected.
-    """
+    """There is no value, because the claim was not verified and nothing ran. ``certificate`` is that of the attempt."""
 
     def __init__(self, message: str, certificate: Any = None) -> None:
         super().__init__(message)

@@ -1,33 +1,25 @@
-"""Short ways to build the usual events, and the classes that dp_accounting does not have."""
+"""Short ways to build the usual events, also from the plans of other libraries, and the classes of events that
+dp_accounting does not have (``evr.mechanisms.schemes``).
+"""
 
 from __future__ import annotations
 
+import inspect
 import math
+import operator
 from collections.abc import Iterable
 from fractions import Fraction
+from typing import Any
 
+import numpy as np
 from dp_accounting import dp_event
 
 from evr import validate
-from evr.jax_privacy import from_jax_privacy as from_jax_privacy
-from evr.mechanisms.schemes import BallsInBinsDpEvent as BallsInBinsDpEvent
-from evr.mechanisms.schemes import BinomialSelectDpEvent as BinomialSelectDpEvent
-from evr.mechanisms.schemes import BMinSepDpEvent as BMinSepDpEvent
-from evr.mechanisms.schemes import CyclicPoissonDpEvent as CyclicPoissonDpEvent
-from evr.mechanisms.schemes import DiscreteGaussianDpEvent as DiscreteGaussianDpEvent
-from evr.mechanisms.schemes import EpsilonDeltaDpEvent as EpsilonDeltaDpEvent
-from evr.mechanisms.schemes import ExponentialMechanismDpEvent as ExponentialMechanismDpEvent
-from evr.mechanisms.schemes import FixedBatchUsersDpEvent as FixedBatchUsersDpEvent
-from evr.mechanisms.schemes import MatrixMechanismDpEvent as MatrixMechanismDpEvent
-from evr.mechanisms.schemes import PermuteAndFlipDpEvent as PermuteAndFlipDpEvent
-from evr.mechanisms.schemes import PoissonSampledUsersDpEvent as PoissonSampledUsersDpEvent
-from evr.mechanisms.schemes import RandomAllocationDpEvent as RandomAllocationDpEvent
-from evr.mechanisms.schemes import RedrawnBinsDpEvent as RedrawnBinsDpEvent
-from evr.mechanisms.schemes import ShuffledBatchesDpEvent as ShuffledBatchesDpEvent
-from evr.mechanisms.schemes import SummedDiscreteGaussiansDpEvent as SummedDiscreteGaussiansDpEvent
-from evr.mechanisms.schemes import ThresholdSelectDpEvent as ThresholdSelectDpEvent
-from evr.mechanisms.schemes import UsersDpEvent as UsersDpEvent
-from evr.mechanisms.schemes import ZeroOutDpEvent as ZeroOutDpEvent
+from evr.errors import UnsupportedEventError
+from evr.laws.patterns.strategy import frozen
+from evr.mechanisms import schemes
+from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT, name_of
+from evr.mechanisms.schemes import *  # noqa: F403
 
 SAMPLINGS = ("poisson", "without-replacement", "allocation")
 
@@ -44,10 +36,9 @@ def dpsgd(
     records_per_user: int | None = None,
     user_norm: float | None = None,
 ) -> dp_event.DpEvent:
-    """DP-SGD: ``steps`` times a Gaussian mechanism on a sampled batch, by Poisson sampling mostly.
+    """DP-SGD: a Gaussian mechanism on a sampled batch, ``steps`` times.
 
-    Say how often a record is sampled by ``sampling_probability``, or by ``dataset_size`` and ``batch_size``; and for
-    how long by ``steps``, or by ``epochs``.
+    Give ``sampling_probability``, or ``dataset_size`` and ``batch_size``; and ``steps``, or ``epochs``.
 
     Parameters
     ----------
@@ -62,16 +53,14 @@ def dpsgd(
     epochs
         Passes over the data in expectation: ``epochs * dataset_size / batch_size`` steps, rounded up.
     sampling
-        ``"poisson"``, or ``"without-replacement"``: each batch is a uniformly random set of just ``batch_size`` of the
-        ``dataset_size`` records, drawn anew for each step. That is accounted for under replace-one adjacency only. Or
-        ``"allocation"``: each record is in exactly as many of all batches as there are epochs, a uniformly random set
-        of them, drawn for each record by itself.
+        ``"poisson"``; or ``"without-replacement"``: each batch is a uniformly random set of ``batch_size`` of the
+        ``dataset_size`` records, drawn anew for each step (for replace-one adjacency only); or ``"allocation"``: each
+        record is in exactly ``epochs`` of all batches, a uniformly random set of them, drawn for each record by itself.
     records_per_user
-        The greatest number of records of one user, to protect users instead of records. Sampling and clipping are by
-        records still.
+        The greatest number of records of one user, to protect users. Sampling and clipping are still by records.
     user_norm
-        With ``records_per_user`` and Poisson sampling: the sum of a user's records in a batch is clipped to this norm,
-        in units of the clipping norm.
+        With ``records_per_user`` and Poisson sampling: the norm to which the sum of a user's records in a batch is
+        clipped, in units of the clipping norm.
 
     Returns
     -------
@@ -81,7 +70,7 @@ def dpsgd(
     Raises
     ------
     ValueError, TypeError
-        If a value is out of its range, or what is said is too little, or twice.
+        If a value is out of its range, missing, or given twice.
 
     Examples
     --------
@@ -96,30 +85,27 @@ def dpsgd(
     RandomAllocationDpEvent(noise_multiplier=1.1, iterations=3516, participations=15)
     """
     noise = validate.non_negative(noise_multiplier=noise_multiplier)
-    probability = _sampling(sampling_probability, dataset_size, batch_size)
-    count = _steps(steps, epochs, dataset_size, batch_size, probability)
+    rate = _rate(sampling_probability, dataset_size, batch_size)
+    count = _steps(steps, epochs, rate)
     if isinstance(sampling, str) and "shuffl" in sampling.lower():
         raise ValueError(
-            f"sampling={sampling!r}: with one record more, shuffled batches of one size differ in "
-            "other records too, and no theorem covers that. Put each record into a random batch of "
-            "each epoch (evr.events.RedrawnBinsDpEvent; five lines of a loader are in the guide "
-            "'My batches are shuffled'), or sample by 'poisson' or 'without-replacement'. For a "
-            "training that is over, evr.events.ShuffledBatchesDpEvent(noise_multiplier="
-            f"{noise!r}, epochs=...) holds under zero-out adjacency: one Gaussian mechanism for "
-            "each epoch, without amplification"
+            f"sampling={sampling!r}: with one record more, shuffled batches of one size differ in other records too, "
+            "and no theorem covers that. Put each record into a random batch of each epoch (evr.events."
+            "RedrawnBinsDpEvent; five lines of a loader are in the guide 'My batches are shuffled'), or sample by "
+            "'poisson' or 'without-replacement'. For a training that is over, evr.events.ShuffledBatchesDpEvent("
+            f"noise_multiplier={noise!r}, epochs=...) holds under zero-out adjacency: one Gaussian mechanism for each "
+            "epoch, without amplification"
         )
-    if validate.one_of(SAMPLINGS, sampling=sampling) != "poisson" and user_norm is not None:
-        raise ValueError(
-            f"user_norm={user_norm!r} is for sampling='poisson': evr has no law for sums of users that are clipped "
-            f"where records are sampled by {sampling!r}"
-        )
+    validate.one_of(SAMPLINGS, sampling=sampling)
+    if user_norm is not None and (sampling != "poisson" or records_per_user is None):
+        raise ValueError(f"user_norm={user_norm!r} needs records_per_user and sampling='poisson': evr has no other law")
     if sampling == "allocation":
         if records_per_user is not None:
             raise ValueError(
                 f"records_per_user={records_per_user!r} is for sampling='poisson' and 'without-replacement': evr has "
                 f"no law for users whose records are sampled by {sampling!r}"
             )
-        return RandomAllocationDpEvent(noise, count, _participations(count, epochs, probability))
+        return schemes.RandomAllocationDpEvent(noise, count, _participations(count, epochs, rate))
     users = None if records_per_user is None else validate.positive_integer(records_per_user=records_per_user)
     batch: dp_event.DpEvent
     if sampling == "without-replacement":
@@ -130,36 +116,23 @@ def dpsgd(
             )
         batch = dp_event.SampledWithoutReplacementDpEvent(dataset_size, batch_size, dp_event.GaussianDpEvent(noise))
         if users is not None:
-            batch = FixedBatchUsersDpEvent(noise, dataset_size, batch_size, users)
+            batch = schemes.FixedBatchUsersDpEvent(noise, dataset_size, batch_size, users)
     elif users is not None:
         norm = None if user_norm is None else validate.positive(user_norm=user_norm)
-        batch = PoissonSampledUsersDpEvent(noise, probability, users, norm)
-    elif user_norm is not None:
-        raise ValueError(f"user_norm={user_norm!r} needs records_per_user: how many records does one user own at most?")
+        batch = schemes.PoissonSampledUsersDpEvent(noise, float(rate), users, norm)
     else:
-        batch = dp_event.PoissonSampledDpEvent(probability, dp_event.GaussianDpEvent(noise))
+        batch = dp_event.PoissonSampledDpEvent(float(rate), dp_event.GaussianDpEvent(noise))
     return dp_event.SelfComposedDpEvent(batch, count)
 
 
-def _participations(count: int, epochs: float | None, probability: float) -> int:
-    """In how many of the batches each record is: the number of epochs, which has to be whole."""
-    passes = count * probability if epochs is None else float(epochs)
-    if not 1 <= round(passes) <= count or abs(passes - round(passes)) > 1e-9 * passes:
-        raise ValueError(
-            f"sampling='allocation' over {passes!r} epochs: each record is in a whole number of batches, from 1 to "
-            f"the {count} steps. Give whole epochs, or evr.events.RandomAllocationDpEvent"
-        )
-    return round(passes)
-
-
-def _sampling(sampling_probability: float | None, dataset_size: int | None, batch_size: int | None) -> float:
+def _rate(sampling_probability: float | None, dataset_size: int | None, batch_size: int | None) -> Fraction:
     if sampling_probability is not None:
         if batch_size is not None:
             raise ValueError(
                 f"sampling_probability={sampling_probability!r} and batch_size={batch_size!r} say "
                 "the same twice: give one of them"
             )
-        return validate.probability(sampling_probability=sampling_probability)
+        return Fraction(validate.probability(sampling_probability=sampling_probability))
     if dataset_size is None or batch_size is None:
         raise ValueError(
             "how often is a record sampled? Give sampling_probability, or dataset_size and "
@@ -169,12 +142,10 @@ def _sampling(sampling_probability: float | None, dataset_size: int | None, batc
     batch = validate.positive_integer(batch_size=batch_size)
     if batch > size:
         raise ValueError(f"batch_size={batch!r} is above dataset_size={size!r}")
-    return batch / size
+    return Fraction(batch, size)
 
 
-def _steps(
-    steps: int | None, epochs: float | None, dataset_size: int | None, batch_size: int | None, probability: float
-) -> int:
+def _steps(steps: int | None, epochs: float | None, rate: Fraction) -> int:
     if steps is not None:
         if epochs is not None:
             raise ValueError(f"steps={steps!r} and epochs={epochs!r} say the same twice: give one of them")
@@ -182,28 +153,25 @@ def _steps(
     if epochs is None:
         raise ValueError("for how long? Give steps, or epochs")
     passes = Fraction(validate.positive(epochs=epochs))
-    if dataset_size is not None and batch_size is not None:
-        return validate.positive_integer(steps=math.ceil(passes * dataset_size / batch_size))
-    if probability == 0:
+    if rate == 0:
         raise ValueError("sampling_probability=0 has no epochs: give steps")
-    return validate.positive_integer(steps=math.ceil(passes / Fraction(probability)))
+    return validate.positive_integer(steps=math.ceil(passes / rate))
+
+
+def _participations(count: int, epochs: float | None, rate: Fraction) -> int:
+    """The number of batches that hold each record: the number of epochs, which has to be whole."""
+    passes = float(count * rate if epochs is None else epochs)
+    if not 1 <= round(passes) <= count or abs(passes - round(passes)) > 1e-9 * passes:
+        raise ValueError(
+            f"sampling='allocation' over {passes!r} epochs: each record is in a whole number of batches, from 1 to "
+            f"the {count} steps. Give whole epochs, or evr.events.RandomAllocationDpEvent"
+        )
+    return round(passes)
 
 
 def opacus_history(history: Iterable[tuple[float, float, int]]) -> dp_event.DpEvent:
-    """The event of an Opacus accountant's ``history``: a list of ``(noise_multiplier, sample_rate, steps)``.
+    """The event of an Opacus accountant's ``history``: a list of ``(noise_multiplier, sample_rate, steps)``, composed.
 
-    Returns
-    -------
-    DpEvent
-        The phases, composed.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an entry is no such triple, or a value is out of its range.
-
-    Examples
-    --------
     >>> event = opacus_history([(1.0, 0.01, 500), (1.2, 0.01, 500)])
     >>> [phase.count for phase in event.events]
     [500, 500]
@@ -221,3 +189,139 @@ def opacus_history(history: Iterable[tuple[float, float, int]]) -> dp_event.DpEv
         except (TypeError, ValueError) as error:
             raise type(error)(f"history[{index}]: {error}") from None
     return phases[0] if len(phases) == 1 else dp_event.ComposedDpEvent(phases) if phases else dp_event.NoOpDpEvent()
+
+
+_SCHEMES = ("BallsInBinsSampling", "CyclicPoissonSampling", "BMinSepSampling", "RandomAllocationSampling")
+_PARTS = operator.attrgetter("batch_selection_strategy", "noise_addition_transform", "dp_event")  # of a plan
+
+
+def from_jax_privacy(source: Any, *, noise_multiplier: float | None = None, strategy: Any = None) -> dp_event.DpEvent:
+    """The event of an execution plan of JAX Privacy, or of one of its batch selection strategies.
+
+    A plan says everything itself. Its event holds for zeroing out a record (``ZeroOutDpEvent``), unless the plan was
+    made with an accountant for add-or-remove. JAX Privacy takes ``sampling_prob``, ``normalize_by`` and ``iterations``
+    from the configuration and never from the data, so add-or-remove then holds if you computed none of them from the
+    number of records.
+
+    Parameters
+    ----------
+    source
+        A plan, or the ``BandMFExecutionPlanConfig`` that makes it; or ``BallsInBinsSampling``,
+        ``CyclicPoissonSampling``, ``BMinSepSampling`` or ``RandomAllocationSampling``.
+    noise_multiplier, strategy
+        Only for a batch selection strategy, which does not hold them. ``strategy`` is JAX Privacy's ``c_col``, by
+        default independent noise.
+
+    Raises
+    ------
+    UnsupportedEventError
+        If there is no law for it here: truncated batches, plans for replace-one adjacency, plans whose configuration
+        cannot be found.
+
+    Examples
+    --------
+    ``evr.certify(evr.events.from_jax_privacy(plan), epsilon=3.0, delta=1e-5)`` certifies a plan. A batch selection
+    strategy needs the noise beside it:
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class BallsInBinsSampling:
+    ...     iterations: int
+    ...     cycle_length: int
+    >>> from_jax_privacy(BallsInBinsSampling(1000, 100), noise_multiplier=3.0)
+    BallsInBinsDpEvent(noise_multiplier=3.0, iterations=1000, cycle_length=100, strategy=(1.0,))
+    """
+    configuration = _configuration(source)
+    scheme = source if configuration is None else configuration.plan.batch_selection_strategy
+    kind = type(scheme).__name__
+    if kind not in _SCHEMES:
+        raise UnsupportedEventError(f"evr does not account for {kind}: give one of {', '.join(_SCHEMES)}", scheme)
+    if (most := getattr(scheme, "truncated_batch_size", None)) is not None:
+        raise UnsupportedEventError(
+            f"{kind} truncates batches at {most}: whether a record is used then depends on the others, which no "
+            "theorem here covers. Set truncated_batch_size=None",
+            scheme,
+        )
+    if configuration is None:
+        if noise_multiplier is None:
+            raise TypeError(f"{kind} does not say how much noise was added: give the plan, or noise_multiplier")
+        return _of_scheme(source, noise_multiplier, schemes.IDENTITY if strategy is None else strategy)
+    if noise_multiplier is not None or strategy is not None:
+        raise TypeError(
+            f"{type(source).__name__} says its noise and its strategy itself: leave "
+            "noise_multiplier and strategy out, or give its batch_selection_strategy"
+        )
+    return _of_configuration(configuration)
+
+
+def _configuration(source: Any) -> Any:
+    """The configuration that makes the plan; None if neither of them is given.
+
+    A plan does not name its configuration, but its ``clipped_grad`` is a function within that (JAX Privacy 2.0.0,
+    ``experimental/execution_plan.py``). A plan that has other parts than its configuration would give it is not known.
+    """
+    if type(source).__name__ == "BandMFExecutionPlanConfig":
+        return source
+    if not hasattr(source, "batch_selection_strategy"):
+        return None
+    if inspect.isfunction(source.clipped_grad):
+        found: Any = inspect.getclosurevars(source.clipped_grad).nonlocals.get("self")
+        if type(found).__name__ == "BandMFExecutionPlanConfig" and _PARTS(found.plan) == _PARTS(source):
+            return found
+    raise UnsupportedEventError(
+        f"this {type(source).__name__} is not as BandMFExecutionPlanConfig makes it, so it does "
+        "not say which strategy and which neighbours it is for: give the configuration itself, or "
+        "plan.batch_selection_strategy with noise_multiplier and strategy",
+        source,
+    )
+
+
+def _of_configuration(configuration: Any) -> dp_event.DpEvent:
+    plan, relation = configuration.plan, configuration.accountant.neighboring_relation
+    if relation not in (ADD_OR_REMOVE, ZERO_OUT):
+        raise UnsupportedEventError(
+            f"the plan is for {name_of(relation)} adjacency, under which Poisson sampling has no "
+            "law here: make it with an accountant for REPLACE_SPECIAL, which is zero-out",
+            plan,
+        )
+    scheme = plan.batch_selection_strategy
+    # The noise of the plan has the standard deviation z |c| in units of what one record may add: z is the multiplier in
+    # its dp_event, c the first column of the strategy. Where columns are normalised, their length is 1 instead of |c|,
+    # and the noise is the same.
+    multiplier = plan.dp_event.event.event.noise_multiplier
+    noise = float(multiplier * np.linalg.norm(configuration.strategy))
+    first = np.asarray(configuration.strategy, dtype=float)
+    event: dp_event.DpEvent
+    if configuration.column_normalize:
+        columns = [first[: scheme.iterations - i] for i in range(scheme.iterations)]
+        event = _of_scheme(scheme, noise, [(c / np.linalg.norm(c)).tolist() for c in columns])
+    elif scheme.cycle_length == 1:
+        event = dpsgd(noise_multiplier=multiplier, sampling_probability=scheme.sampling_prob, steps=scheme.iterations)
+    else:
+        event = _of_scheme(scheme, noise, first)
+    return event if relation is ADD_OR_REMOVE else schemes.ZeroOutDpEvent(event)
+
+
+def _of_scheme(scheme: Any, noise: Any, strategy: Any) -> dp_event.DpEvent:
+    kind = type(scheme).__name__
+    strategy, count = frozen(strategy), scheme.iterations
+    if kind == "BallsInBinsSampling":
+        return schemes.BallsInBinsDpEvent(noise, count, scheme.cycle_length, strategy)
+    if kind == "BMinSepSampling":
+        warm = bool(scheme.warm_start)
+        return schemes.BMinSepDpEvent(noise, count, scheme.min_sep, scheme.sampling_prob, warm, strategy)
+    if kind == "CyclicPoissonSampling":
+        name = getattr(scheme.partition_type, "name", str(scheme.partition_type)).upper()
+        groups = {"EQUAL_SPLIT": "fixed", "INDEPENDENT": "independent"}.get(name)
+        if groups is None:
+            raise UnsupportedEventError(f"partition_type={name} is not EQUAL_SPLIT or INDEPENDENT", scheme)
+        return schemes.CyclicPoissonDpEvent(noise, count, scheme.cycle_length, scheme.sampling_prob, groups, strategy)
+    if scheme.total_participations == 1:
+        return schemes.BallsInBinsDpEvent(noise, count, count, strategy)
+    if strategy != schemes.IDENTITY:
+        raise UnsupportedEventError(
+            f"RandomAllocationSampling with total_participations={scheme.total_participations!r} and correlated "
+            "noise: evr accounts for independent noise, strategy=(1.0,), or for one participation",
+            scheme,
+        )
+    return schemes.RandomAllocationDpEvent(noise, count, scheme.total_participations)

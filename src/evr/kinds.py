@@ -5,19 +5,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-_KINDS: dict[str, tuple[re.Pattern[str], str]] = {
+_KINDS = {  # how each begins, or what it has in it, and what takes it
     "a certificate": (
-        re.compile(r'\A\s*\{\s*"schema_version"'),
+        r'\A\s*\{\s*"schema_version"',
         "`evr show`, `evr replay` and `evr risk` take it, and evr.Certificate.load",
     ),
     "the record of a training": (
-        re.compile(r'\A\{"line": 0, "kind": "start"'),
+        r'\A\{"line": 0, "kind": "start"',
         "`evr certify` and `evr risk` take it, and evr.Record.load",
     ),
-    "a specification": (
-        re.compile(r"^\s*\[\[mechanism\]\]", re.MULTILINE),
-        "`evr certify` and the commands that estimate take it",
-    ),
+    "a specification": (r"(?m)^\s*\[\[mechanism\]\]", "`evr certify` and the commands that estimate take it"),
 }
 _LOOKED_AT = 100_000  # characters
 
@@ -36,7 +33,7 @@ def is_certificate(path: Path) -> bool:
 def _begins_as(path: Path, kind: str) -> bool:
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
-            return _KINDS[kind][0].search(file.read(100)) is not None
+            return re.search(_KINDS[kind][0], file.read(100)) is not None
     except OSError:
         return False
 
@@ -48,6 +45,6 @@ def instead(text: str, wanted: str) -> str | None:
     'this is the record of a training, not a specification: `evr certify` and `evr risk` take it, and ...'
     """
     for kind, (pattern, taken) in _KINDS.items():
-        if kind != wanted and pattern.search(text[:_LOOKED_AT]):
+        if kind != wanted and re.search(pattern, text[:_LOOKED_AT]):
             return f"this is {kind}, not {wanted}: {taken}"
     return None

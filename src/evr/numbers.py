@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-_LONG = 10  # characters of a decimal number, from which on a fraction reads better
+_LONG = 10  # characters: longer decimal numbers are written as a fraction, where one is exact
 _GREATEST_DENOMINATOR = 1_000_000
 
 
@@ -25,7 +25,7 @@ def round_up(value: float, digits: int) -> float:
 
 
 def above(value: float, digits: int) -> str:
-    """A number in so many digits, never smaller than it is: for what is promised.
+    """A number in so many digits, never smaller than the number: for what is promised.
 
     >>> above(0.41, 6), above(0.41000049, 6), above(1e-09, 6)
     ('0.41', '0.410001', '1e-09')
@@ -43,7 +43,7 @@ def stated(value: float, digits: int = 9) -> str:
 
 
 def percent(value: float) -> str:
-    """A share in percent, never smaller than it is.
+    """A share in percent, never smaller than the share.
 
     >>> percent(0.001), percent(0.0026196), percent(1.0), percent(3.16e-8)
     ('0.1%', '0.262%', '100%', '0.00000316%')

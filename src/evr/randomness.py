@@ -11,7 +11,7 @@ import hashlib
 import numbers
 import secrets
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,14 +72,12 @@ class Stream:
 
 
 def of_rows(generator: np.random.Generator, rows: NDArray[np.intp]) -> np.random.Generator:
-    """What draws for these rows only, of all that it draws for. Who draws by place (``RowNumbers`` of
-    ``evr.sampling.philox``) must know which rows they are; to others it is all the same.
+    """The generator for some of the rows that it draws for. One that draws by place (``RowNumbers`` of
+    ``evr.sampling.philox``) must know which rows they are; others stay as they are.
     """
-    chosen: np.random.Generator = getattr(generator, "of_rows", lambda _: generator)(rows)
-    return chosen
+    return cast(np.random.Generator, getattr(generator, "of_rows", lambda _: generator)(rows))
 
 
 def for_purpose(generator: np.random.Generator, purpose: int) -> np.random.Generator:
-    """What draws for another purpose: who draws by place counts its calls from 0 again."""
-    chosen: np.random.Generator = getattr(generator, "for_purpose", lambda _: generator)(purpose)
-    return chosen
+    """The generator for another purpose: one that draws by place counts its calls from 0 again."""
+    return cast(np.random.Generator, getattr(generator, "for_purpose", lambda _: generator)(purpose))

@@ -1,4 +1,4 @@
-"""``tuning``: how many runs there are among which the best is released, drawn from the law that is certified."""
+"""``tuning``: the number of runs of which the best is released, drawn from the law that is certified."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _MORE_BITS = 64  # of balls than of entropy
 class Tuning:
     """A search for the best run, before it starts.
 
-    Make just ``runs`` runs, perhaps none; with ``stop_probability`` at most so many, for the first good one ends the
-    search. Do not show the number to anybody: the guarantee rests on its being secret.
+    Make exactly ``runs`` runs; it may be 0. With ``stop_probability``, make at most that many and stop at the first
+    good one. Do not show the number to anybody: the guarantee rests on its being secret.
     """
 
     event: dp_event.DpEvent  # what is certified: the whole search
@@ -37,8 +37,8 @@ class Tuning:
     @property
     def record(self) -> dict[str, Any]:
         """What to keep, in JSON's types and in a safe place: anybody who has it can draw the same number again."""
-        event, entropy = event_to_json(self.event), f"{self.entropy:x}"
-        return {"event": event, "runs": self.runs, "entropy": entropy, "evr": __version__}
+        event = event_to_json(self.event)
+        return {"event": event, "runs": self.runs, "entropy": f"{self.entropy:x}", "evr": __version__}
 
 
 def tuning(
@@ -50,7 +50,7 @@ def tuning(
     probability: float | None = None,
     stop_probability: float | None = None,
 ) -> Tuning:
-    """Draw how many runs a search for hyper-parameters makes, from fresh entropy, and say what is to be certified.
+    """Draw the number of runs of a search for hyper-parameters, from fresh entropy, and make the event to certify.
 
     Each run draws its hyper-parameters anew, with replacement, from a list that does not depend on the data. The best
     output is released and nothing else: docs/guide/tuning.md.
@@ -58,14 +58,14 @@ def tuning(
     Parameters
     ----------
     event
-        One run: its training, and whatever its score costs. Where candidates differ, the one that costs the most.
+        One run: its training, and its score if that costs privacy. Where candidates differ, the one that costs most.
     mean, shape
         The mean number of runs, and the shape of its law: 1 is geometric (the default), 0 logarithmic, ``math.inf``
         Poisson, others truncated negative binomial: as of dp_accounting's ``RepeatAndSelectDpEvent``.
     most_runs, probability
-        A binomial number of runs instead: at most so many, each with a probability.
+        Instead, a binomial number of runs: at most ``most_runs``, each made with this probability.
     stop_probability
-        Runs until one is good enough, instead; after each that is not, the search ends with that probability.
+        Instead, run until one is good enough. After each run that is not, the search ends with this probability.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def tuning(
     Raises
     ------
     ValueError, TypeError
-        If a value is out of its range, or not just one law is given.
+        If a value is out of its range, or not exactly one law is given.
 
     Examples
     --------
@@ -112,9 +112,7 @@ def tuning(
 
 
 def chances_of(law: Rule) -> tuple[arb, Callable[[int], arb]]:
-    """The probability of no run, and the function from ``k >= 1`` to the probability of ``k + 1`` runs over that of
-    ``k``.
-    """
+    """The probability of no run; and for each ``k >= 1`` the probability of ``k + 1`` runs over that of ``k`` runs."""
     match law:
         case PoissonRuns(mean):
             return ball(-mean).exp(), lambda k: ball(mean / (k + 1))
@@ -129,9 +127,8 @@ def chances_of(law: Rule) -> tuple[arb, Callable[[int], arb]]:
 
 def number_of_runs(law: Rule, entropy: int) -> int | None:
     """The number of runs by inversion: the least ``k`` whose distribution function exceeds the uniform number whose
-    binary digits are those of ``entropy`` after the leading 1. None if these digits do not decide it.
-
-    Balls enclose the distribution function, so the law is exact.
+    binary digits are those of ``entropy`` after the leading 1. None if these digits do not decide it. Balls enclose the
+    distribution function, so the law is exact.
     """
     bits = entropy.bit_length() - 1
     place = entropy - (1 << bits)

@@ -2,31 +2,28 @@
 
 ::
 
+    adjacency = "zero-out"  # optional: which data sets are neighbours
+
     [[mechanism]]
     kind = "dpsgd"
     noise_multiplier = 1.0
-    sampling_probability = 1e-3
+    sampling_probability = "256/60000"  # or a number
     steps = 1000
 
-    [claim]            # optional: what to certify
+    [claim]  # optional: what to certify
     delta = 1e-9
-    tau = 0.99
 
-    [tuning]           # optional: all of it is one run of several, the best of which is released
+    [tuning]  # optional: all of it is one run of several, the best of which is released
     mean = 20
-    shape = 1
 
-Above the first table there may be ``adjacency = "replace-one"`` (or ``"zero-out"``): which data sets are neighbours.
-
-Kinds and keys are those of the registered mechanisms (``descriptor.py``), and ``dpsgd``. Every mechanism takes
-``repeat`` (how many times) and, but for those that say themselves who takes part when, ``sampling_probability``
-(Poisson), a number or a ratio as in ``"256/60000"``. Schemes of bins, bands and groups take ``records_per_user``.
+Kinds and keys are those of the registered mechanisms, and ``dpsgd``; docs/cli.md lists them.
 """
 
 from __future__ import annotations
 
 import collections.abc
 import contextlib
+import dataclasses
 import difflib
 import functools
 import inspect
@@ -35,13 +32,13 @@ import re
 import tomllib
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union
+from typing import Annotated, Any, Literal, Union
 
 import attr
 from dp_accounting import dp_event
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError, create_model
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from evr import events, validate
 from evr.described import DPSGD, described
@@ -54,65 +51,175 @@ from evr.mechanisms.relations import Relation
 from evr.mechanisms.training import SPLIT
 from evr.searching import tuning
 
+Keys = Mapping[str, tuple[Any, Any]]
+"""The type and the default of each key of a table; ``...`` is the default of a key that must be there."""
 
-def _ratio(value: Any) -> Any:
-    """A text such as ``256/60000`` as its number; what else is given, as it is."""
-    found = re.fullmatch(r"(\d{1,18})\s*/\s*(\d{1,18})", value) if isinstance(value, str) else None
-    return int(found[1]) / int(found[2]) if found and int(found[2]) else value
+_FILE: Keys = {
+    "mechanism": (Annotated[list[Any], Field(min_length=1)], ...),
+    "tuning": (dict[str, Any], None),
+    "adjacency": (Literal["add-or-remove", "replace-one", "zero-out"], None),
+    "claim": (dict[str, Any], {}),
+}
+_NOTHING = (
+    'no mechanism is described: write what ran in a table [[mechanism]], such as kind = "dpsgd", '
+    "noise_multiplier = 1.0, sampling_probability = 0.01, steps = 1000"
+)
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """What to certify: one of ``epsilon`` and ``delta``, and the slack ``tau``."""
+
+    epsilon: Annotated[float, Field(ge=0)] | None = None
+    delta: Annotated[float, Field(ge=0, le=1)] | None = None
+    tau: Annotated[float, Field(gt=0, lt=1)] | None = None
 
 
-Table = TypeVar("Table", bound=_Table)
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """One mechanism. ``given`` holds the keys of its kind that are in the file."""
 
-
-class _Mechanism(_Table):
-    """The table of one kind of mechanism. Keys are aliases, so a key may have any name."""
-
-    make: ClassVar[Callable[..., dp_event.DpEvent]]
     kind: str
-    repeat: int = 1
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """The keys that are in the file, without those that every table has."""
-        return self.model_dump(by_alias=True, exclude_unset=True, exclude={"kind", "repeat"})
+    repeat: int
+    given: dict[str, Any]
+    make: Callable[..., dp_event.DpEvent]
 
     def event(self) -> dp_event.DpEvent:
-        one = type(self).make(**self.given)
-        count = validate.positive_integer(repeat=self.repeat)
+        one, count = self.make(**self.given), validate.positive_integer(repeat=self.repeat)
         return one if count == 1 else dp_event.SelfComposedDpEvent(one, count)
 
 
-def _table(kind: str, keys: Mapping[str, tuple[Any, Any]], make: Callable[..., dp_event.DpEvent]) -> type[_Mechanism]:
-    """The table of a kind whose keys have these types and defaults, ``...`` for none."""
-    fields: dict[str, Any] = {"kind": (Literal[kind], ...)}
-    fields |= {
-        f"key_{index}": (
-            Annotated[annotation, BeforeValidator(_ratio)] if key == "sampling_probability" else annotation,
-            Field(default=default, alias=key),
-        )
-        for index, (key, (annotation, default)) in enumerate(keys.items())
-    }
-    table = create_model(kind, __base__=_Mechanism, **fields)
-    table.make = make
-    return table
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    """A whole file. ``tuning`` holds arguments of ``evr.tuning``."""
+
+    mechanism: list[Table]
+    claim: Target
+    tuning: dict[str, Any] | None = None
+    adjacency: str | None = None
+    source: str = ""  # begins every error about a value
+
+    def event(self, relation: Relation | None = None) -> dp_event.DpEvent:
+        """The event tree, translated once under the relation given or the file's, so that errors name their table."""
+        built = [
+            self._checked(table.event, relation, f"mechanism[{index}] (kind {table.kind!r})")
+            for index, table in enumerate(self.mechanism)
+        ]
+        one = built[0] if len(built) == 1 else dp_event.ComposedDpEvent(built)
+        if self.tuning is None:
+            return one
+        given = self.tuning
+        return self._checked(lambda: tuning(one, **given).event, relation, "tuning")
+
+    def _checked(self, make: Callable[[], dp_event.DpEvent], relation: Relation | None, where: str) -> dp_event.DpEvent:
+        try:
+            event = make()
+            Composition.of(event, relation or self.adjacency)
+        except (ValueError, TypeError) as error:
+            raise SpecError(f"{self.source}{where}: {error}") from None
+        return event
+
+
+def load(path: str | Path) -> Spec:
+    """Read a specification file (TOML). ``load(path).event()`` is the event that it describes.
+
+    Parameters
+    ----------
+    path
+        The file. A mistake in it raises ``SpecError``: the key, the rule, the nearest key.
+
+    Returns
+    -------
+    Spec
+        The file's tables; ``event()`` makes the event, ``claim`` holds what it claims.
+
+    Raises
+    ------
+    SpecError
+        If the file cannot be read, or holds a mistake.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "run.toml"
+    ...     _ = path.write_text('[[mechanism]]\\nkind = "gaussian"\\nnoise_multiplier = 2.0\\n')
+    ...     load(path).event()
+    GaussianDpEvent(noise_multiplier=2.0)
+    """
+    validate.path(path=path)
+    try:
+        spec = parse(Path(path).read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise SpecError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
+    except OSError as error:
+        raise SpecError(f"{path}: cannot be read ({error.strerror or error})") from None
+    except SpecError as error:
+        raise SpecError(f"{path}: {error}") from None
+    return dataclasses.replace(spec, source=f"{path}: ")
+
+
+def parse(text: str) -> Spec:
+    """As ``load``, from a string.
+
+    >>> parse('[[mechanism]]\\nkind = "gaussian"\\nnoise_multiplyer = 1.0')
+    Traceback (most recent call last):
+    ...
+    evr.errors.SpecError: mechanism[0].noise_multiplyer: unknown key; did you mean ...
+    """
+    if other := instead(text, "a specification"):
+        raise SpecError(other)
+    try:
+        data = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # an endless integer is a ValueError, too
+        raise SpecError(f"not valid TOML: {error or type(error).__name__}") from None
+    if isinstance(data.get("mechanism"), dict):
+        raise SpecError("[mechanism] is one table, and a file holds a list of them: write [[mechanism]]")
+    if data.keys() <= _FILE.keys() - {"mechanism"}:
+        raise SpecError(_NOTHING)
+    found = _checked(_FILE, data, "")
+    found["mechanism"] = [_table(table, f"mechanism[{index}]") for index, table in enumerate(found["mechanism"])]
+    found["claim"] = Target(**_checked(_arguments(Target), found.get("claim", {}), "claim."))
+    if "tuning" in found:
+        keys = {key: one for key, one in _arguments(tuning).items() if key != "event"}
+        found["tuning"] = _checked(keys, found["tuning"], "tuning.")
+    return Spec(**found)
+
+
+def _table(table: Any, where: str) -> Table:
+    if not isinstance(table, dict):
+        raise SpecError(f"{where}: input should be a table (found {validate.shown(table)})")
+    kind, kinds = table.get("kind"), {described(one.event).kind: one for one in MECHANISMS.values()}
+    if kind == DPSGD:
+        keys, make = _arguments(events.dpsgd), events.dpsgd
+    elif isinstance(kind, str) and kind in kinds:
+        try:
+            keys, make = _described(kinds[kind])
+        except TypeError as error:
+            raise SpecError(f"{where}.kind: {kind!r} cannot be written here: {error}") from None
+    else:
+        known = [DPSGD]
+        for name, one in kinds.items():
+            with contextlib.suppress(TypeError):  # of a kind that cannot be written
+                _described(one)
+                known.append(name)
+        said = "missing" if kind is None else f"unknown kind {validate.shown(kind)}"
+        raise SpecError(f"{where}.kind: {said}; {_hint(kind, known, 0.6)}")
+    given = _checked({**keys, "kind": (str, ...), "repeat": (int, 1)}, table, f"{where}.")
+    return Table(given.pop("kind"), given.pop("repeat", 1), given, make)
 
 
 @functools.cache
-def _dpsgd() -> type[_Mechanism]:
-    """The keys are the arguments of ``evr.dpsgd``."""
-    hints = typing.get_type_hints(events.dpsgd)
-    defaults = {one.name: one.default for one in inspect.signature(events.dpsgd).parameters.values()}
-    keys = {name: (hints[name], ... if one is inspect.Parameter.empty else one) for name, one in defaults.items()}
-    return _table(DPSGD, keys, events.dpsgd)
+def _arguments(function: Callable[..., Any]) -> Keys:
+    """The arguments of a function, as keys of a table."""
+    hints = typing.get_type_hints(function, include_extras=True)
+    defaults = {one.name: one.default for one in inspect.signature(function).parameters.values()}
+    return {name: (hints[name], ... if one is inspect.Parameter.empty else one) for name, one in defaults.items()}
 
 
 @functools.lru_cache(maxsize=100)
-def _described(mechanism: Mechanism) -> type[_Mechanism]:
-    """The table of a mechanism by its description, or ``TypeError``."""
+def _described(mechanism: Mechanism) -> tuple[Keys, Callable[..., dp_event.DpEvent]]:
+    """The keys of a mechanism by its description, and what makes its event of them; or ``TypeError``."""
     cls, description = mechanism.event, described(mechanism.event)
     if not is_writable(cls):
         raise TypeError(f"{cls.__name__} is not made by attrs, so its fields have no names in a file")
@@ -124,22 +231,21 @@ def _described(mechanism: Mechanism) -> type[_Mechanism]:
         or (_in_a_file(hints.get(one.name, one.type), one.alias), ... if one.default is attr.NOTHING else None)
         for one in written_fields(cls)
     }
-    keys = dict(own)
+    more: dict[str, tuple[Any, Any]] = {}
     if mechanism.takes_sampling and "sampling_probability" not in own:
-        keys["sampling_probability"] = (float, 1.0)
+        more = {"sampling_probability": (float, 1.0)}
     elif cls in SPLIT:
-        keys["records_per_user"] = (int | None, None)
+        more = {"records_per_user": (int | None, None)}
     defaults = {key: default for key, (_, default) in description.fields.items() if default is not ...}
 
     def make(**given: Any) -> dp_event.DpEvent:
-        one = cls(**defaults | {key: _frozen(value) for key, value in given.items() if key in own})
-        more = {key: value for key, value in given.items() if key not in own}
-        probability = validate.probability(sampling_probability=more.get("sampling_probability", 1.0))
-        one = one if probability == 1 else dp_event.PoissonSampledDpEvent(probability, one)
-        most = more.get("records_per_user")
-        return one if most is None else events.UsersDpEvent(one, most)
+        around = {key: given.pop(key) for key in more.keys() & given.keys()}
+        one = cls(**defaults | {key: _frozen(value) for key, value in given.items()})
+        if "sampling_probability" in around and (rate := validate.probability(**around)) < 1:
+            return dp_event.PoissonSampledDpEvent(rate, one)
+        return events.UsersDpEvent(one, around["records_per_user"]) if "records_per_user" in around else one
 
-    return _table(description.kind, keys, make)
+    return own | more, make
 
 
 def _frozen(value: Any) -> Any:
@@ -164,167 +270,31 @@ def _in_a_file(hint: Any, name: str) -> Any:
     )
 
 
-class Target(_Table):
-    """What to certify: one of ``epsilon`` and ``delta``, and the slack ``tau``."""
-
-    epsilon: float | None = Field(default=None, ge=0)
-    delta: float | None = Field(default=None, ge=0, le=1)
-    tau: float | None = Field(default=None, gt=0, lt=1)
-
-
-class Tuned(_Table):
-    """The file describes one run of several, of which one is released: the keys are the arguments of ``evr.tuning``."""
-
-    mean: float | None = None
-    shape: float | None = None
-    most_runs: int | None = None
-    probability: float | None = None
-    stop_probability: float | None = None
+def _checked(keys: Keys, table: dict[str, Any], where: str) -> dict[str, Any]:
+    """A table's values. The first complaint is about an unknown key, for it may explain one that is missing."""
+    if unknown := [key for key in table if key not in keys]:
+        raise SpecError(f"{where}{unknown[0]}: unknown key; {_hint(unknown[0], sorted(keys), 0.4)}")
+    found = {key: _value(keys[key][0], key, value, where) for key, value in table.items()}
+    for key, (_, default) in keys.items():
+        if default is ... and key not in found:
+            raise SpecError(f"{where}{key}: field required")
+    return found
 
 
-class Spec(_Table):
-    """A whole file."""
-
-    mechanism: list[_Mechanism] = Field(min_length=1)
-    tuning: Tuned | None = None
-    adjacency: Literal["add-or-remove", "replace-one", "zero-out"] | None = None
-    claim: Target = Target()
-    _source: str = PrivateAttr(default="")
-
-    def event(self, relation: Relation | None = None) -> dp_event.DpEvent:
-        """The event tree, translated once under the relation given or the file's, so that errors name their table."""
-        built = [
-            self._checked(mechanism.event, relation, f"mechanism[{index}] (kind {mechanism.kind!r})")
-            for index, mechanism in enumerate(self.mechanism)
-        ]
-        one = built[0] if len(built) == 1 else dp_event.ComposedDpEvent(built)
-        if self.tuning is None:
-            return one
-        given = self.tuning.model_dump()
-        return self._checked(lambda: tuning(one, **given).event, relation, "tuning")
-
-    def _checked(self, make: Callable[[], dp_event.DpEvent], relation: Relation | None, where: str) -> dp_event.DpEvent:
-        try:
-            event = make()
-            Composition.of(event, relation or self.adjacency)
-        except (ValueError, TypeError) as error:
-            raise SpecError(f"{self._source}{where}: {error}") from None
-        return event
-
-
-_NOTHING = (
-    'no mechanism is described: write what ran in a table [[mechanism]], such as kind = "dpsgd", '
-    "noise_multiplier = 1.0, sampling_probability = 0.01, steps = 1000"
-)
-
-
-def load(path: str | Path) -> Spec:
-    """Read a specification file (TOML). ``load(path).event()`` is the event that it describes.
-
-    Parameters
-    ----------
-    path
-        The file. A mistake in it raises ``SpecError``: the key, the rule, the nearest key.
-
-    Returns
-    -------
-    Spec
-        The file's tables; ``event()`` makes the event, ``claim`` holds what it claims.
-
-    Raises
-    ------
-    SpecError
-        If the file cannot be read, or says what cannot be.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder) / "run.toml"
-    ...     _ = path.write_text('[[mechanism]]\\nkind = "gaussian"\\nnoise_multiplier = 2.0\\n')
-    ...     load(path).event()
-    GaussianDpEvent(noise_multiplier=2.0)
-    """
-    validate.path(path=path)
+def _value(wanted: Any, key: str, value: Any, where: str) -> Any:
+    """A value of the type that is wanted; a probability may be a ratio such as ``"256/60000"``."""
+    if key == "sampling_probability" and isinstance(value, str):
+        ratio = re.fullmatch(r"(\d{1,18})\s*/\s*(\d{1,18})", value)
+        value = int(ratio[1]) / int(ratio[2]) if ratio and int(ratio[2]) else value
     try:
-        text = Path(path).read_text(encoding="utf-8")
-        spec = parse(text)
-    except UnicodeDecodeError as error:
-        raise SpecError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
-    except OSError as error:
-        raise SpecError(f"{path}: cannot be read ({error.strerror or error})") from None
-    except SpecError as error:
-        raise SpecError(f"{path}: {error}") from None
-    spec._source = f"{path}: "  # what the values are wrong with is found later, in ``event``
-    return spec
-
-
-def parse(text: str) -> Spec:
-    """As ``load``, from a string.
-
-    >>> parse('[[mechanism]]\\nkind = "gaussian"\\nnoise_multiplyer = 1.0')
-    Traceback (most recent call last):
-    ...
-    evr.errors.SpecError: mechanism[0].noise_multiplyer: unknown key; did you mean ...
-    """
-    if other := instead(text, "a specification"):
-        raise SpecError(other)
-    try:
-        data = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # an endless integer is a ValueError, too
-        raise SpecError(f"not valid TOML: {error or type(error).__name__}") from None
-    tables = data.get("mechanism")
-    if isinstance(tables, dict):
-        raise SpecError("[mechanism] is one table, and a file holds a list of them: write [[mechanism]]")
-    if tables is None and data.keys() <= {"claim", "adjacency", "tuning"}:
-        raise SpecError(_NOTHING)
-    if isinstance(tables, list):
-        data["mechanism"] = [_mechanism(table, f"mechanism[{index}]") for index, table in enumerate(tables)]
-    models: dict[str, type[_Table]] = {"claim": Target, "tuning": Tuned}
-    for key in models.keys() & data.keys():
-        if isinstance(data[key], dict):
-            data[key] = _validated(models[key], data[key], f"{key}.")
-    return _validated(Spec, data, "")
-
-
-def _mechanism(table: Any, where: str) -> _Mechanism:
-    if not isinstance(table, dict):
-        raise SpecError(f"{where}: input should be a table (found {validate.shown(table)})")
-    kinds = {described(one.event).kind: one for one in MECHANISMS.values()}
-    kind = table.get("kind")
-    if kind == DPSGD:
-        return _validated(_dpsgd(), table, f"{where}.")
-    if not isinstance(kind, str) or kind not in kinds:
-        known = [DPSGD]
-        for name, one in kinds.items():
-            with contextlib.suppress(TypeError):  # of a kind that cannot be written
-                _described(one)
-                known.append(name)
-        near = difflib.get_close_matches(str(kind), known, n=1)
-        said = "missing" if kind is None else f"unknown kind {validate.shown(kind)}"
-        raise SpecError(f"{where}.kind: {said}; {_hint(near, known)}")
-    try:
-        model = _described(kinds[kind])
-    except TypeError as error:
-        raise SpecError(f"{where}.kind: {kind!r} cannot be written here: {error}") from None
-    return _validated(model, table, f"{where}.")
-
-
-def _hint(near: list[str], known: list[str]) -> str:
-    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-
-
-def _validated(model: type[Table], data: dict[str, Any], where: str) -> Table:
-    """A table, or the most telling complaint: an unknown key first, for it may explain one that is missing."""
-    try:
-        return model.model_validate(data)
+        return TypeAdapter(wanted, config=ConfigDict(strict=True)).validate_python(value)
     except ValidationError as error:
-        problem = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
-    key, *within = problem["loc"]
-    path = f"{where}{key}" + "".join(f"[{part}]" for part in within if isinstance(part, int))
-    if problem["type"] == "extra_forbidden":
-        known = sorted(field.alias or name for name, field in model.model_fields.items())
-        near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.4)
-        raise SpecError(f"{path}: unknown key; {_hint(near, known)}")
-    found = "" if problem["type"] == "missing" else f" (found {validate.shown(problem['input'])})"
-    raise SpecError(f"{path}: {problem['msg'][0].lower()}{problem['msg'][1:]}{found}")
+        problem = error.errors()[0]
+    place = "".join(f"[{part}]" for part in problem["loc"] if isinstance(part, int))
+    message, found = problem["msg"], validate.shown(problem["input"])
+    raise SpecError(f"{where}{key}{place}: {message[0].lower()}{message[1:]} (found {found})")
+
+
+def _hint(given: Any, known: Iterable[str], cutoff: float) -> str:
+    near = difflib.get_close_matches(str(given), known, n=1, cutoff=cutoff)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"

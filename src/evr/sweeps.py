@@ -62,16 +62,12 @@ class Sweep(Curve):
         ]
 
     def __repr__(self) -> str:
-        low, high = self.values.min(), self.values.max()
-        over = ", ".join(self.varied) or "nothing"
-        return (
-            f"Sweep({len(self.results)} settings over {over}, {self.wanted} {low:.6g} to "
-            f"{high:.6g}, method={self.results[0].method!r})"
-        )
+        over = f"{len(self.results)} settings over {', '.join(self.varied) or 'nothing'}"
+        low, high, method = self.values.min(), self.values.max(), self.results[0].method
+        return f"Sweep({over}, {self.wanted} {low:.6g} to {high:.6g}, method={method!r})"
 
     def columns(self) -> dict[str, Sequence[Any] | Floats]:
-        rows = self.rows
-        return {name: [row[name] for row in rows] for name in rows[0]}
+        return {name: [row[name] for row in self.rows] for name in self.rows[0]}
 
     def plot(self, ax: Axes | None = None, **style: Any) -> Axes:
         """Draw the answers over the setting with most values, a line for each of the others; ``style`` is for lines."""
@@ -135,6 +131,7 @@ def sweep(
         raise ValueError(f"epsilon={epsilon!r} and delta={delta!r}: give one of them, and evr estimates the other")
     wanted, given, at = ("delta", "epsilon", epsilon) if delta is None else ("epsilon", "delta", delta)
     estimate: Callable[..., Estimate | UpperBound] = estimate_delta if delta is None else estimate_epsilon
+    asked = {"method": method, "neighboring_relation": neighboring_relation}
     validate.function(event=event)
     told = counter(progress)
     values = {name: _values(name, one) for name, one in {**settings, given: at}.items()}
@@ -144,13 +141,11 @@ def sweep(
     rows = [dict(zip(values, one, strict=True)) for one in itertools.product(*values.values())]
     results = []
     for row in rows:
-        keywords = {name: value for name, value in row.items() if name != given}
         try:
-            found = estimate(event(**keywords), row[given], method=method, neighboring_relation=neighboring_relation)
+            results.append(estimate(event(**{name: row[name] for name in settings}), row[given], **asked))
         except Exception as error:
             error.add_note(f"of the setting {', '.join(f'{name}={value!r}' for name, value in row.items())}")
             raise
-        results.append(found)
         told(len(results), total)
     varied = tuple(name for name, some in values.items() if len(some) > 1)
     return Sweep(wanted, tuple(rows), varied, tuple(results), time.perf_counter() - start)

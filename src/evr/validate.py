@@ -1,5 +1,4 @@
-"""Checks of arguments. Each check takes one keyword,
-``positive(noise_multiplier=0)``, and names it, the value and the rule.
+"""Checks of arguments. Each takes one keyword, ``positive(noise_multiplier=0)``, and names it, the value and the rule.
 
 The value comes back as a plain ``float`` or ``int``, so that NumPy scalars do not travel into results.
 """
@@ -13,11 +12,6 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
-
-
-def _only(named: dict[str, Any]) -> tuple[str, Any]:
-    ((name, value),) = named.items()
-    return name, value
 
 
 def _wrong_type(name: str, value: Any, what: str, remedy: str = "") -> TypeError:
@@ -46,7 +40,7 @@ def _number(name: str, value: Any) -> float:
 
 def _real(rule: str, holds: Callable[[float], bool]) -> Callable[..., float]:
     def check(**named: Any) -> float:
-        name, value = _only(named)
+        ((name, value),) = named.items()
         number = _number(name, value)
         if not holds(number):  # NaN fails every comparison
             raise ValueError(f"{name}={shown(value)} is not {rule}")
@@ -76,7 +70,7 @@ def _integer(least: int) -> Callable[..., int]:
     rule = f"an integer >= {least}"
 
     def check(**named: Any) -> int:
-        name, value = _only(named)
+        ((name, value),) = named.items()
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise _wrong_type(name, value, rule)
         if isinstance(value, float) and value.is_integer():
@@ -114,7 +108,7 @@ def worker_count(workers: int | None) -> int:
 
 def sequence(**named: Any) -> list[Any]:
     """Return the value as a list if it is a sequence of values, else raise."""
-    name, value = _only(named)
+    ((name, value),) = named.items()
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         raise _wrong_type(name, value, "a list")
     return list(value)
@@ -122,7 +116,7 @@ def sequence(**named: Any) -> list[Any]:
 
 def one_of(options: tuple[str, ...], **named: Any) -> str:
     """Return the value if it is one of the options, else raise and list them."""
-    name, value = _only(named)
+    ((name, value),) = named.items()
     if not isinstance(value, str) or value not in options:
         raise ValueError(f"{name}={shown(value)} is not one of {', '.join(map(repr, options))}")
     return str(value)
@@ -130,7 +124,7 @@ def one_of(options: tuple[str, ...], **named: Any) -> str:
 
 def function(**named: Any) -> Callable[..., Any]:
     """Return the value if it can be called, else raise."""
-    name, value = _only(named)
+    ((name, value),) = named.items()
     if not callable(value):
         raise _wrong_type(name, value, "a function", ": give something that can be called")
     return value
@@ -138,7 +132,7 @@ def function(**named: Any) -> Callable[..., Any]:
 
 def path(**named: Any) -> Path:
     """Return the value as a path if it names a file, else raise."""
-    name, value = _only(named)
+    ((name, value),) = named.items()
     if not isinstance(value, str | os.PathLike):
         raise _wrong_type(name, value, "the name of a file", ": give a str or a pathlib.Path")
     return Path(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from functools import cache
@@ -13,6 +14,7 @@ __version__ = "0.1.0"
 @cache
 def commit() -> str | None:
     """The commit of these sources, where they were installed from Git or lie in a clone."""
+    import subprocess
     from importlib.metadata import PackageNotFoundError, distribution
 
     try:
@@ -20,20 +22,9 @@ def commit() -> str | None:
         found = json.loads(source or "{}").get("vcs_info", {}).get("commit_id")
     except (PackageNotFoundError, ValueError):
         found = None
-    text = found or _head(Path(__file__).parents[2] / ".git")
-    return text if re.fullmatch("[0-9a-f]{40}", text) else None
-
-
-def _head(folder: Path) -> str:
-    """The commit that is checked out in a clone, by Git's files."""
-    try:
-        head = (folder / "HEAD").read_text("utf-8").strip()
-        if not head.startswith("ref: "):
-            return head
-        reference = head.removeprefix("ref: ")
-        if (folder / reference).is_file():
-            return (folder / reference).read_text("utf-8").strip()
-        packed = (folder / "packed-refs").read_text("utf-8")
-        return next((x.split()[0] for x in packed.splitlines() if x.endswith(reference)), "")
-    except OSError:
-        return ""
+    clone = Path(__file__).parents[2] / ".git"
+    if found is None and clone.exists():
+        command = ["git", "--git-dir", str(clone), "rev-parse", "HEAD"]
+        with contextlib.suppress(OSError):  # there is no Git
+            found = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    return found if re.fullmatch("[0-9a-f]{40}", found or "") else None

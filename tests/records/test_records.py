@@ -161,6 +161,7 @@ def test_numbers_that_are_none_are_refused(path):
     recorder = Recorder(path)
     with pytest.raises(RecordError, match=messages.FINITE_NUMBERS):
         recorder.step(noise_multiplier=1.0, clipping_norm=float("inf"), sampling_probability=0.01)
+    assert recorder.steps == 0  # it was not written
     recorder.close()
     with pytest.raises(RecordError, match=messages.CLOSED):
         recorder.step(**STEP)

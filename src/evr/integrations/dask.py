@@ -1,8 +1,8 @@
 """Workers in a Dask cluster: ``evr.verify(..., executor=dask.executor(client))``.
 
-Dask's own executor does the work (``client.get_executor()``). This module adds two things. The plan of what is to be
-drawn travels once, as a task that Dask computes again where it is lost. And a worker with other software is refused by
-name before its first sample, because the same blocks must hold the same numbers wherever they are drawn.
+Dask's own executor does the work. This module adds two things: the plan of what is to be drawn travels once, as a task
+that Dask computes again where it is lost; and a worker with other software, which might draw other numbers in the same
+blocks, is refused by name before its first sample.
 """
 
 from __future__ import annotations
@@ -53,16 +53,15 @@ def executor(client: Client) -> DaskExecutor:
         raise ClusterError(f"the cluster at {client.scheduler.address} has no worker: start some")
     for worker, answer in sorted(answers.items()):
         if isinstance(answer, BaseException):
-            raise ClusterError(
-                f"worker {worker} cannot say what it draws with ({type(answer).__name__}: "
-                f"{answer}): install evr {software()['evr']} there, or take the worker out"
-            )
+            why = f"{type(answer).__name__}: {answer}"
+            remedy = f"install evr {software()['evr']} there, or take the worker out"
+            raise ClusterError(f"worker {worker} cannot say what it draws with ({why}): {remedy}")
         _check(worker, answer, software())
     return DaskExecutor(client)
 
 
 class DaskExecutor(Executor):
-    """Dask's executor, which sends what is called once."""
+    """Dask's executor, with a function that travels only once."""
 
     def __init__(self, client: Client) -> None:
         self._client, self._pool = client, client.get_executor(pure=False)
@@ -96,7 +95,5 @@ def _unpacked(package: bytes) -> Callable[..., Any]:
 
 def _check(worker: str, its: dict[str, str], ours: dict[str, str]) -> None:
     if others := differences(its, ours):
-        raise ClusterError(
-            f"worker {worker} draws with {others[0]}: its samples may not come out the same, so "
-            "install the same there, or take the worker out"
-        )
+        remedy = "its samples may not come out the same, so install the same there, or take the worker out"
+        raise ClusterError(f"worker {worker} draws with {others[0]}: {remedy}")

@@ -15,8 +15,8 @@ from opacus.accountants import IAccountant, register_accountant
 from evr import validate
 from evr.estimation.online import Interpolated, Point, epsilon_near
 from evr.events import opacus_history
-from evr.integrations.canaries import Canaries as Canaries
-from evr.integrations.sensitivity import check_sensitivity as check_sensitivity
+from evr.integrations.auditing import Canaries as Canaries
+from evr.integrations.auditing import check_sensitivity as check_sensitivity
 from evr.mechanisms import Composition
 
 _LOADS = ("evr", "rdp", "prv", "gdp")  # mechanisms whose checkpoints hold the same history
@@ -54,7 +54,7 @@ class EvrAccountant(IAccountant):
             self.history.append((noise_multiplier, sample_rate, 1))
 
     def get_epsilon(self, delta: float, **_: Any) -> float:
-        """Epsilon at ``delta`` after the steps so far; keywords of other accountants are passed over."""
+        """Epsilon at ``delta`` after the steps so far; keywords of other accountants are ignored."""
         delta = validate.open_probability(delta=delta)
         if not self.history:
             return 0.0
@@ -78,16 +78,14 @@ class EvrAccountant(IAccountant):
         return "evr"
 
     def state_dict(self, destination: Any = None) -> Any:
-        """As of Opacus's accountants; with where the record stands, if the training is recorded (``evr.record``)."""
+        """The state as Opacus's accountants save it, with the place in the record of a recorded training."""
         state = super().state_dict(destination)
         if self.record_mark is not None:
             state["record"] = dict(self.record_mark)
         return state
 
     def load_state_dict(self, state_dict: Any) -> None:
-        """Continue from a checkpoint of this accountant, or of Opacus's RDP, PRV or GDP accountant: their history is
-        the same.
-        """
+        """Continue from a checkpoint of this accountant, or of Opacus's RDP, PRV or GDP accountant."""
         if state_dict and state_dict.get("mechanism") in _LOADS:
             opacus_history(state_dict.get("history", ()))  # refuses what is no history, before anything changes
             state_dict = {**state_dict, "mechanism": self.mechanism()}

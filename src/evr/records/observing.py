@@ -1,4 +1,4 @@
-"""``evr.record``: observes an Opacus training and writes down what really happened (docs/guide/record_a_training.md).
+"""``evr.record``: observes an Opacus training and writes down what really happened.
 
 The recorder hooks the optimizer's step, after noise was added and before the weights move: a line is written, and only
 then may the step happen. It also looks at ``pre_step``, at the batch sampler and at every ``torch`` optimizer of the
@@ -8,6 +8,9 @@ process. Sizes of batches are compared, never written: under add-or-remove adjac
 from __future__ import annotations
 
 import contextlib
+import math
+import platform
+import secrets
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -15,9 +18,20 @@ from typing import Any, Literal
 
 from evr import validate
 from evr.errors import RecordError
-from evr.records import conditions
 from evr.records.reading import Record, rank_path
 from evr.records.recorder import Recorder
+
+Kind = Literal["note", "breach"]
+
+_BY_HAND = 2**32  # torch seeds with 53 fresh bits: a fresh seed is below this with probability 2^-21
+_UNSEEDED = 67280421310721  # the seed of every torch.Generator() that nobody seeded
+
+_OTHER = "a step did not use the batch that the sampler drew, all of it and nothing else"
+_EMPTY = "an empty batch was dropped or filled: a Poisson-sampled step with no records still adds its noise"
+_PARAMETERS = (
+    "something other than the recorded optimizer wrote to the parameters: harmless if it came from private weights (a "
+    "checkpoint, an average), not if it came from data"
+)
 
 
 def record(
@@ -31,7 +45,7 @@ def record(
     """Record what an Opacus training does, step by step, in a file that survives a crash.
 
     Call it after ``make_private`` and before the first step; use it as a context manager, or call ``finish`` at the
-    end. ``evr.Record.load(path)`` reads the record; its ``event`` is what ran.
+    end. ``evr.Record.load(path)`` reads the record; its ``event`` is what ran (docs/guide/record_a_training.md).
 
     Parameters
     ----------
@@ -61,10 +75,6 @@ def record(
     ------
     RecordError
         If the training cannot be recorded as it is.
-
-    Examples
-    --------
-    `docs/guide/record_a_training.md` has one from the first line to the certificate.
     """
     validate.one_of(("refuse", "note"), breaches=breaches)
     try:
@@ -83,15 +93,15 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
         self, optimizer: Any, loader: Any, path: Path, constants: Mapping[str, Any] | None, *, refuse: bool
     ) -> None:
         self._optimizer, self._refuse = optimizer, refuse
-        self._sampler = conditions.batch_sampler(loader)
+        self._sampler = sampler = _batch_sampler(loader)
         self._accountant = _accountant_of(optimizer)
-        found = list(conditions.breaches(optimizer, self._sampler))
-        if found and refuse:
-            raise RecordError("this training cannot be recorded: " + "; ".join(words for _, words in found))
-        rank, ranks, run = conditions.place()
+        breaches = [words for kind, _, words in _findings(optimizer, sampler) if kind == "breach"]
+        if breaches and refuse:
+            raise RecordError("this training cannot be recorded: " + "; ".join(breaches))
+        rank, ranks, run = _place()
         self.path = path if ranks == 1 else rank_path(path, rank)
-        described = conditions.described(optimizer, self._sampler)
-        self._recorder = Recorder(self.path, described, constants=constants, rank=rank, ranks=ranks, run=run)
+        conditions = _conditions(optimizer, sampler)
+        self._recorder = Recorder(self.path, conditions, constants=constants, rank=rank, ranks=ranks, run=run)
         self._written: set[tuple[str, str]] = set()  # findings
         self._drawn: deque[int] = deque()  # sizes of batches that no step has used yet
         self._used: int | None = 0  # records of this step so far; None where Opacus keeps no gradients of each
@@ -101,10 +111,7 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
         self._counted = -1  # steps in the accountant after the last recorded one
         self._undo = contextlib.ExitStack()
         try:
-            for finding in found:
-                self._find("breach", *finding)
-            for finding in conditions.notes(optimizer, self._sampler):
-                self._find("note", *finding)
+            self._look()
             self._check_checkpoint()
             self._attach()
         except BaseException:
@@ -119,11 +126,9 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
     def finish(self) -> Record:
         """Stop observing, say in the record that the training ended in order, and read it."""
         self._undo.close()
-        try:
+        with contextlib.closing(self._recorder):
             self._epoch_ends()
             self._recorder.finish()
-        finally:
-            self._recorder.close()
         return Record.load(self.path)
 
     def close(self) -> None:
@@ -156,30 +161,29 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
         dropped = 0 in self._drawn
         self._drawn.clear()
         if dropped:
-            self._breach("empty_batch", _EMPTY, happened=True)
+            self._find("breach", "empty_batch", _EMPTY, happened=True)
 
     def _on_pre_step(self, closure: Any = None) -> Any:
         """Around all that Opacus does before the weights move."""
         optimizer = self._optimizer
         self._check_checkpoint()
         if optimizer.step_hook != self._on_noise:
-            self._breach("hook", "the optimizer's step hook was replaced, and with it the recorder's")
-        if self._versions is not None and conditions.versions(optimizer) != self._versions:
+            self._find("breach", "hook", "the optimizer's step hook was replaced, and with it the recorder's")
+        if self._versions not in (None, _versions(optimizer)):
             self._find("note", "parameters", _PARAMETERS)
         self._versions = None
-        size = conditions.batch_size(optimizer)
+        size = _batch_size(optimizer)
         self._used = None if size is None or self._used is None else self._used + size
         if optimizer._check_skip_next_step(pop_next=False):
             self._skipped += 1
             return self._pre_step(closure)
         self._check_batch()
-        for finding in conditions.breaches(optimizer, self._sampler):
-            self._breach(*finding)
+        self._look()
         self._expected = False
         happens = self._pre_step(closure)
         if happens:
             if not self._expected:
-                self._breach("unseen", "a step did not pass the optimizer's hook")
+                self._find("breach", "unseen", "a step did not pass the optimizer's hook")
             self._used, self._skipped = 0, 0
         return happens
 
@@ -190,8 +194,8 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
         self._recorder.step(
             noise_multiplier=float(optimizer.noise_multiplier),
             clipping_norm=float(optimizer.max_grad_norm),
-            sampling_probability=conditions.rate(self._sampler),
-            divisor=conditions.divisor(optimizer, optimizer.accumulated_iterations),
+            sampling_probability=_rate(self._sampler),
+            divisor=divisor(optimizer, optimizer.accumulated_iterations),
             skipped=self._skipped,
             secure=bool(optimizer.secure_mode),
         )
@@ -202,39 +206,40 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
         """Before a step of any torch optimizer."""
         if optimizer is self._optimizer.original_optimizer:
             if not self._expected:
-                self._breach("outside", "the wrapped optimizer stepped by itself, past clipping and noise")
+                self._find("breach", "outside", "the wrapped optimizer stepped by itself, past clipping and noise")
             self._expected = False
             return
         parameters = {id(p) for p in self._optimizer.params}
         if any(id(p) in parameters for group in optimizer.param_groups for p in group["params"]):
             name = type(optimizer).__name__
-            self._breach("outside", f"another optimizer ({name}) stepped on the recorded parameters")
+            self._find("breach", "outside", f"another optimizer ({name}) stepped on the recorded parameters")
 
     def _after_any_step(self, optimizer: Any, *_: Any) -> None:
         if optimizer is self._optimizer.original_optimizer:
-            self._versions = conditions.versions(self._optimizer)
+            self._versions = _versions(self._optimizer)
 
-    def _find(self, kind: Literal["note", "breach"], what: str, words: str) -> None:
-        """Write down what was found, once."""
-        if (what, words) not in self._written:
+    def _look(self) -> None:
+        for finding in _findings(self._optimizer, self._sampler):
+            self._find(*finding)
+
+    def _find(self, kind: Kind, what: str, words: str, *, happened: bool = False) -> None:
+        """Write down a note or a breach, once. Where breaches are refused, write down only one that has happened."""
+        refused = kind == "breach" and self._refuse
+        if (what, words) not in self._written and (happened or not refused):
             self._recorder.find(kind, what, words)
             self._written.add((what, words))
-
-    def _breach(self, what: str, words: str, *, happened: bool = False) -> None:
-        """Refuse what can still be refused; write down what has happened, or is let pass."""
-        if happened or not self._refuse:
-            self._find("breach", what, words)
-        if self._refuse:
+        if refused:
             raise RecordError(f"after step {self._recorder.steps}: {words}")
 
     def _check_batch(self) -> None:
         """The step's records are those of the next batch that the sampler drew."""
         if not self._drawn:
-            self._breach("no_batch", "a step used a batch that the recorded loader did not give")
+            self._find("breach", "no_batch", "a step used a batch that the recorded loader did not give")
             return
         drawn = self._drawn.popleft()
         if self._used is not None and self._used != drawn:
-            self._breach(*(("empty_batch", _EMPTY) if drawn == 0 else ("batch", _OTHER)), happened=True)
+            what, words = ("empty_batch", _EMPTY) if drawn == 0 else ("batch", _OTHER)
+            self._find("breach", what, words, happened=True)
 
     def _check_checkpoint(self) -> None:
         """The accountant counted what was recorded; after a checkpoint is loaded, the record holds all it knew."""
@@ -245,7 +250,9 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
         if mark is not None:
             self._recorder.require(mark)
         if counted > recorded:
-            self._breach("unrecorded", f"the accountant has counted {counted} steps, and the record holds {recorded}")
+            self._find(
+                "breach", "unrecorded", f"the accountant has counted {counted} steps, and the record holds {recorded}"
+            )
         elif self._accountant is not None and counted < recorded:
             lost = f"{recorded - counted} recorded steps are not in the weights that the training goes on from"
             self._find("note", "lost", f"{lost}; they count")
@@ -260,12 +267,117 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
         return sum(steps for *_, steps in getattr(self._accountant, "history", ()))
 
 
-_OTHER = "a step did not use the batch that the sampler drew, all of it and nothing else"
-_EMPTY = "an empty batch was dropped or filled: a Poisson-sampled step with no records still adds its noise"
-_PARAMETERS = (
-    "something other than the recorded optimizer wrote to the parameters: harmless if it came from private weights (a "
-    "checkpoint, an average), not if it came from data"
-)
+def divisor(optimizer: Any, passes: int = 1) -> float:
+    """The divisor of the noisy sum of all processes, after so many backward passes."""
+    if optimizer.loss_reduction != "mean":
+        return 1.0
+    return float(optimizer.expected_batch_size * passes * getattr(optimizer, "world_size", 1))
+
+
+def _batch_sampler(loader: Any) -> Any:
+    """The sampler that draws a loader's batches, whole ones where the loader splits them to save memory."""
+    sampler = getattr(loader, "batch_sampler", None)
+    if sampler is None:
+        raise TypeError(f"{type(loader).__name__} has no batch sampler: give the loader that make_private returned")
+    return sampler.sampler if type(sampler).__name__ == "BatchSplittingSampler" else sampler
+
+
+def _is_poisson(sampler: Any) -> bool:
+    from opacus.utils.uniform_sampler import DistributedUniformWithReplacementSampler, UniformWithReplacementSampler
+
+    return isinstance(sampler, UniformWithReplacementSampler | DistributedUniformWithReplacementSampler)
+
+
+def _rate(sampler: Any) -> float:
+    """The probability that a record is in a batch; for other than Poisson samplers, one over the number of batches."""
+    return float(sampler.sample_rate) if _is_poisson(sampler) else 1.0 / max(1, len(sampler))
+
+
+def _conditions(optimizer: Any, sampler: Any) -> dict[str, Any]:
+    """What holds at the start of a training, for its record."""
+    import opacus
+    import torch
+
+    return {
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "opacus": str(opacus.__version__),
+        "optimizer": type(optimizer).__name__,
+        "sampler": type(sampler).__name__,
+        "poisson": _is_poisson(sampler),
+        "sampling_probability": _rate(sampler),
+        "divisor": divisor(optimizer),
+        "batches_per_epoch": len(sampler),
+        "secure": bool(optimizer.secure_mode),
+    }
+
+
+def _findings(optimizer: Any, sampler: Any) -> Iterator[tuple[Kind, str, str]]:
+    """What an optimizer and a sampler show before a step: breaches of the accounting, and notes for its readers."""
+    name = type(optimizer).__name__
+    if not _is_poisson(sampler):
+        inner = type(getattr(sampler, "sampler", sampler)).__name__
+        words = (
+            "does not sample by Poisson, which is what is accounted for: leave poisson_sampling=True in make_private"
+        )
+        yield "breach", "sampling", f"the loader draws by {inner} and {words}"
+    if not 0 < float(optimizer.max_grad_norm) < math.inf:
+        yield "breach", "clipping", f"clipping is switched off: the clipping norm is {optimizer.max_grad_norm!r}"
+    if "AdaClip" in name:
+        words = "adaptive clipping divides by the exact size of the batch, which is not private: clip at a fixed norm"
+        yield "breach", "clipping", words
+    for method in ("clip_and_accumulate", "add_noise"):
+        if method in vars(optimizer) or not str(getattr(type(optimizer), method).__module__).startswith("opacus."):
+            yield "breach", "methods", f"the optimizer's method {method} is not Opacus's own"
+    for what, seed in _seeds(optimizer, sampler).items():
+        if seed < _BY_HAND or seed == _UNSEEDED:
+            words = "looks chosen by hand, so it is no secret: call torch.seed(), or generator.seed(), before training"
+            yield "breach", "seed", f"the generator of the {what} has the seed {seed}, which {words}"
+    if not optimizer.secure_mode:
+        yield "note", "generator", "the noise is not from a cryptographic generator (secure_mode=False)"
+    if "FastGradientClipping" in name:
+        words = "gradients are clipped in the module, which the recorder does not see: its norm must be the optimizer's"
+        yield "note", "ghost", words
+    if type(sampler).__name__ == "DistributedUniformWithReplacementSampler":
+        words = "the distributed sampler leaves out batches that are empty; the ranks would no longer agree"
+        yield "note", "sampler", words
+
+
+def _seeds(optimizer: Any, sampler: Any) -> dict[str, int]:
+    """The seeds of the generators of noise and sampling. Cryptographic ones have none."""
+    import torch
+
+    if optimizer.secure_mode:
+        return {}
+    noise, device = optimizer.generator, optimizer.params[0].device
+    if noise is None and device.type == "cuda":
+        noise = torch.cuda.default_generators[device.index or 0]
+    found = {"noise": noise, "sampling": getattr(sampler, "generator", None)}
+    return {what: int((one or torch.default_generator).initial_seed()) for what, one in found.items()}
+
+
+def _batch_size(optimizer: Any) -> int | None:
+    """The number of records whose gradients the optimizer holds; None where it keeps no gradients of each."""
+    gradients = getattr(optimizer.params[0], "grad_sample", None)
+    if gradients is None:
+        return None
+    return sum(len(part) for part in gradients) if isinstance(gradients, list) else len(gradients)
+
+
+def _versions(optimizer: Any) -> int:
+    """A number that changes whenever somebody writes to a parameter."""
+    return sum(p._version for p in optimizer.params)
+
+
+def _place() -> tuple[int, int, str | None]:
+    """The rank, the number of processes and the name of the run, which all of them share."""
+    import torch.distributed as group
+
+    if not (group.is_available() and group.is_initialized()) or group.get_world_size() == 1:
+        return 0, 1, None
+    name = [secrets.token_hex(16)]
+    group.broadcast_object_list(name, src=0)
+    return group.get_rank(), group.get_world_size(), name[0]
 
 
 def _observed(sampler: type[Iterable[Any]], on_batch: Callable[[int], None], on_end: Callable[[], None]) -> type:

@@ -68,9 +68,9 @@ class Record:
         Whether the training was closed in order; a record without its end may have lost its last lines, and has no
         event.
     run, rank, ranks
-        Which training, and which process of how many; of all of them, once they were found to agree, ``rank`` is None.
+        The training's name, the process and the number of processes. ``rank`` is None where all were read together.
     paths, seals
-        Its files, and in each the seal of the last line that is about the training.
+        Its files, and the seal of the last line about the training in each.
     """
 
     runs: tuple[Run, ...]
@@ -115,8 +115,7 @@ class Record:
             raise RecordError(f"this is the record of rank {self.rank} of {self.ranks}: load all of them together")
         if not self.finished:
             raise RecordError(
-                "the record is not finished, so its last lines may be missing: continue the "
-                "training, or finish the recording"
+                "the record is not finished, so lines may be missing: continue the training, or finish it"
             )
         if not self.runs:
             raise RecordError("the record holds no step")
@@ -139,7 +138,7 @@ class Record:
         if fixed is None:
             return "this record does not say so"
         for run in self.runs:
-            if unlike := fixed.unlike(run.divisor, run.sampling_probability):
+            if unlike := fixed.unlike(divisor=run.divisor, sampling_probability=run.sampling_probability):
                 return unlike
         was_restarted = len(self.conditions) > self.ranks  # then steps that were lost have run twice
         if self.steps == fixed.steps or (self.steps > fixed.steps and was_restarted):
@@ -170,16 +169,14 @@ class Record:
         }
 
     def certify(self, **options: Any) -> Certificate:
-        """``evr.certify`` of what ran, by default under ``relation``; certificate and record name each other."""
+        """``evr.certify`` of what ran, by default under ``relation``. Certificate and record name each other."""
         described = {"algorithm": "DP-SGD", **(options.pop("description", None) or {})}
         certificate = certify(self.event, description=described, **self._asked(options))
         self.add(certificate)
         return certificate
 
     def release(self, mechanism: Callable[[], T], **options: Any) -> Release[T]:
-        """``evr.release`` of what ran: ``mechanism()`` publishes it, if the claim is verified. Relation and names as of
-        ``certify``.
-        """
+        """``evr.release`` of what ran: ``mechanism()`` publishes it, if the claim is verified. Else as ``certify``."""
         return behind_gate(mechanism, self.event, self.add, **self._asked(options))
 
     def _asked(self, options: dict[str, Any]) -> dict[str, Any]:
@@ -234,7 +231,7 @@ class Record:
 
 
 def _repeated(runs: Iterable[Any]) -> Iterator[Any]:
-    """Each as often as it has steps."""
+    """Each run once for each of its steps."""
     return itertools.chain.from_iterable(itertools.repeat(run, run.steps) for run in runs)
 
 
@@ -257,14 +254,14 @@ def _read(paths: list[Path], *, together: bool = False) -> Record:
             if told != stories[0][what]:
                 raise RecordError(f"the ranks do not agree: ranks {ranks[0]} and {rank} differ in {what}")
     every = [line for lines, _ in files for line in lines]
-    found: dict[str, list[Finding]] = {"note": [], "breach": []}
-    for line in every:
-        if line["kind"] in found:
-            found[line["kind"]].append(Finding(line["what"], line["words"], line["after_step"]))
+    notes, breaches = (
+        tuple(Finding(line["what"], line["words"], line["after_step"]) for line in every if line["kind"] == kind)
+        for kind in ("note", "breach")
+    )
     return Record(
         **stories[0],
-        notes=tuple(found["note"]),
-        breaches=tuple(found["breach"]),
+        notes=notes,
+        breaches=breaches,
         conditions=tuple(line["conditions"] for line in every if line["kind"] in ("start", "resumed")),
         secure=all(line["secure"] for line in every if line["kind"] == "step"),
         rank=None if together else ranks[0],
@@ -277,9 +274,7 @@ def _story(lines: list[Line]) -> dict[str, Any]:
     """What the records of all ranks have in common."""
     first = lines[0]
     fixed = first.get("constants")
-    steps: list[dict[str, Any]] = [
-        {fact: line.get(fact) for fact in _FACTS} for line in lines if line["kind"] == "step"
-    ]
+    steps: list[Line] = [{fact: line.get(fact) for fact in _FACTS} for line in lines if line["kind"] == "step"]
     return {
         "run": first["run"],
         "ranks": first["ranks"],

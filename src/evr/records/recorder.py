@@ -2,10 +2,8 @@
 
 A line is on the disk before the step that it announces happens, so a record may hold one step more than ran, never one
 fewer. Lines are JSON. The ``seal`` of each is the SHA-256 of the seal before it and of the rest of the line, so a line
-that was changed, moved, dropped or put in between breaks the chain. As in the ledger this tells damage; it is no
-signature: who rewrites the whole file can seal it again.
-
-``evr.records.observing`` writes records of Opacus trainings; other training loops use ``Recorder`` themselves.
+that was changed, moved, dropped or inserted breaks the chain. A seal is no signature: whoever rewrites the whole file
+can seal it again.
 """
 
 from __future__ import annotations
@@ -14,6 +12,7 @@ import contextlib
 import hashlib
 import json
 import os
+import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,7 +23,6 @@ from evr.certification.event_json import canonical
 from evr.certification.ledger import now
 from evr.errors import RecordError
 from evr.kinds import instead
-from evr.randomness import fresh_entropy
 
 FORMAT = 1
 _KINDS = ("start", "resumed", "step", "note", "breach", "end", "certificate")
@@ -52,9 +50,7 @@ def read_lines(path: Path) -> tuple[list[Line], list[str], int]:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             right = False
         if not right:
-            raise RecordError(
-                f"{path}: line {number + 1} is not what was written: the record was altered or is damaged"
-            )
+            raise RecordError(f"{path}: line {number + 1} is not what was written: the record was altered or damaged")
         lines.append(line)
         seals.append(seal)
     if not lines or lines[0]["kind"] != "start":
@@ -75,7 +71,7 @@ class Chain:
         self.path = path
         self.lines: list[Line] = []  # when it was opened
         self.seals: list[str] = []  # of every line, those since written included
-        self.cut_off = 0  # bytes that a crash left of a line; what it was about to tell did not happen
+        self.cut_off = 0  # bytes of a line that a crash left unfinished; the step that it announces did not happen
         try:
             self._file = path.open("ab", buffering=0)
         except OSError as error:
@@ -120,8 +116,8 @@ class Chain:
 
 @dataclass(frozen=True)
 class Constants:
-    """What somebody fixed without looking at the data: numbers of a Poisson-sampled training that must not depend on
-    the number of records where that is private (docs/guarantees_relations.md, R1.7).
+    """Numbers of a Poisson-sampled training that were fixed without looking at the data. Where the number of records is
+    private, they must not depend on it (docs/guarantees_relations.md, R1.7).
     """
 
     divisor: float
@@ -130,13 +126,8 @@ class Constants:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Constants:
-        """The constants as callers give them and as records hold them.
-
-        >>> Constants.of({"divisor": 256, "sampling_probability": 0.01, "steps": 100})
-        Constants(divisor=256.0, sampling_probability=0.01, steps=100)
-        """
-        wanted = set(cls.__dataclass_fields__)
-        if not isinstance(given, Mapping) or set(given) != wanted:
+        """The constants as callers give them and as records hold them."""
+        if not isinstance(given, Mapping) or given.keys() != cls.__dataclass_fields__.keys():
             raise ValueError(
                 f"constants={validate.shown(given)} are not a divisor, a sampling_probability and "
                 "steps: give a dictionary of these three"
@@ -147,13 +138,12 @@ class Constants:
             validate.positive_integer(steps=given["steps"]),
         )
 
-    def unlike(self, divisor: float | None, sampling_probability: float) -> str | None:
-        """How a step differs from these constants, in words; None if it does not."""
-        if divisor != self.divisor:
-            seen = "was not recorded" if divisor is None else f"was {divisor!r}"
-            return f"the divisor {seen}, and the constant is {self.divisor!r}"
-        if (rate := sampling_probability) != self.sampling_probability:
-            return f"the sampling probability was {rate!r}, and the constant is {self.sampling_probability!r}"
+    def unlike(self, **step: float | None) -> str | None:
+        """How numbers of a step differ from these constants, in words; None if they do not."""
+        for name, value in step.items():
+            if value != (fixed := getattr(self, name)):
+                seen = "was not recorded" if value is None else f"was {value!r}"
+                return f"the {name.replace('_', ' ')} {seen}, and the constant is {fixed!r}"
         return None
 
 
@@ -170,7 +160,7 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         As of ``evr.record``. A step that differs is refused. Without constants, a record is certified under zero-out
         adjacency (``Record.relation``).
     rank, ranks, run
-        Of a distributed training: which process of how many, and a name of the run that all of them share.
+        In a distributed training: this process, the number of processes, and the name of the run that they share.
 
     Examples
     --------
@@ -199,8 +189,7 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
     ) -> None:
         self.path = Path(path)
         self._constants = None if constants is None else Constants.of(constants)
-        fixed = None if self._constants is None else asdict(self._constants)
-        place = {"rank": rank, "ranks": ranks, "constants": fixed}
+        place = {"rank": rank, "ranks": ranks, "constants": self._constants and asdict(self._constants)}
         self._chain = Chain(self.path)
         self.steps = sum(line["kind"] == "step" for line in self._chain.lines)
         given = {"time": now(), "conditions": conditions or {}}
@@ -214,7 +203,7 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
                     )
                 self._chain.write("resumed", steps=self.steps, cut_off=self._chain.cut_off, **given)
             else:
-                name = run or f"{fresh_entropy():x}"[:32]
+                name = run or secrets.token_hex(16)
                 self._chain.write("start", format=FORMAT, run=name, **place, **given)
         except BaseException:
             self.close()
@@ -236,19 +225,19 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         only added up; ``secure`` says whether its noise comes from a cryptographic generator. A step that differs from
         the constants raises ``RecordError``.
         """
-        if self._constants is not None and (unlike := self._constants.unlike(divisor, sampling_probability)):
+        fixed, ran = self._constants, {"divisor": divisor, "sampling_probability": sampling_probability}
+        if fixed is not None and (unlike := fixed.unlike(**ran)):
             raise RecordError(f"after step {self.steps}: {unlike}")
-        self.steps += 1
         self._chain.write(
             "step",
-            step=self.steps,
+            step=self.steps + 1,
             noise_multiplier=noise_multiplier,
             clipping_norm=clipping_norm,
-            sampling_probability=sampling_probability,
-            divisor=divisor,
+            **ran,
             skipped=skipped,
             secure=secure,
         )
+        self.steps += 1
 
     def find(self, kind: Literal["note", "breach"], what: str, words: str) -> None:
         """Write down a note or a breach."""
