@@ -146,7 +146,7 @@ def test_an_interruption_counts_where_an_attempt_was_counted(
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    place = "evr.gate.attempt.prove" if counted else "evr.cli.reporting.say"
+    place = "evr.gate.attempt.prove" if counted else "evr.cli.certify.say"
     monkeypatch.setattr(place, interrupt)
     ran = evr("certify", "noise.toml")
     assert ran.code == 130

@@ -116,8 +116,11 @@ def test_compare(evr, dpsgd):
         (["--epsilon", "0,1", "--compare"], "--compare belongs to one training"),
         (["--delta", "1e-5", "--every", "0"], "every=0 is not an integer >= 1"),
         (["--delta", "1e-5", "--every", "x"], "'--every': 'x' is not a number."),
-        (["--delta", "1e-5", "--every", "1", "--method", "rdp"], "--method fft, not with 'rdp'"),
-        (["--epsilon", "1", "--every", "1"], "give --delta"),
+        (
+            ["--delta", "1e-5", "--every", "1", "--method", "rdp"],
+            "--every needs --delta and --method fft; here it has --delta and rdp",
+        ),
+        (["--epsilon", "1", "--every", "1"], "--every needs --delta and --method fft; here it has --epsilon and fft"),
     ],
 )
 def test_bad_input(refused, arguments, words):
