@@ -54,7 +54,10 @@ def show(
         _write_proof(certificate, proof)
         wrote(proof, proof.with_name("check_proof.py"), quiet=quiet)
     if html is not None:
-        write_page(certificate, html, file, max_seconds, proof=proof)
+        from evr.report.page import write_report
+
+        data = None if proof is None else proof.read_bytes()
+        write_report(certificate, html, source=str(file), proof=data, max_seconds=max_seconds)
         wrote(html, quiet=quiet)
     elif latex:
         from evr.certification import latex as typeset
@@ -71,16 +74,6 @@ def show(
         say(certificate.statement)
         if not quiet:
             _tell_more(certificate, file)
-
-
-def write_page(
-    certificate: Certificate, path: Path, source: Path, max_seconds: float | None = None, *, proof: Path | None = None
-) -> None:
-    """Write the page of a certificate whose file is ``source``, with its proof file if given."""
-    from evr.report import page
-
-    data = None if proof is None else proof.read_bytes()
-    page.write_report(certificate, path, source=str(source), proof=data, max_seconds=max_seconds)
 
 
 def _write_proof(certificate: Certificate, path: Path) -> None:

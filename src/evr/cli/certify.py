@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evr.cli import REJECTED, options
-from evr.cli.certificates import write_page
 from evr.cli.output import as_json, certificate_path, new_certificate, new_files, note, number, pair, say, wrote
 from evr.methods import AUTO
 from evr.numbers import duration, stated
@@ -27,14 +26,10 @@ if TYPE_CHECKING:
     from evr.proving import Forecast
 
 _METHODS = (
-    "strict: exact arithmetic. sequential: samples, tested by betting. fixed: a number of samples that is fixed in "
-    "advance (Algorithm 2 of the paper). both: strict and sequential. auto: strict where that takes seconds, else "
-    "sequential."
+    "strict: exact arithmetic. sequential: samples, tested by betting. fixed: a fixed number of samples (Algorithm 2). "
+    "both: strict and sequential. auto: strict where that takes seconds, else sequential."
 )
-_TAU = (
-    "Assumed true delta over the claimed one, for samples, in (0, 1): nearer to 1 is tighter and takes longer. By "
-    "default it is chosen from the estimate."
-)
+_TAU = "For samples: the true delta over the claimed one, as assumed; nearer to 1 is slower. By default estimated."
 _SOON = 0.8  # seconds, after which a first word is due
 _LONG = 20.0  # seconds, from which on it helps to know that one may interrupt
 
@@ -117,7 +112,9 @@ def certify(
     if held is not None:
         wrote(held, held.with_name("check_proof.py"), quiet=told.silent)
     if report is not None:
-        write_page(certificate, report, source=path, proof=held)
+        from evr.report.page import write_report
+
+        write_report(certificate, report, source=str(path), proof=None if held is None else held.read_bytes())
         wrote(report, quiet=told.silent)
     if not certificate.accepted:
         raise typer.Exit(REJECTED)

@@ -19,8 +19,9 @@ from evr.methods import ESTIMATES
 from evr.numbers import above
 
 if TYPE_CHECKING:
-    from evr.estimation.results import Curve
+    from evr.estimation.results import OnlineEpsilon, PrivacyCurve
     from evr.spec import Target
+    from evr.sweeps import Sweep
 
 _STEP_EPSILONS = (0.1, 0.5, 1.0, 2.0)  # where `evr describe` gives the delta of one step
 
@@ -144,7 +145,7 @@ class _Question(NamedTuple):
             wrote(csv, quiet=self.quiet)
         draw(plot, lambda plots: plots.curve(found, title=f"{title}\n{self.ran.caption}"), quiet=self.quiet)
 
-    def _curve(self, every: int | None) -> tuple[str, Curve]:
+    def _curve(self, every: int | None) -> tuple[str, PrivacyCurve | OnlineEpsilon | Sweep]:
         """The answers, and their title."""
         from evr.estimation import online_epsilon, privacy_curve
         from evr.sweeps import sweep

@@ -139,7 +139,12 @@ def show(
         rows = [one | {"used": f"{one['used']:.1%}"} for one in document["spendings"]]
         table(f"Spent from {name}", rows, quiet=quiet)
         if not quiet:
-            say(_summary(document))
+            steps = document["steps_left"]
+            less = f"would fit with {steps:,} steps" if steps else "would not fit again"
+            last = f" The last one {'would fit again' if document['fits_again'] else less}." if rows else ""
+            limit = f"({number(account.row.epsilon)}, {number(account.row.delta)})"
+            under = f"{document['relation']} ({account.row.kind})"
+            say(f"Everything spent is {limit}-DP together, under {under}. {used[-1]:.1%} is used.{last}")
     draw(plot, lambda plots: plots.budget(account, used), quiet=quiet or json)
 
 
@@ -218,18 +223,3 @@ def _document(account: Account, used: list[float], attempts: dict[int, Attempt])
         "sampled_proofs": account.tries,
         "spendings": spendings,
     }
-
-
-def _summary(document: dict[str, Any]) -> str:
-    pair = f"({number(document['epsilon'])}, {number(document['delta'])})"
-    left = ""
-    if document["fits_again"]:
-        left = " The last one would fit again."
-    elif document["steps_left"]:
-        left = f" Of the last one, {document['steps_left']:,} steps would fit."
-    elif document["spendings"]:
-        left = " The last one would not fit again."
-    return (
-        f"Everything spent is {pair}-DP together, under {document['relation']} ({document['kind']}). "
-        f"{document['used']:.1%} is used.{left}"
-    )
