@@ -108,7 +108,7 @@ def test_compare(evr, dpsgd):
     [
         (["--epsilon", "0:x:1"], "'x' is not a number"),
         (["--epsilon", "0:1"], "'0:1' is not a list"),
-        (["--epsilon", "5:1:1"], "'5:1:1' is an empty range"),
+        (["--epsilon", "5:1:1"], "'5:1:1' is not a list like 0,1,2 nor a rising range"),
         (["--epsilon", "0:1:1e-9"], "has 1,000,000,001 points, more than 100,000"),
         (["--epsilon", "0,-1"], "epsilon=-1.0 is not in [0, 1e100]"),
         (["--epsilon", "0,1", "--plot", "curve.jpg"], "'curve.jpg' does not end in .png, .svg"),

@@ -137,8 +137,7 @@ def read_scores(path: Path) -> tuple[list[float], list[bool]]:
             try:
                 scores.append(float(score))
                 coins.append(_COINS[(included or "").strip().lower()])
-            except ValueError:
-                raise ValueError(f"{path}, line {rows.line_num}: the score {score!r} is not a number") from None
-            except KeyError:
-                raise ValueError(f"{path}, line {rows.line_num}: included={included!r} is neither 1 nor 0") from None
+            except (ValueError, KeyError):
+                wanted = f"give a number as the score (here {score!r}) and 1 or 0 as included (here {included!r})"
+                raise ValueError(f"{path}, line {rows.line_num}: {wanted}") from None
     return scores, coins

@@ -52,6 +52,12 @@ def estimate(
     new_files(csv=csv, plot=plot)
     event, claim, relation = (None, None, ran.adjacency) if ran.ranges else ran.described()
     given, at = _target(epsilon, delta, claim)
+    if event is not None and relation is None:
+        from evr.mechanisms import Composition
+        from evr.mechanisms.relations import ADD_OR_REMOVE, name_of
+
+        known = Composition.of(event).relation
+        relation = None if known is ADD_OR_REMOVE else name_of(known)
     asked = _Question(ran, event, relation, given, at, method, json, quiet)
     has_ranges = bool(ran.ranges) or isinstance(at, tuple)
     if has_ranges and (compare or every is not None):
@@ -88,7 +94,7 @@ class _Question(NamedTuple):
 
     ran: options.WhatRan
     event: Any  # None where flags have several values
-    relation: str | None
+    relation: str | None  # None for add-or-remove, which goes without saying
     given: str
     at: Any  # a number, or a tuple of several
     method: str
@@ -113,7 +119,8 @@ class _Question(NamedTuple):
         if self.json:
             how = {"kind": kind, "method": found.method, "direction": found.direction}
             about = {"error": error, "standard_error": spread, "seconds": found.seconds, "event": repr(self.event)}
-            as_json({self.given: self.at, self.wanted: found.value, **how, **about})
+            neighbours = {"adjacency": self.relation or "add-or-remove"}
+            as_json({self.given: self.at, self.wanted: found.value, **how, **neighbours, **about})
         elif self.quiet:
             print(repr(found.value))
         else:
@@ -132,6 +139,7 @@ class _Question(NamedTuple):
     def many(self, every: int | None, csv: Path | None, plot: Path | None) -> None:
         """Many answers: as JSON or as a table, in a file, in a picture."""
         title, found = self._curve(every)
+        title += "" if self.relation is None else f", {self.relation} adjacency"
         columns = {name: values for name, values in found.columns().items() if name != "error"}
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         if self.json:

@@ -56,13 +56,9 @@ def several(text: str) -> tuple[float, ...]:
     parts = tuple(_real(part) for part in text.split(":" if ranged else ","))
     if not ranged:
         return parts
-    if len(parts) != 3 or not all(map(math.isfinite, parts)):
-        raise typer.BadParameter(f"{text!r} is not a list like 0,1,2 nor a range first:last:step like 0:5:0.25")
-    first, last, step = parts
-    if step <= 0 or last < first:
-        raise typer.BadParameter(
-            f"{text!r} is an empty range: the step must be positive and the last not below the first"
-        )
+    first, last, step = parts if len(parts) == 3 else (0.0, 0.0, 0.0)
+    if not (step > 0 and first <= last < math.inf and math.isfinite(step)):
+        raise typer.BadParameter(f"{text!r} is not a list like 0,1,2 nor a rising range first:last:step like 0:5:0.25")
     count = math.floor((last - first) / step * (1 + 1e-12) + 1e-9) + 1
     if count > _GREATEST_RANGE:
         raise typer.BadParameter(f"{text!r} has {count:,} points, more than {_GREATEST_RANGE:,}: take a greater step")

@@ -13,6 +13,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
@@ -74,12 +75,8 @@ def say(text: str, file: TextIO | None = None) -> None:
     file = file or sys.stdout
     if file.isatty():
         width = max(20, shutil.get_terminal_size().columns - 1)
-        fold = textwrap.TextWrapper(width, break_long_words=False, break_on_hyphens=False)
-        lines = []
-        for line in text.split("\n"):
-            fold.subsequent_indent = "  " if line.startswith("- ") else ""
-            lines.append(fold.fill(line))
-        text = "\n".join(lines)
+        fold = partial(textwrap.fill, width=width, break_long_words=False, break_on_hyphens=False)
+        text = "\n".join(fold(line, subsequent_indent="  " * line.startswith("- ")) for line in text.split("\n"))
     print(text, file=file)
 
 

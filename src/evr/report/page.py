@@ -52,6 +52,7 @@ MEANINGS = {
     "second_moment": "proved bound on the mean of a squared sample",
     "log_wealth": "log wealth of the bets that the claim is true",
     "log_target": "the log wealth at which the claim is accepted",
+    "proof": "SHA-256 of the proof file",
     "digest": "SHA-256 of everything else in the file",
 }
 

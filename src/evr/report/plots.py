@@ -139,7 +139,7 @@ def audit(found: Audit) -> Figure:
     if (claimed := found.claimed_curve) is not None:
         rates.plot(every, [claimed.at(rate) for rate in every], label="claimed, at most")
     rates.plot(every, every, color=PAINTS["muted"], linestyle=":", linewidth=1.2, label="guessing")
-    rates.legend()
+    rates.legend(loc="upper left")
     shown = max(1e-4, 0.5 / found.canaries)
     rates.set(xscale="log", yscale="log", xlim=(shown, 1.0), ylim=(shown, 1.3))
     rates.set(xlabel="false positive rate", ylabel="true positive rate")
