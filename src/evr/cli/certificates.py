@@ -50,13 +50,18 @@ def show(
     new_files(file, html=html, proof=proof)
     if (card or registry) and not certificate.accepted:
         fail(f"{file} was rejected: there is no guarantee to print", REJECTED)
+    data = None
     if proof is not None:
-        _write_proof(certificate, proof)
+        from evr.certification.proof_file import proof_of, seal_of, write_proof
+
+        data = proof_of(certificate)
+        if certificate.proof not in (None, seal_of(data)):
+            raise ValueError("the proof file comes out otherwise than when the certificate was made: replay it")
+        write_proof(proof, data)
         wrote(proof, proof.with_name("check_proof.py"), quiet=quiet)
     if html is not None:
         from evr.report.page import write_report
 
-        data = None if proof is None else proof.read_bytes()
         write_report(certificate, html, source=str(file), proof=data, max_seconds=max_seconds)
         wrote(html, quiet=quiet)
     elif latex:
@@ -74,17 +79,6 @@ def show(
         say(certificate.statement)
         if not quiet:
             _tell_more(certificate, file)
-
-
-def _write_proof(certificate: Certificate, path: Path) -> None:
-    """The proof file again, bit for bit as when the certificate was made."""
-    from evr.certification.proof_file import proof_of, seal_of, write_proof
-    from evr.errors import CertificateError
-
-    data = proof_of(certificate)
-    if certificate.proof not in (None, seal_of(data)):
-        raise CertificateError("the proof file comes out otherwise than when the certificate was made: replay it")
-    write_proof(path, data)
 
 
 def _tell_more(certificate: Certificate, file: Path) -> None:

@@ -48,7 +48,6 @@ def estimate(
     Example: evr estimate --noise-multiplier 0.6:2:0.1 --batch-size 128,256 --dataset-size 60000
     --epochs 15 --delta 1e-5 --plot sweep.svg
     """
-    validate.one_of(ESTIMATES, method=method)
     new_files(csv=csv, plot=plot)
     event, claim, relation = (None, None, ran.adjacency) if ran.ranges else ran.described()
     given, at = _target(epsilon, delta, claim)
@@ -82,11 +81,7 @@ def _target(epsilon: Any, delta: Any, claim: Target | None) -> tuple[str, Any]:
         epsilon, delta = claim.epsilon, claim.delta
     if (epsilon is None) == (delta is None):
         raise ValueError("estimate what? Give either --epsilon (to find delta) or --delta (to find epsilon)")
-    given, at = ("delta", delta) if epsilon is None else ("epsilon", epsilon)
-    check = validate.probability if epsilon is None else validate.level_or_infinite
-    for value in at if isinstance(at, tuple) else (at,):
-        check(**{given: value})
-    return given, at
+    return ("delta", delta) if epsilon is None else ("epsilon", epsilon)
 
 
 class _Question(NamedTuple):

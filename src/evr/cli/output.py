@@ -7,7 +7,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 import os
 import shutil
 import sys
@@ -82,17 +81,8 @@ def say(text: str, file: TextIO | None = None) -> None:
 
 def as_json(value: Any) -> None:
     """Print one JSON document; infinities become strings, for JSON has no word for them."""
-    print(json.dumps(_plain(value), indent=2, ensure_ascii=False))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value
+    plain = json.loads(json.dumps(value), parse_constant=lambda name: str(float(name)))
+    print(json.dumps(plain, indent=2, ensure_ascii=False))
 
 
 def number(value: float | None, digits: int = 6) -> str:
