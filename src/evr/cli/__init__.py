@@ -1,7 +1,7 @@
-"""The command. It parses and prints; what it decides is decided in the floors below.
+"""The command. It parses and prints; the library decides.
 
-Exit codes: 0 accepted or done, 3 rejected or false, 2 bad input, 1 a bug, 130 interrupted. A pipe that is closed early
-is no mistake, 0; but 1 where a verdict, which nobody has read, is what the code says.
+Exit codes: 0 accepted or done, 3 rejected or false, 2 bad input, 1 a bug, 130 interrupted. If a pipe is closed early,
+the code is 0, or 1 for commands whose code is a verdict: nobody has read it.
 """
 
 from __future__ import annotations

@@ -29,9 +29,9 @@ _METHODS = (
     "strict: exact arithmetic. sequential: samples, tested by betting. fixed: a fixed number of samples (Algorithm 2). "
     "both: strict and sequential. auto: strict where that takes seconds, else sequential."
 )
-_TAU = "For samples: the true delta over the claimed one, as assumed; nearer to 1 is slower. By default estimated."
-_SOON = 0.8  # seconds, after which a first word is due
-_LONG = 20.0  # seconds, from which on it helps to know that one may interrupt
+_TAU = "For samples: assumed true delta over the claimed one; nearer to 1 is slower. By default from the estimate."
+_SOON = 0.8  # seconds until a first word is due
+_LONG = 20.0  # seconds; who waits longer is told that Ctrl-C is safe
 
 
 @options.asks_what_ran
@@ -54,7 +54,9 @@ def certify(
     seed: Annotated[int | None, options.whole("Make samples repeatable; not for anything you publish.")] = None,
     workers: options.Workers = None,
     device: Annotated[str, options.choice("cpu|cuda|auto", "What draws samples; auto: a GPU if there is one.")] = "cpu",
-    dry_run: Annotated[bool, options.option("Say what would be done, and how long it takes.", "--dry-run")] = False,
+    dry_run: Annotated[
+        bool, options.option("Only say what would be done, and how long it takes.", "--dry-run")
+    ] = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -176,7 +178,7 @@ class Reporting:
     """Tells the story of one attempt."""
 
     path: Path | None  # where the certificate goes
-    ledger: str | None  # where the attempt is counted, by default where evr does
+    ledger: str | None  # where the attempt is counted; None for the default
     json: bool
     quiet: bool
     dry_run: bool = False  # say what would be done, and stop
@@ -196,7 +198,7 @@ class Reporting:
 
     @contextlib.contextmanager
     def ledger_to_ask(self) -> Iterator[str | None]:
-        """The ledger; where a dry run would make one, an empty one that is gone afterwards."""
+        """The ledger. If there is none yet, a dry run asks an empty one, which is gone afterwards."""
         if not self.dry_run or "://" in self.counted or Path(self.counted).exists():
             yield self.ledger
             return
@@ -205,8 +207,8 @@ class Reporting:
 
     @contextlib.contextmanager
     def working(self, doing: str) -> Iterator[Callable[[Forecast], None]]:
-        """Say what is being done unless it is over at once; yields what ``announce`` of ``evr.certify`` calls. Where it
-        is interrupted, whether an attempt counts is told.
+        """Say what is being done, if it lasts. Yields the hook ``announce`` of ``evr.certify``. An interruption says
+        whether the attempt counts.
         """
         timer = threading.Timer(_SOON, lambda: say(doing, sys.stderr))
         timer.daemon = True

@@ -1,4 +1,4 @@
-"""Options that commands share, and what ran as they describe it."""
+"""Options that commands share, and the training that they describe."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class WhatRan:
         str | None,
         choice(
             "poisson|without-replacement|allocation",
-            "How batches are drawn. By default poisson; without-replacement: fixed sizes; allocation: whole epochs.",
+            "How batches are drawn; by default poisson. without-replacement: fixed size. allocation: whole epochs.",
         ),
     ] = None
     records_per_user: Annotated[int | None, wholes("Protect users who own at most this many records.")] = None
@@ -195,7 +195,7 @@ class WhatRan:
 
     @property
     def caption(self) -> str:
-        """It in the few words that a title holds."""
+        """What ran, short enough for a title."""
         fixed = {name: value for name, value in self.given.items() if name not in self.ranges}
         words = ", ".join(f"{name.replace('_', ' ')} {typed(value)}" for name, value in fixed.items())
         return words.capitalize() if self.spec is None else self.spec.name
@@ -220,7 +220,7 @@ def asks_what_ran(command: Callable[..., None], *, ranges: bool = False) -> Call
                 raise ValueError(f"{told}: give one; `evr estimate` takes several")
         command(ran, **given)
 
-    # Typer reads both; that a function may have a signature of its own, mypy does not know.
+    # Typer reads both.
     asked.__signature__ = inspect.Signature([*shared.values(), *own])  # type: ignore[attr-defined]
     asked.__annotations__ = {one.name: one.annotation for one in [*shared.values(), *own]}
     return asked

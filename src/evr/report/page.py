@@ -141,7 +141,7 @@ def render(
 
 
 def _text(name: str) -> str:
-    """A file of the page's."""
+    """The text of a file beside this one."""
     return resources.files("evr.report").joinpath(name).read_text("utf-8")
 
 

@@ -239,9 +239,7 @@ def running_estimate(report: DirectionSection, claim: ClaimSection, direction: s
 
 @_style()
 def render(figure: Figure, kind: str) -> bytes:
-    """The bytes of a picture, ``kind`` being ``"png"``, ``"svg"`` or ``"pdf"``; the same figure gives the same
-    bytes.
-    """
+    """The bytes of a picture as ``"png"``, ``"svg"`` or ``"pdf"``; the same figure gives the same bytes."""
     undated: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     buffer = io.BytesIO()
     figure.savefig(buffer, format=kind, dpi=160, metadata=undated.get(kind))
@@ -254,9 +252,7 @@ def save(figure: Figure, path: str | Path) -> None:
 
 
 def inline(picture: Picture, key: str) -> str:
-    """A picture as an element of an HTML page. ``key`` begins its identifiers, which have to be the page's only
-    ones.
-    """
+    """A picture as an element of an HTML page. Its identifiers begin with ``key``, and are unique if that is."""
     import matplotlib
 
     buffer = io.StringIO()
