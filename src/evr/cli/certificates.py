@@ -214,7 +214,9 @@ def attest(
         list[Path], typer.Argument(metavar="FILE... CERTIFICATE", help="What the training made; then its certificate.")
     ],
     key: Annotated[Path | None, options.file("Sign with this Ed25519 private key (PEM).")] = None,
-    output: Annotated[Path | None, options.file("By default MODEL.attestation.json.", "--output", "-o")] = None,
+    output: Annotated[
+        Path | None, options.file("The attestation, if not MODEL.attestation.json.", "--output", "-o")
+    ] = None,
     force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,

@@ -123,9 +123,7 @@ def certify(
 
 
 def resume(
-    number: Annotated[
-        int | None, typer.Argument(metavar="ID", help="Which attempt, by its id in `evr ledger`.")
-    ] = None,
+    number: Annotated[int | None, typer.Argument(metavar="ID", help="An attempt's id in `evr ledger`.")] = None,
     output: Annotated[Path | None, options.file("Write the certificate here instead.", "--output", "-o")] = None,
     force: options.Force = False,
     ledger: options.LedgerFile = None,
