@@ -100,6 +100,12 @@ class _Question(NamedTuple):
     def wanted(self) -> str:
         return "delta" if self.given == "epsilon" else "epsilon"
 
+    @property
+    def _about(self) -> dict[str, Any]:
+        """The question, for JSON."""
+        ran = {"given": self.ran.given} if self.event is None else {"event": repr(self.event)}
+        return {**ran, "adjacency": self.relation or "add-or-remove", self.given: self.at}
+
     def one(self) -> None:
         """One number, in a sentence."""
         from evr.estimation import UpperBound, estimate_delta, estimate_epsilon
@@ -113,9 +119,8 @@ class _Question(NamedTuple):
         error, spread = (getattr(found, name, None) for name in ("error", "standard_error"))
         if self.json:
             how = {"kind": kind, "method": found.method, "direction": found.direction}
-            about = {"error": error, "standard_error": spread, "seconds": found.seconds, "event": repr(self.event)}
-            neighbours = {"adjacency": self.relation or "add-or-remove"}
-            as_json({self.given: self.at, self.wanted: found.value, **how, **neighbours, **about})
+            about = {"error": error, "standard_error": spread, "seconds": found.seconds}
+            as_json({**self._about, self.wanted: found.value, **how, **about})
         elif self.quiet:
             print(repr(found.value))
         else:
@@ -138,8 +143,7 @@ class _Question(NamedTuple):
         columns = {name: values for name, values in found.columns().items() if name != "error"}
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         if self.json:
-            about = {"given": self.ran.given} if self.event is None else {"event": repr(self.event)}
-            as_json({**about, self.given: self.at, "method": self.method, "seconds": found.seconds, "rows": rows})
+            as_json({**self._about, "method": self.method, "seconds": found.seconds, "rows": rows})
         else:
             shown = partial(above, digits=6) if self.method in ("strict", "rdp") else number
             table(title, [row | {self.wanted: shown(row[self.wanted])} for row in rows], quiet=self.quiet)
@@ -181,7 +185,7 @@ class _Question(NamedTuple):
         off = [None if one.value is None or not ours else (one.value - ours) / ours for one in answers]
         if self.json:
             listed = [asdict(one) | {"relative_difference": far} for one, far in zip(answers, off, strict=True)]
-            as_json({self.given: self.at, "estimated": self.wanted, "accountants": listed, "event": repr(self.event)})
+            as_json({**self._about, "estimated": self.wanted, "accountants": listed})
             return
         rows = [
             {
