@@ -47,7 +47,7 @@ def _parts(usage: str) -> tuple[str, str]:
     choices = [f"`{choice}`" for choice in value.split("|")]
     if len(choices) > 1:
         return names, ", ".join(choices[:-1]) + " or " + choices[-1]
-    return names, value.replace("<path>", "FILE").strip("<>")
+    return names, re.sub(r"<path>|<list\[Path\]>", "FILE", value).strip("<>")
 
 
 def _sentence(text: str) -> str:

@@ -113,3 +113,16 @@ def test_calibrate(evr: Callable[..., Any]) -> None:
     plain = float(evr("calibrate", *flags).out)
     doubled = float(evr("calibrate", *flags, "--adjacency", "replace-one").out)
     assert doubled == near(2 * plain, abs=2e-3)  # both have four digits
+
+
+def test_a_relation_that_nobody_chose_is_named(evr: Callable[..., Any], tmp_path: Path) -> None:
+    """Some events have a law under zero-out only: who reads their epsilon has to know."""
+    spec = tmp_path / "shuffled.toml"
+    spec.write_text('[[mechanism]]\nkind = "shuffled_batches"\nnoise_multiplier = 1.1\nepochs = 15\n')
+    assert "remove direction, zero-out adjacency" in evr("estimate", spec, "--delta", "1e-5").out
+    assert evr("estimate", spec, "--delta", "1e-5", "--json").json["adjacency"] == "zero-out"
+    for more in (["--every", "5"], ["--compare"], ["--method", "rdp"]):
+        assert evr("estimate", spec, "--delta", "1e-5", "--json", *more).json["adjacency"] == "zero-out"
+    usual = ["--noise-multiplier", "4", "--sampling-probability", "1", "--steps", "1", "--delta", "1e-6"]
+    assert "adjacency" not in evr("estimate", *usual).out
+    assert evr("estimate", *usual, "--json").json["adjacency"] == "add-or-remove"

@@ -56,9 +56,12 @@ def test_json_and_options(evr: Run, certificate: Path, tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("0.5,1\n", "no column included and no column score"),
-        ("score,included\nhigh,1\n", "line 2: the score 'high' is not a number"),
-        ("score,included\n0.5,1\n0.5,maybe\n", "line 3: included='maybe' is neither 1 nor 0"),
-        ("score,included\n0.5\n", "line 2: included=None"),
+        ("score,included\nhigh,1\n", "line 2: give a number as the score (here 'high')"),
+        (
+            "score,included\n0.5,1\n0.5,maybe\n",
+            "line 3: give a number as the score (here '0.5') and 1 or 0 as included (here 'maybe')",
+        ),
+        ("score,included\n0.5\n", "line 2: give a number as the score (here '0.5') and 1 or 0 as included (here None)"),
         ("score,included\n" + "0.5,1\n" * 5, "too few"),
         ("score,included\n" + "nan,1\n0.5,0\n" * 9, "NaN"),
         ("score,included\n" + "0.5,1\n" * 20, "100.0% of the canaries took part"),

@@ -146,7 +146,7 @@ def test_an_interruption_counts_where_an_attempt_was_counted(
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    place = "evr.gate.attempt.prove" if counted else "evr.cli.reporting.say"
+    place = "evr.gate.attempt.prove" if counted else "evr.cli.certify.say"
     monkeypatch.setattr(place, interrupt)
     ran = evr("certify", "noise.toml")
     assert ran.code == 130
@@ -165,3 +165,11 @@ def test_a_sampling_probability_near_nothing(evr: Callable[..., Any], refused: C
 
 def test_a_claim_that_no_float_tells_from_0_is_named_as_it_was_given(refused: Callable[..., str]) -> None:
     assert "delta=1e-300 is not above 2e-290" in refused("certify", *STEP, "--delta", 1e-300)
+
+
+def test_a_tau_beyond_the_threshold_of_the_first_attempt(evr: Callable[..., Any], refused: Callable[..., str]) -> None:
+    claim = ["certify", *STEP, "--epsilon", 1, "--delta", 7e-3, "--method", "sequential", "--quiet"]
+    assert evr(*claim, "--tau", 0.9).code == 0
+    words = refused(*claim, "--tau", 0.999, "--force")
+    assert "tau=0.999 leaves nothing to verify" in words
+    assert "fixed a threshold of 0.9975 times delta: give a smaller tau" in words

@@ -20,7 +20,7 @@ FLAGS = ["--noise-multiplier", "1", "--sampling-probability", "0.1", "--steps", 
 # The library function that each command waits for, and arguments that lead to it.
 WORK = {
     "attest": ("evr.certification.Certificate.load", ["model.bin", "some.json"]),
-    "audit": ("evr.cli.audit.read", ["some.json"]),
+    "audit": ("evr.cli.attacks.read_scores", ["some.json"]),
     "calibrate": (
         "evr.estimation.calibrate",
         ["--sampling-probability", "0.1", "--steps", "3", "--epsilon", "1", "--delta", "1e-5"],

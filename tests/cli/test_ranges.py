@@ -108,7 +108,7 @@ def test_compare(evr, dpsgd):
     [
         (["--epsilon", "0:x:1"], "'x' is not a number"),
         (["--epsilon", "0:1"], "'0:1' is not a list"),
-        (["--epsilon", "5:1:1"], "'5:1:1' is an empty range"),
+        (["--epsilon", "5:1:1"], "'5:1:1' is not a list like 0,1,2 nor a rising range"),
         (["--epsilon", "0:1:1e-9"], "has 1,000,000,001 points, more than 100,000"),
         (["--epsilon", "0,-1"], "epsilon=-1.0 is not in [0, 1e100]"),
         (["--epsilon", "0,1", "--plot", "curve.jpg"], "'curve.jpg' does not end in .png, .svg"),
@@ -116,8 +116,11 @@ def test_compare(evr, dpsgd):
         (["--epsilon", "0,1", "--compare"], "--compare belongs to one training"),
         (["--delta", "1e-5", "--every", "0"], "every=0 is not an integer >= 1"),
         (["--delta", "1e-5", "--every", "x"], "'--every': 'x' is not a number."),
-        (["--delta", "1e-5", "--every", "1", "--method", "rdp"], "--method fft, not with 'rdp'"),
-        (["--epsilon", "1", "--every", "1"], "give --delta"),
+        (
+            ["--delta", "1e-5", "--every", "1", "--method", "rdp"],
+            "--every needs --delta and --method fft; here it has --delta and rdp",
+        ),
+        (["--epsilon", "1", "--every", "1"], "--every needs --delta and --method fft; here it has --epsilon and fft"),
     ],
 )
 def test_bad_input(refused, arguments, words):

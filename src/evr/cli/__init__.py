@@ -1,19 +1,42 @@
-"""The command. It parses and prints; what it decides is decided in the floors below.
+"""The command. It parses and prints; the library decides.
 
-Exit codes: 0 accepted or done, 3 rejected or false, 2 bad input, 1 a bug, 130 interrupted. A pipe that is closed early
-is no mistake, 0; but 1 where a verdict, which nobody has read, is what the code says.
+Exit codes: 0 accepted or done, 3 rejected or false, 2 bad input, 1 a bug, 130 interrupted. If a pipe is closed early,
+the code is 0, or 1 for commands whose code is a verdict: nobody has read it.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 import warnings
+from typing import Any
 
 REJECTED = 3
 """The exit code of a claim that is rejected, or refused as false."""
 _INTERRUPTED = 130
 _WITH_VERDICT = ("audit", "certify", "replay", "resume")
+# Flags and commands as other libraries, papers and people call them, each answered with evr's own.
+_FLAGS = {
+    "noise-multiplier": "noise sigma noise-std noise-scale nm",
+    "batch-size": "batch lot lot-size batchsize expected-batch-size",
+    "sampling-probability": "sampling-rate sample-rate sampling-prob probability rate q",
+    "dataset-size": "dataset records num-records num-samples size n",
+    "steps": "iterations num-steps iters",
+    "epochs": "epoch num-epochs",
+    "epsilon": "eps target-epsilon epsilons",
+    "delta": "target-delta",
+    "adjacency": "relation neighboring-relation neighbors",
+}
+_COMMANDS = {
+    "curve": "evr estimate --epsilon 0:5:0.25",
+    "online": "evr estimate --every 1",
+    "compare": "evr estimate --compare",
+    "sweep": "evr estimate --noise-multiplier 0.6:2:0.1",
+    "verify": "evr certify --epsilon EPSILON --delta DELTA",
+    "inspect": "evr show FILE",
+    "report": "evr show FILE --html PAGE",
+}
 
 
 def main() -> None:
@@ -58,7 +81,6 @@ def _read_enough() -> int:
 def _usage(error: Exception) -> None:
     """Say in one line what typer found wrong with the command line; raise what is not its complaint again."""
     from evr.cli.output import fail
-    from evr.cli.spellings import meant
 
     if not hasattr(error, "format_message"):
         raise error
@@ -67,6 +89,20 @@ def _usage(error: Exception) -> None:
         sys.exit(2)
     context = getattr(error, "ctx", None)
     said = " ".join(error.format_message().split())
-    message = meant(error, said) or said
+    message = _meant(error, said) or said
     where = f" Try '{context.command_path} --help'." if context is not None else ""
     fail(message[:1].lower() + message[1:] + ("" if message.endswith((".", "?", "!")) else ".") + where)
+
+
+def _meant(error: Any, said: str) -> str | None:
+    """The answer to a flag or a command in another spelling; None where evr has nothing like it."""
+    command = re.match(r"No such command '([\w-]+)'", said)
+    if command is not None and command[1] in _COMMANDS:
+        return f"no command {command[1]!r}: it is `{_COMMANDS[command[1]]}`"
+    option, context = str(getattr(error, "option_name", "")), getattr(error, "ctx", None)
+    wanted = option.lstrip("-").replace("_", "-").lower()
+    known = {name for param in context.command.params for name in param.opts} if context else ()
+    for name, others in _FLAGS.items():
+        if f"--{name}" in known and (wanted == name or wanted in others.split()):
+            return f"no such option: {option}. Did you mean --{name}?"
+    return None

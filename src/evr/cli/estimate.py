@@ -1,20 +1,20 @@
-"""``evr estimate``: epsilon at a delta or delta at an epsilon, of one training or of many."""
+"""Commands that prove nothing. ``evr estimate``: epsilon at a delta or delta at an epsilon, of one training or of many.
+``evr calibrate``: the smallest noise, or the largest number of steps. ``evr describe``: how evr understands a training.
+"""
 
 from __future__ import annotations
 
 import math
 import sys
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import typer
-
 from evr import validate
 from evr.cli import options
-from evr.cli.output import as_json, draw, new_files, number, say, seconds, table, write_csv, wrote
-from evr.cli.sanity import note
+from evr.cli.output import as_json, draw, new_files, note, number, say, seconds, table, write_csv, wrote
 from evr.methods import ESTIMATES
 from evr.numbers import above
 
@@ -23,15 +23,17 @@ if TYPE_CHECKING:
     from evr.spec import Target
     from evr.sweeps import Sweep
 
+_STEP_EPSILONS = (0.1, 0.5, 1.0, 2.0)  # where `evr describe` gives the delta of one step
+
 
 @partial(options.asks_what_ran, ranges=True)
-def command(
+def estimate(
     ran: options.WhatRan,
     epsilon: Annotated[float | None, options.numbers("Find delta at this epsilon.")] = None,
     delta: Annotated[float | None, options.numbers("Find epsilon at this delta.")] = None,
-    method: Annotated[str, options.choice(ESTIMATES, "Which accountant.")] = "fft",
+    method: Annotated[str, options.choice("|".join(ESTIMATES), "Which accountant.")] = "fft",
     every: Annotated[int | None, options.whole("Show epsilon at this interval of steps, and at the end.")] = None,
-    compare: Annotated[bool, typer.Option("--compare", help="Ask the accountants of other libraries too.")] = False,
+    compare: Annotated[bool, options.option("Ask the accountants of other libraries too.", "--compare")] = False,
     csv: options.Csv = None,
     plot: options.Plot = None,
     json: options.Json = False,
@@ -46,23 +48,30 @@ def command(
     Example: evr estimate --noise-multiplier 0.6:2:0.1 --batch-size 128,256 --dataset-size 60000
     --epochs 15 --delta 1e-5 --plot sweep.svg
     """
-    validate.one_of(ESTIMATES, method=method)
     new_files(csv=csv, plot=plot)
     event, claim, relation = (None, None, ran.adjacency) if ran.ranges else ran.described()
-    asked = _Question(ran, event, relation, *_target(epsilon, delta, claim), method)
-    for name, wanted in (("--every", every is not None), ("--compare", compare)):
-        if wanted and asked.has_ranges:
-            raise ValueError(f"{name} belongs to one training and one target: leave out ranges")
-    if asked.has_ranges or every is not None:
-        asked.many(every, csv, plot, json=json, quiet=quiet)
+    given, at = _target(epsilon, delta, claim)
+    if event is not None and relation is None:
+        from evr.mechanisms import Composition
+        from evr.mechanisms.relations import ADD_OR_REMOVE, name_of
+
+        known = Composition.of(event).relation
+        relation = None if known is ADD_OR_REMOVE else name_of(known)
+    asked = _Question(ran, event, relation, given, at, method, json, quiet)
+    has_ranges = bool(ran.ranges) or isinstance(at, tuple)
+    if has_ranges and (compare or every is not None):
+        wrong = "--compare" if compare else "--every"
+        raise ValueError(f"{wrong} belongs to one training and one target: leave out ranges")
+    if has_ranges or every is not None:
+        asked.many(every, csv, plot)
     elif plot is not None or csv is not None:
         raise ValueError("--plot and --csv need several answers: give a list or a range")
     elif compare:
-        asked.compare(json=json, quiet=quiet)
+        asked.compare()
     else:
-        asked.one(json=json, quiet=quiet)
-    if not asked.has_ranges:
-        levels = {asked.given: asked.at}
+        asked.one()
+    if not has_ranges:
+        levels = {given: at}
         note(event, records=ran.records, **levels, quiet=quiet)
 
 
@@ -70,17 +79,9 @@ def _target(epsilon: Any, delta: Any, claim: Target | None) -> tuple[str, Any]:
     """The level that was given, epsilon or delta, and its value: from the flags, or else from the file's claim."""
     if epsilon is None and delta is None and claim is not None:
         epsilon, delta = claim.epsilon, claim.delta
-    if epsilon is not None and delta is not None:
-        raise ValueError(
-            f"epsilon={epsilon!r} and delta={delta!r} are both given: give one, and evr estimates the other"
-        )
-    if epsilon is None and delta is None:
-        raise ValueError("estimate what? Give --epsilon (to find delta) or --delta (to find epsilon)")
-    given, at = ("delta", delta) if epsilon is None else ("epsilon", epsilon)
-    check = validate.probability if epsilon is None else validate.level_or_infinite
-    for value in at if isinstance(at, tuple) else (at,):
-        check(**{given: value})
-    return given, at
+    if (epsilon is None) == (delta is None):
+        raise ValueError("estimate what? Give either --epsilon (to find delta) or --delta (to find epsilon)")
+    return ("delta", delta) if epsilon is None else ("epsilon", epsilon)
 
 
 class _Question(NamedTuple):
@@ -88,35 +89,39 @@ class _Question(NamedTuple):
 
     ran: options.WhatRan
     event: Any  # None where flags have several values
-    relation: str | None
+    relation: str | None  # None for add-or-remove, which goes without saying
     given: str
     at: Any  # a number, or a tuple of several
     method: str
+    json: bool
+    quiet: bool
 
     @property
     def wanted(self) -> str:
         return "delta" if self.given == "epsilon" else "epsilon"
 
     @property
-    def has_ranges(self) -> bool:
-        return bool(self.ran.ranges) or isinstance(self.at, tuple)
+    def _about(self) -> dict[str, Any]:
+        """The question, for JSON."""
+        ran = {"given": self.ran.given} if self.event is None else {"event": repr(self.event)}
+        return {**ran, "adjacency": self.relation or "add-or-remove", self.given: self.at}
 
-    def one(self, *, json: bool, quiet: bool) -> None:
+    def one(self) -> None:
         """One number, in a sentence."""
         from evr.estimation import UpperBound, estimate_delta, estimate_epsilon
 
-        estimate = estimate_delta if self.wanted == "delta" else estimate_epsilon
-        found = estimate(self.event, self.at, method=self.method, neighboring_relation=self.relation)
+        ask = estimate_delta if self.wanted == "delta" else estimate_epsilon
+        found = ask(self.event, self.at, method=self.method, neighboring_relation=self.relation)
         self._check_finite(found.value)
         if self.wanted == "epsilon":
-            note(epsilon=found.value, quiet=quiet)
+            note(epsilon=found.value, quiet=self.quiet)
         kind = "upper bound" if isinstance(found, UpperBound) else "estimate"
         error, spread = (getattr(found, name, None) for name in ("error", "standard_error"))
-        if json:
+        if self.json:
             how = {"kind": kind, "method": found.method, "direction": found.direction}
-            about = {"error": error, "standard_error": spread, "seconds": found.seconds, "event": repr(self.event)}
-            as_json({self.given: self.at, self.wanted: found.value, **how, **about})
-        elif quiet:
+            about = {"error": error, "standard_error": spread, "seconds": found.seconds}
+            as_json({**self._about, self.wanted: found.value, **how, **about})
+        elif self.quiet:
             print(repr(found.value))
         else:
             words = [f"{kind} by {found.method}", f"{found.direction} direction{'s' * (found.direction == 'both')}"]
@@ -128,53 +133,48 @@ class _Question(NamedTuple):
 
     def _check_finite(self, found: float) -> None:
         if self.wanted == "epsilon" and self.at == 0 and math.isinf(found):
-            raise ValueError(
-                "delta=0.0: epsilon is infinite there, for privacy losses have no bound; give a delta above 0, such as "
-                "1e-9"
-            )
+            why = "epsilon is infinite there, for privacy losses have no bound"
+            raise ValueError(f"delta=0.0: {why}; give a delta above 0, such as 1e-9")
 
-    def many(self, every: int | None, csv: Path | None, plot: Path | None, *, json: bool, quiet: bool) -> None:
+    def many(self, every: int | None, csv: Path | None, plot: Path | None) -> None:
         """Many answers: as JSON or as a table, in a file, in a picture."""
-        asked = {"neighboring_relation": self.relation, "progress": not quiet and sys.stderr.isatty()}
-        title, found = self._sweep(asked) if every is None else self._online(every, asked)
+        title, found = self._curve(every)
+        title += "" if self.relation is None else f", {self.relation} adjacency"
         columns = {name: values for name, values in found.columns().items() if name != "error"}
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        if json:
-            about = {"given": self.ran.given} if self.event is None else {"event": repr(self.event)}
-            how = {"method": self.method, "seconds": found.seconds}
-            as_json({**about, self.given: self.at, **how, "rows": rows})
+        if self.json:
+            as_json({**self._about, "method": self.method, "seconds": found.seconds, "rows": rows})
         else:
             shown = partial(above, digits=6) if self.method in ("strict", "rdp") else number
-            table(title, [row | {self.wanted: shown(row[self.wanted])} for row in rows], quiet=quiet)
+            table(title, [row | {self.wanted: shown(row[self.wanted])} for row in rows], quiet=self.quiet)
         if csv is not None:
             write_csv(csv, rows)
-            wrote(csv, quiet=quiet)
-        draw(plot, lambda plots: plots.curve(found, title=f"{title}\n{self.ran.caption}"), quiet=quiet)
+            wrote(csv, quiet=self.quiet)
+        draw(plot, lambda plots: plots.curve(found, title=f"{title}\n{self.ran.caption}"), quiet=self.quiet)
 
-    def _online(self, every: int, asked: dict[str, Any]) -> tuple[str, OnlineEpsilon]:
-        from evr.estimation import online_epsilon
-
-        if self.given != "delta":
-            raise ValueError("--every shows epsilon after so many steps: give --delta")
-        if self.method != "fft":
-            raise ValueError(f"--every goes with --method fft, not with {self.method!r}")
-        found = online_epsilon(self.event, self.at, every=every, **asked)
-        return f"Epsilon by number of steps, at delta = {number(self.at)}", found
-
-    def _sweep(self, asked: dict[str, Any]) -> tuple[str, PrivacyCurve | Sweep]:
-        from evr.estimation import privacy_curve
+    def _curve(self, every: int | None) -> tuple[str, PrivacyCurve | OnlineEpsilon | Sweep]:
+        """The answers, and their title."""
+        from evr.estimation import online_epsilon, privacy_curve
         from evr.sweeps import sweep
 
+        asked: Any = {"neighboring_relation": self.relation, "progress": not self.quiet and sys.stderr.isatty()}
+        if every is not None:
+            if self.given != "delta" or self.method != "fft":
+                raise ValueError(
+                    f"--every needs --delta and --method fft; here it has --{self.given} and {self.method}"
+                )
+            title = f"Epsilon by number of steps, at delta = {number(self.at)}"
+            return title, online_epsilon(self.event, self.at, every=every, **asked)
         if self.wanted == "delta" and not self.ran.ranges and self.method != "monte_carlo":
             return "Privacy curve", privacy_curve(self.event, self.at, method=self.method, **asked)
         if self.event is None:
             self.ran.check()
         settings = self.ran.given if self.event is None else {"event": lambda: self.event}
-        found = sweep(**settings, **{self.given: self.at}, method=self.method, **asked)
         at_one = "" if isinstance(self.at, tuple) else f" at {self.given} = {number(self.at)}"
+        found = sweep(**settings, **{self.given: self.at}, method=self.method, **asked)
         return f"{self.wanted.capitalize()}{at_one}", found
 
-    def compare(self, *, json: bool, quiet: bool) -> None:
+    def compare(self) -> None:
         """Other people's answers beside evr's."""
         from evr.estimation.comparison import compare
 
@@ -183,9 +183,9 @@ class _Question(NamedTuple):
         assert ours is not None
         self._check_finite(ours)
         off = [None if one.value is None or not ours else (one.value - ours) / ours for one in answers]
-        if json:
+        if self.json:
             listed = [asdict(one) | {"relative_difference": far} for one, far in zip(answers, off, strict=True)]
-            as_json({self.given: self.at, "estimated": self.wanted, "accountants": listed, "event": repr(self.event)})
+            as_json({**self._about, "estimated": self.wanted, "accountants": listed})
             return
         rows = [
             {
@@ -198,4 +198,112 @@ class _Question(NamedTuple):
             }
             for one, far in zip(answers, off, strict=True)
         ]
-        table(f"{self.wanted} at {self.given} = {number(self.at)}", rows, quiet=quiet)
+        table(f"{self.wanted} at {self.given} = {number(self.at)}", rows, quiet=self.quiet)
+
+
+@options.asks_what_ran
+def calibrate(
+    ran: options.WhatRan,
+    epsilon: Annotated[float | None, options.number("The target's epsilon.")] = None,
+    delta: Annotated[float | None, options.number("The target's delta.")] = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Find the smallest noise multiplier for a number of steps, or the largest number of steps for a noise multiplier,
+    that meets a target.
+
+    Leave out the flag of what you want to find. With a SPEC file: find how often the whole file may run; its claim is
+    the target, unless flags say otherwise.
+
+    Example: evr calibrate --epsilon 1 --delta 1e-6 --sampling-probability 0.01 --steps 1000
+    """
+    event, claim, relation = (None, None, ran.adjacency) if ran.spec is None else ran.described()
+    if claim is not None:
+        epsilon = claim.epsilon if epsilon is None else epsilon
+        delta = claim.delta if delta is None else delta
+    if missing := [f"--{name}" for name, one in (("epsilon", epsilon), ("delta", delta)) if one is None]:
+        raise ValueError(f"calibrate to which target? Add {' and '.join(missing)}")
+    target = {"epsilon": validate.non_negative(epsilon=epsilon), "delta": validate.open_probability(delta=delta)}
+    name, make_event = _unknown(ran, event)
+    integer = name != "noise_multiplier"
+    note(make_event(1), records=ran.records, **target, quiet=quiet)
+    from evr.estimation import calibrate
+
+    low = 1 if integer else None
+    found = calibrate(make_event, **target, integer=integer, low=low, neighboring_relation=relation)
+    if json:
+        about = {"estimated_delta": found.delta, "evaluations": found.evaluations, "seconds": found.seconds}
+        as_json({"parameter": name, "value": found.value, **target, **about})
+    elif quiet:
+        print(repr(found.value))
+    else:
+        rule = "the largest" if integer else "the smallest of four digits"
+        goal = " and ".join(f"{level} = {number(value)}" for level, value in target.items())
+        how = f"fft estimate {number(found.delta)}, {seconds(found.seconds)}"
+        say(f"{name} = {found.value}, {rule} for {goal} ({how})")
+
+
+def _unknown(ran: options.WhatRan, event: Any) -> tuple[str, Callable[[Any], Any]]:
+    """The parameter to find, and the event at each of its values."""
+    if event is not None:
+        from dp_accounting import dp_event
+
+        return "repetitions", lambda count: dp_event.SelfComposedDpEvent(event, count)
+    lengths = [f"--{name}" for name in ("steps", "epochs") if name in ran.given]
+    if ran.noise_multiplier is None and lengths:
+        return "noise_multiplier", lambda noise: replace(ran, noise_multiplier=noise).event()
+    if ran.noise_multiplier is None:
+        to_find = "--steps (to find the noise), --noise-multiplier (to find the steps) or a SPEC file"
+        raise ValueError(f"find what? Give {to_find}")
+    if lengths:
+        raise ValueError(f"--noise-multiplier and {lengths[0]} leave nothing to find: leave out one of them")
+    validate.positive(noise_multiplier=ran.noise_multiplier)
+    return "steps", lambda steps: replace(ran, steps=steps).event()
+
+
+@options.asks_what_ran
+def describe(ran: options.WhatRan, json: options.Json = False) -> None:
+    """Show how evr understands a training: in words, then each mechanism's pairs and the delta of one step.
+
+    Example: evr describe examples/dpsgd.toml
+    """
+    from evr.certification.event_words import assumptions, describe
+    from evr.certification.words import trained
+    from evr.described import ADJACENCIES
+    from evr.estimation.closed_forms import pair_delta
+    from evr.laws import Direction, DominatingPair
+    from evr.mechanisms import Composition
+    from evr.mechanisms.relations import name_of
+
+    event, _, relation = ran.described()
+    composition = Composition.of(event, relation)
+    assumed = assumptions(event, relation=composition.relation)
+    steps: list[dict[str, Any]] = []
+    for direction in Direction:
+        for step in composition.steps(direction):
+            law = step.law
+            exact = partial(pair_delta, law) if isinstance(law, DominatingPair) else None
+            deltas = {str(epsilon): exact and exact(epsilon) for epsilon in _STEP_EPSILONS}
+            about = {"direction": direction.value, "count": step.count, "pair": law.describe()}
+            steps.append(about | {"delta": deltas})
+    if json:
+        words = {"event": repr(event), "adjacency": name_of(composition.relation), "what_ran": describe(event)}
+        as_json({**words, "assumptions": assumed, "steps": steps})
+        return
+    if not steps:
+        print("This composition costs no privacy.")
+        return
+    if training := trained(event, {"algorithm": None, "unit": None, **ran.description()}):
+        say(f"Training: {training}.")
+        say("A noise multiplier is the standard deviation of the noise over the clipping norm.")
+    say(f"What ran: {describe(event)}.")
+    say(f"Neighbours: {ADJACENCIES[composition.relation]}.")
+    for clause in assumed:
+        say(f"It is assumed that {clause}.")
+    print()
+    rows = [
+        {"direction": one["direction"], "count": f"{one['count']:,}", "dominating pair P | Q": one["pair"]}
+        | {f"delta({float(epsilon):g})": number(delta, 4) for epsilon, delta in one["delta"].items()}
+        for one in steps
+    ]
+    table("One step of each mechanism", rows)

@@ -1,4 +1,6 @@
-"""``evr ledger``: attempts, verdicts, what false-positive allowance is left. ``evr resume``: continue after a crash."""
+"""Commands on the ledger. ``evr ledger``: attempts, verdicts, what false-positive allowance is left. ``evr budget``: an
+epsilon that several teams share.
+"""
 
 from __future__ import annotations
 
@@ -9,34 +11,58 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evr.cli import REJECTED, options
-from evr.cli.output import as_json, new_certificate, say, table
-from evr.cli.reporting import Reporting, pair
+from evr.cli import options
+from evr.cli.output import as_json, draw, new_files, number, pair, say, table
+from evr.numbers import stated
 
 if TYPE_CHECKING:
-    from evr.certification import Attempt, Ledger
+    from evr.certification.budget import Account
+    from evr.certification.tables import Attempt
 
-_WIDTH = 110
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the budget.", show_default=False)]
+Level = Annotated[float, options.number("The limit for everything that is spent, together.")]
+_KINDS = "planned: no spending depends on earlier outputs, and composition is exact. adaptive: it may depend on them."
+_COLUMNS = ("id", "release", "attempt", "state", "claim", "what_ran", "certificate", "samples", "allowance", "started")
+_WIDTH = 110  # characters of what ran
+_LEGEND = (
+    "allowance: the probability of accepting a false claim, never an epsilon; left: for later attempts. output: the "
+    "one result that a release may let out, counted before its mechanism runs."
+)
+budget = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
-def command(ledger: options.LedgerFile = None, json: options.Json = False, quiet: options.Quiet = False) -> None:
+def ledger(ledger: options.LedgerFile = None, json: options.Json = False, quiet: options.Quiet = False) -> None:
     """List every attempt with its verdict, and each release with the false-positive allowance that is left.
 
     Example: evr ledger
     """
     from evr.certification import Ledger
-    from evr.numbers import stated
+    from evr.certification.words import describe_event
 
     with Ledger(ledger, create=False) as opened:
         opened.check()
         releases, attempts = opened.releases(), opened.attempts()
         waiting = {attempt.id for attempt in opened.interrupted()}
-    names = {r.id: r.name or f"#{r.id}" for r in releases}
-    listed = [_attempt(a, names[a.release_id], "interrupted" if a.id in waiting else a.state) for a in attempts]
+    names = {one.id: one.name or f"#{one.id}" for one in releases}
+    kept = ("id", "epsilon", "delta", "tau", "samples", "started", "finished", "certificate", "message")
+    listed = [
+        {name: getattr(one, name) for name in kept}
+        | {
+            "release": names[one.release_id],
+            "attempt": one.number,
+            "state": "interrupted" if one.id in waiting else one.state,
+            "allowance": one.budget,
+            "what_ran": textwrap.shorten(
+                describe_event(one.event, one.options["description"]), _WIDTH, placeholder=" ..."
+            ),
+            "event": one.event_digest[:12],
+        }
+        for one in attempts
+    ]
     summaries: list[dict[str, Any]] = []
     for release in releases:
         total = release.terms.kappa * release.terms.base
-        count = sum(a.release_id == release.id for a in attempts)
+        count = sum(one.release_id == release.id for one in attempts)
         summaries.append(
             {
                 "release": names[release.id],
@@ -51,89 +77,149 @@ def command(ledger: options.LedgerFile = None, json: options.Json = False, quiet
     if json:
         as_json({"releases": summaries, "attempts": listed})
         return
-    columns = ("release", "attempt", "state", "claim", "what_ran", "certificate", "samples", "allowance", "started")
-    rows = []
-    for a, one in zip(attempts, listed, strict=True):
-        allowance = stated(a.budget, 2) if a.budget else "none"
-        one |= {"claim": pair(a), "allowance": allowance, "started": a.started[:19]}
-        rows.append({key: one[key] for key in ("id", *columns)})
-    table("Attempts", rows, quiet=quiet)
+    for attempt, row in zip(attempts, listed, strict=True):
+        allowance = stated(attempt.budget, 2) if attempt.budget else "none"
+        row |= {"claim": pair(attempt), "allowance": allowance, "started": attempt.started[:19]}
+    table("Attempts", [{name: row[name] for name in _COLUMNS} for row in listed], quiet=quiet)
     if not quiet:
         print()
-        shown = [one | {key: stated(one[key], 2) for key in ("allowance", "left")} for one in summaries]
-        table("Releases", shown)
+        table("Releases", [row | {key: stated(row[key], 2) for key in ("allowance", "left")} for row in summaries])
         if sys.stdout.isatty():
-            say(
-                "allowance: the probability of accepting a false claim, never an epsilon; left: for later attempts. "
-                "output: the one result that a release may let out, counted before its mechanism runs."
-            )
+            say(_LEGEND)
 
 
-def resume(
-    number: Annotated[
-        int | None,
-        typer.Argument(metavar="ID", help="Which attempt, where several were interrupted; see `evr ledger`."),
-    ] = None,
-    output: Annotated[
-        Path | None, options.file("Where to write the certificate, instead of the planned file.", "--output", "-o")
-    ] = None,
-    force: options.Force = False,
+@budget.command(short_help="Make a budget.")
+def create(
+    name: Name,
+    epsilon: Level,
+    delta: Level,
+    relation: Annotated[str, options.choice(options.RELATIONS, "Neighbouring data sets.")] = "add-or-remove",
+    kind: Annotated[str, options.choice("planned|adaptive", _KINDS)] = "planned",
     ledger: options.LedgerFile = None,
-    workers: options.Workers = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Make a budget in the ledger: everything that is spent from it is (epsilon, delta)-DP together.
+
+    Example: evr budget create patients --epsilon 8 --delta 1e-5 --relation zero-out
+    """
+    from evr import validate
+    from evr.certification.budget import Budget
+
+    adaptive = validate.one_of(("planned", "adaptive"), kind=kind) == "adaptive"
+    Budget.create(name, epsilon=epsilon, delta=delta, neighboring_relation=relation, adaptive=adaptive, ledger=ledger)
+    if not quiet:
+        say(f"Budget {name}: ({number(epsilon)}, {number(delta)}) under {relation}, {kind}.")
+        say(f"Spend from it: evr certify training.toml --budget {name}{f' --ledger {ledger}' if ledger else ''}")
+
+
+@budget.command(short_help="What was spent by whom and when; what is left.")
+def show(
+    name: Name,
+    plot: options.Plot = None,
+    ledger: options.LedgerFile = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Continue a verification that was interrupted, killed or cut off; the verdict is the one it would have had.
+    """Show what was spent from a budget, by whom and when, and what is left; --plot draws it.
 
-    The samples that it had drawn are drawn again. If several were interrupted, choose one by its id, which `evr ledger`
-    shows.
-
-    Example: evr resume
+    Example: evr budget show patients --plot patients.svg
     """
-    from evr import gate
     from evr.certification import Ledger
+    from evr.certification.budget import Account
 
+    new_files(plot=plot)
     with Ledger(ledger, create=False) as opened:
-        attempt = _chosen(opened, number)
-        planned = attempt.options["path"]
-        path = output or (None if planned is None else Path(planned))
-        if path is not None:
-            # it was allowed when the attempt began
-            replaces = output is None and attempt.options.get("replaces", False)
-            new_certificate(path, force=force or replaces)
-        told = Reporting(path, ledger, json=json, quiet=quiet)
-        with told.working(f"Continuing attempt {attempt.id}."):
-            certificate = gate.resume(
-                opened, attempt=attempt.id, path=output, workers=workers, progress=not told.silent
-            )
-    told.tell(certificate)
-    if not certificate.accepted:
-        raise typer.Exit(REJECTED)
+        held = opened.contents()
+        account = Account.of(held, name)
+    used = [account.first(count).used() for count in range(len(account.spent) + 1)]
+    document = _document(account, used, held.attempts)
+    if json:
+        as_json(document)
+    else:
+        rows = [one | {"used": f"{one['used']:.1%}"} for one in document["spendings"]]
+        table(f"Spent from {name}", rows, quiet=quiet)
+        if not quiet:
+            steps = document["steps_left"]
+            less = f"would fit with {steps:,} steps" if steps else "would not fit again"
+            last = f" The last one {'would fit again' if document['fits_again'] else less}." if rows else ""
+            limit = f"({number(account.row.epsilon)}, {number(account.row.delta)})"
+            under = f"{document['relation']} ({account.row.kind})"
+            say(f"Everything spent is {limit}-DP together, under {under}. {used[-1]:.1%} is used.{last}")
+    draw(plot, lambda plots: plots.budget(account, used), quiet=quiet or json)
 
 
-def _chosen(ledger: Ledger, number: int | None) -> Attempt:
-    waiting = ledger.interrupted()
-    if not waiting:
-        raise ValueError(f"{ledger.path}: no verification was interrupted")
-    chosen = [one for one in waiting if number in (None, one.id)]
-    if len(chosen) == 1:
-        return chosen[0]
-    ids = ", ".join(str(attempt.id) for attempt in waiting)
-    if number is not None:
-        raise ValueError(f"attempt {number} was not interrupted; those that were: {ids}")
-    raise ValueError(f"which one? Add its id: {ids}; `evr ledger` says what they are about")
+@budget.command(short_help="What certificates cost together.")
+def compose(
+    files: Annotated[list[Path], typer.Argument(metavar="CERTIFICATE...", help="Certificates.", show_default=False)],
+    delta: Annotated[float, options.number("Compose at this delta.")],
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Say what certificates cost together: composed, beside the sum of their numbers.
+
+    Example: evr budget compose a.certificate.json b.certificate.json --delta 1e-5
+    """
+    from dp_accounting import NeighboringRelation
+    from dp_accounting.dp_event import ComposedDpEvent
+
+    from evr.certification import Certificate
+    from evr.errors import UnsupportedEventError
+    from evr.estimation import estimate_epsilon
+    from evr.mechanisms.relations import name_of
+
+    read = [Certificate.load(file) for file in files]
+    for file, one in zip(files, read, strict=True):
+        if not one.accepted:
+            raise ValueError(f"{file} was rejected: it promises nothing that could be composed")
+    relations = sorted({name_of(NeighboringRelation[one.neighboring_relation]) for one in read})
+    if len(relations) > 1:
+        raise ValueError(f"the certificates are under {' and '.join(relations)}: only those under one relation compose")
+    event = ComposedDpEvent([one.dp_event() for one in read])
+    try:
+        found, kind = estimate_epsilon(event, delta, method="strict", neighboring_relation=relations[0]), "proved"
+        shown = stated(found.value, 4)
+    except UnsupportedEventError:
+        found, kind = estimate_epsilon(event, delta, neighboring_relation=relations[0]), "an estimate, not a guarantee"
+        shown = number(found.value, 4)
+    sums = [sum(getattr(one.claim, key) for one in read) for key in ("epsilon", "delta")]
+    if json:
+        pairs = {"epsilon": found.value, "delta": delta, "kind": kind, "sum_epsilon": sums[0], "sum_delta": sums[1]}
+        as_json({**pairs, "relation": relations[0], "certificates": len(read)})
+    elif quiet:
+        print(shown)
+    else:
+        say(f"Composed: epsilon {shown} at delta {number(delta)} under {relations[0]} ({kind}).")
+        say(f"Added up: epsilon {number(sums[0], 4)} at delta {number(sums[1], 4)}.")
+        say("The composition holds if no run was chosen from what another one released.")
 
 
-def _attempt(attempt: Attempt, release: str, state: str) -> dict[str, Any]:
+def _document(account: Account, used: list[float], attempts: dict[int, Attempt]) -> dict[str, Any]:
     from evr.certification.words import describe_event
+    from evr.mechanisms.relations import name_of
 
-    words = describe_event(attempt.event, attempt.options["description"])
-    kept = ("id", "epsilon", "delta", "tau", "samples", "started", "finished", "certificate", "message")
-    return {name: getattr(attempt, name) for name in kept} | {
-        "release": release,
-        "attempt": attempt.number,
-        "state": state,
-        "allowance": attempt.budget,
-        "what_ran": textwrap.shorten(words, _WIDTH, placeholder=" ..."),
-        "event": attempt.event_digest[:12],
+    row = account.row
+    last = account.events[-1] if account.events else None
+    spendings = []
+    for one, part in zip(account.spent, used[1:], strict=True):
+        attempt = attempts.get(one.attempt_id or 0)
+        spendings.append(
+            {
+                "number": one.number,
+                "by": one.spender,
+                "moment": one.moment[:19],
+                "what_ran": describe_event(one.event, attempt.options["description"] if attempt else None),
+                "proof": one.method,
+                "used": part,
+                "certificate": attempt.certificate if attempt else None,
+            }
+        )
+    return {
+        "budget": row.name,
+        **{name: getattr(row, name) for name in ("kind", "epsilon", "delta", "created")},
+        "relation": name_of(row.relation),
+        "used": used[-1],
+        "fits_again": last is not None and account.seems_to_allow(last),
+        "steps_left": None if last is None else account.most_steps(last),
+        "sampled_proofs": account.tries,
+        "spendings": spendings,
     }

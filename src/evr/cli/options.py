@@ -1,15 +1,15 @@
-"""Options that commands share, and what ran as they describe it."""
+"""Options that commands share, and the training that they describe."""
 
 from __future__ import annotations
 
 import inspect
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property, partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -56,96 +56,72 @@ def several(text: str) -> tuple[float, ...]:
     parts = tuple(_real(part) for part in text.split(":" if ranged else ","))
     if not ranged:
         return parts
-    if len(parts) != 3 or not all(map(math.isfinite, parts)):
-        raise typer.BadParameter(f"{text!r} is not a list like 0,1,2 nor a range first:last:step like 0:5:0.25")
-    first, last, step = parts
-    if step <= 0 or last < first:
-        raise typer.BadParameter(
-            f"{text!r} is an empty range: the step must be positive and the last not below the first"
-        )
+    first, last, step = parts if len(parts) == 3 else (0.0, 0.0, 0.0)
+    if not (step > 0 and first <= last < math.inf and math.isfinite(step)):
+        raise typer.BadParameter(f"{text!r} is not a list like 0,1,2 nor a rising range first:last:step like 0:5:0.25")
     count = math.floor((last - first) / step * (1 + 1e-12) + 1e-9) + 1
     if count > _GREATEST_RANGE:
         raise typer.BadParameter(f"{text!r} has {count:,} points, more than {_GREATEST_RANGE:,}: take a greater step")
     return tuple(float(f"{first + i * step:.12g}") for i in range(count))
 
 
-def _reals(text: str) -> float | tuple[float, ...]:
-    return several(text) if "," in text or ":" in text else _real(text)
+def _each(parse: Callable[[str], Any], text: str) -> Any:
+    """A number, or a tuple of them: those of a list or a range."""
+    return tuple(parse(repr(one)) for one in several(text)) if "," in text or ":" in text else parse(text)
 
 
-def _wholes(text: str) -> int | tuple[int, ...]:
-    return tuple(_whole(repr(one)) for one in several(text)) if "," in text or ":" in text else _whole(text)
+def option(help: str, *names: str, **more: Any) -> Any:
+    """An option or a switch of a command."""
+    return typer.Option(*names, help=help, **more)
 
 
-def _option(help: str, *names: str, show_default: bool = False, **more: Any) -> Any:
-    return typer.Option(*names, help=help, show_default=show_default, **more)
+number = partial(option, metavar="NUMBER", parser=_real)
+numbers = partial(option, metavar="NUMBER", parser=lambda text: _each(_real, text))
+whole = partial(option, metavar="INTEGER", parser=_whole)
+wholes = partial(option, metavar="INTEGER", parser=lambda text: _each(_whole, text))
+text = partial(option, metavar="NAME")
+file = partial(option, metavar="FILE")
 
 
-number = partial(_option, metavar="NUMBER", parser=_real)
-numbers = partial(_option, metavar="NUMBER", parser=_reals)
-whole = partial(_option, metavar="INTEGER", parser=_whole)
-wholes = partial(_option, metavar="INTEGER", parser=_wholes)
-text = partial(_option, metavar="NAME")
-file = partial(_option, metavar="FILE")
+def choice(words: str, help: str) -> Any:
+    """An option that takes one of some words, given as ``a|b|c``; shells complete them."""
+    return option(help, metavar=words, autocompletion=lambda: words.split("|"))
 
 
-def choice(choices: Sequence[str], help: str, *, show_default: bool = True) -> Any:
-    """An option that takes one of some words, which shells complete."""
-    return typer.Option(
-        metavar="|".join(choices), help=help, show_default=show_default, autocompletion=lambda: list(choices)
-    )
-
-
-RELATIONS = ("add-or-remove", "replace-one", "zero-out")
+RELATIONS = "add-or-remove|replace-one|zero-out"
 Csv = Annotated[Path | None, file("Write the table to this file too.")]
 Plot = Annotated[Path | None, file("Draw the result into this file: .png, .svg or .pdf.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
+Force = Annotated[bool, option("Replace an existing file.", "--force")]
 PATIENCE = 600.0
 """Seconds that a file from a stranger may keep a command busy."""
-MaxSeconds = Annotated[float, number("Give up after this many seconds; inf: no limit.", show_default=True)]
-LedgerFile = Annotated[
-    str | None, file("Where attempts are counted: a file (.evr/ledger.sqlite by default), or postgresql://...")
-]
+MaxSeconds = Annotated[float, number("Give up after this many seconds; inf: no limit.")]
+LedgerFile = Annotated[str | None, file("Ledger of attempts: .evr/ledger.sqlite by default; or postgresql://...")]
 Workers = Annotated[int | None, whole("Number of threads; all by default.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only, no progress.")]
+Json = Annotated[bool, option("Print one JSON document.", "--json")]
+Quiet = Annotated[bool, option("Print the result only, no progress.", "--quiet", "-q")]
 
 
 @dataclass(frozen=True)
 class WhatRan:
     """What ran: a file, or the flags of a DP-SGD training. A tuple is a flag with several values."""
 
-    spec: Annotated[
-        Path | None, typer.Argument(metavar="SPEC", help="Specification file (TOML); or describe DP-SGD by flags.")
-    ] = None
+    spec: Annotated[Path | None, typer.Argument(metavar="SPEC", help="Specification file (TOML), or use flags.")] = None
     noise_multiplier: Annotated[float | None, numbers("Standard deviation of the noise over the clipping norm.")] = None
-    sampling_probability: Annotated[
-        float | None, numbers("Probability that a record is in a batch: 0.004 or 256/60000.")
-    ] = None
+    sampling_probability: Annotated[float | None, numbers("A record's probability per batch, as 0.01 or 1/235.")] = None
     steps: Annotated[int | None, wholes("Number of optimizer steps.")] = None
     dataset_size: Annotated[int | None, wholes("Number of records in the training set.")] = None
-    batch_size: Annotated[
-        int | None, wholes("Expected batch size; with --dataset-size, instead of --sampling-probability.")
-    ] = None
+    batch_size: Annotated[int | None, wholes("Expected batch size; needs --dataset-size.")] = None
     epochs: Annotated[float | None, numbers("Passes over the data, instead of --steps.")] = None
     sampling: Annotated[
         str | None,
         choice(
-            ("poisson", "without-replacement", "allocation"),
-            "How batches are drawn: poisson by default; without-replacement for a fixed size; allocation for whole "
-            "epochs.",
-            show_default=False,
+            "poisson|without-replacement|allocation",
+            "How batches are drawn; by default poisson. without-replacement: fixed size. allocation: whole epochs.",
         ),
     ] = None
-    records_per_user: Annotated[
-        int | None, wholes("Protect users who own at most this many records, instead of records.")
-    ] = None
-    user_norm: Annotated[
-        float | None, numbers("Norm to which a user's records in a batch are clipped together, in clipping norms.")
-    ] = None
-    adjacency: Annotated[
-        str | None, choice(RELATIONS, "Which data sets are neighbours; by default add-or-remove.", show_default=False)
-    ] = None
+    records_per_user: Annotated[int | None, wholes("Protect users who own at most this many records.")] = None
+    user_norm: Annotated[float | None, numbers("A user's joint clipping norm in a batch, in clipping norms.")] = None
+    adjacency: Annotated[str | None, choice(RELATIONS, "Neighbouring data sets; by default add-or-remove.")] = None
 
     @property
     def given(self) -> dict[str, Any]:
@@ -219,7 +195,7 @@ class WhatRan:
 
     @property
     def caption(self) -> str:
-        """It in the few words that a title holds."""
+        """What ran, short enough for a title."""
         fixed = {name: value for name, value in self.given.items() if name not in self.ranges}
         words = ", ".join(f"{name.replace('_', ' ')} {typed(value)}" for name, value in fixed.items())
         return words.capitalize() if self.spec is None else self.spec.name
@@ -229,32 +205,22 @@ def asks_what_ran(command: Callable[..., None], *, ranges: bool = False) -> Call
     """Give a command the options that describe what ran, before its own. It takes them as one ``WhatRan``, its first
     argument. ``ranges`` says whether a flag may have several values.
     """
-    shared, (_, *own) = _options(WhatRan), _options(command)
+    shared = inspect.signature(WhatRan, eval_str=True).parameters
+    _, *own = inspect.signature(command, eval_str=True).parameters.values()
 
     @wraps(command)
     def asked(**given: Any) -> None:
-        ran = WhatRan(**{one.name: given.pop(one.name) for one in shared})
-        if ran.spec is not None and ran.given:
-            raise ValueError(
-                f"{ran.spec} and {', '.join(map(flag, ran.given))} both describe a mechanism: give one of them"
-            )
-        for name, values in () if ranges else ran.ranges.items():
-            told = f"{flag(name)}={validate.shown(values)}"
-            raise ValueError(f"{told} has several values: give one; `evr estimate` takes several")
+        ran = WhatRan(**{name: given.pop(name) for name in shared})
+        flags = {f"--{name.replace('_', '-')}": value for name, value in ran.given.items()}
+        if ran.spec is not None and flags:
+            raise ValueError(f"{ran.spec} and {', '.join(flags)} both describe a mechanism: give one of them")
+        for flag, value in flags.items():
+            if isinstance(value, tuple) and not ranges:
+                told = f"{flag}={validate.shown(value)} has several values"
+                raise ValueError(f"{told}: give one; `evr estimate` takes several")
         command(ran, **given)
 
-    # Typer reads both; that a function may have a signature of its own, mypy does not know.
-    asked.__signature__ = inspect.Signature([*shared, *own])  # type: ignore[attr-defined]
-    asked.__annotations__ = {one.name: one.annotation for one in [*shared, *own]}
+    # Typer reads both.
+    asked.__signature__ = inspect.Signature([*shared.values(), *own])  # type: ignore[attr-defined]
+    asked.__annotations__ = {one.name: one.annotation for one in [*shared.values(), *own]}
     return asked
-
-
-def flag(name: str) -> str:
-    """The flag of a name."""
-    return f"--{name.replace('_', '-')}"
-
-
-def _options(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    hints = get_type_hints(function, include_extras=True)
-    parameters = inspect.signature(function).parameters.values()
-    return [parameter.replace(annotation=hints[parameter.name]) for parameter in parameters]

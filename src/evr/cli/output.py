@@ -1,21 +1,25 @@
-"""Printing: tables and sentences for people, JSON and CSV for scripts, one line for mistakes. And where commands write:
-names made of what a file is about, and refusals before any work is done.
+"""Printing: tables and sentences for people, JSON and CSV for scripts, one line for mistakes and one for each number
+that looks like a slip. Naming files, and refusing those that cannot be written before any work is done.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-import math
 import os
+import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 from evr import atomic
-from evr.numbers import short_exponent
+from evr.numbers import short_exponent, stated
 
-_WORDS = 24  # of a last column, below which folding it does not read well
+_WORDS = 24  # columns of a terminal that a last column of words needs at least
 
 
 def fail(message: str, code: int = 2) -> NoReturn:
@@ -30,7 +34,10 @@ def table(title: str, rows: Sequence[Mapping[str, Any]], *, quiet: bool = False)
     Where the terminal is too narrow for it, each row is a list of its fields, one below the other.
     """
     header = [name.replace("_", " ") for row in rows[:1] for name in row]
-    listed = [[_cell(value) for value in row.values()] for row in rows]
+    listed = [
+        ["-" if one is None else f"{one:.12g}" if isinstance(one, float) else str(one) for one in row.values()]
+        for row in rows
+    ]
     if quiet or not sys.stdout.isatty():
         for cells in listed if quiet else [header, *listed]:
             print("\t".join(cells))
@@ -42,70 +49,50 @@ def table(title: str, rows: Sequence[Mapping[str, Any]], *, quiet: bool = False)
 
     console = Console()
     console.print(title if rows else f"{title}: none", style="italic", markup=False, highlight=False)
-    if rows and _width(header, listed) > console.width:
+    *widths, last = (max(map(len, cells)) for cells in zip(header, *listed, strict=True)) if rows else (0,)
+    if sum(widths) + min(last, _WORDS) + 3 * len(header) + 1 > console.width:
+        drawn = Table(box=None, show_header=False, padding=(0, 1))
+        drawn.add_column(style="bold", no_wrap=True)
+        drawn.add_column(overflow="fold")
         for cells in listed:
-            fields = Table(box=None, show_header=False, padding=(0, 1))
-            fields.add_column(style="bold", no_wrap=True)
-            fields.add_column(overflow="fold")
+            drawn.add_row()
             for name, cell in zip(header, cells, strict=True):
                 if cell:
-                    fields.add_row(name, escape(cell))
-            console.print()
-            console.print(fields)
-    elif rows:
+                    drawn.add_row(name, escape(cell))
+    else:
         drawn = Table(box=box.SIMPLE_HEAD, header_style="bold")
         for index, name in enumerate(header):
             drawn.add_column(name, overflow="fold", no_wrap=index < len(header) - 1)
         for cells in listed:
             drawn.add_row(*map(escape, cells))
+    if rows:
         console.print(drawn)
 
 
-def _cell(value: Any) -> str:
-    return "-" if value is None else f"{value:.12g}" if isinstance(value, float) else str(value)
-
-
-def _width(header: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    """Columns of a terminal that a table takes, unfolded; a last column of words may fold."""
-    *widths, last = (max(map(len, cells)) for cells in zip(header, *rows, strict=True))
-    return sum(widths) + min(last, _WORDS) + 3 * len(header) + 1
-
-
 def say(text: str, file: TextIO | None = None) -> None:
-    """Print a text, its lines broken between words on a terminal; a list's lines hang."""
+    """Print a text, its lines broken between words on a terminal; the items of a list hang."""
     file = file or sys.stdout
     if file.isatty():
-        import shutil
-        import textwrap
-
         width = max(20, shutil.get_terminal_size().columns - 1)
-        fold = textwrap.TextWrapper(width, break_long_words=False, break_on_hyphens=False)
-        lines = []
-        for line in text.split("\n"):
-            fold.subsequent_indent = "  " if line.startswith("- ") else ""
-            lines.append(fold.fill(line))
-        text = "\n".join(lines)
+        fold = partial(textwrap.fill, width=width, break_long_words=False, break_on_hyphens=False)
+        text = "\n".join(fold(line, subsequent_indent="  " * line.startswith("- ")) for line in text.split("\n"))
     print(text, file=file)
 
 
 def as_json(value: Any) -> None:
     """Print one JSON document; infinities become strings, for JSON has no word for them."""
-    print(json.dumps(_plain(value), indent=2, ensure_ascii=False))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value
+    plain = json.loads(json.dumps(value), parse_constant=lambda name: str(float(name)))
+    print(json.dumps(plain, indent=2, ensure_ascii=False))
 
 
 def number(value: float | None, digits: int = 6) -> str:
     """A number as a person writes it."""
     return "-" if value is None else f"{value:.{digits}g}"
+
+
+def pair(claim: Any) -> str:
+    """The epsilon and the delta of a claim or an attempt, as a statement rounds them."""
+    return f"({stated(claim.epsilon)}, {stated(claim.delta)})"
 
 
 def seconds(value: float) -> str:
@@ -115,9 +102,6 @@ def seconds(value: float) -> str:
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """A CSV file, numbers in full precision, whole or not at all."""
-    import csv
-    import io
-
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
@@ -150,24 +134,16 @@ def certificate_path(spec: Path | None, event: Any, epsilon: float | None, delta
     """
     if spec is not None:
         return spec.with_name(f"{spec.stem.removesuffix('.record')}.certificate.json")
-    sampled = getattr(event, "event", event)  # an allocation is no repetition of a step
-    named = {
-        "noise": getattr(sampled, "event", sampled).noise_multiplier,
-        "batch": getattr(sampled, "sample_size", None),
-        "of": getattr(sampled, "source_dataset_size", None),
-        "q": getattr(sampled, "sampling_probability", None),
-        "steps": getattr(event, "count", None) or event.iterations,
-        "each": getattr(sampled, "participations", None),
-        "records": getattr(sampled, "records_per_user", None),
-        "epsilon": epsilon,
-        "delta": delta,
-    }
+    named = {"noise_multiplier": "noise", "sample_size": "batch", "source_dataset_size": "of"}
+    named |= {"sampling_probability": "q", "count": "steps", "iterations": "steps"}
+    named |= {"participations": "each", "records_per_user": "records"}
+    facts = [(name, getattr(node, key)) for key, name in named.items() for node in _nodes(event) if hasattr(node, key)]
     words = [
-        f"{name}{value if isinstance(value, int) else short_exponent(f'{value:g}')}"
-        for name, value in named.items()
+        f"-{name}{value if isinstance(value, int) else short_exponent(f'{value:g}')}"
+        for name, value in [*facts, ("epsilon", epsilon), ("delta", delta)]
         if value is not None
     ]
-    return Path(f"{'-'.join(['dpsgd', *words])}.certificate.json")
+    return Path(f"dpsgd{''.join(words)}.certificate.json")
 
 
 def new_certificate(path: Path, *, force: bool) -> Path:
@@ -188,3 +164,33 @@ def new_files(certificate: Path | None = None, **named: Path | None) -> None:
         atomic.check_writable(**{f"--{name}": path})
         if certificate is not None and os.path.realpath(certificate) == os.path.realpath(path):
             raise ValueError(f"--{name}={str(path)!r} is the certificate's file: name another one")
+
+
+def note(event: Any = None, *, quiet: bool, records: int = 0, epsilon: Any = None, delta: Any = None) -> None:
+    """Say on standard error which numbers are more often a slip than meant, one line for each."""
+    found, sizes = list[str](), [records]
+    for node in _nodes(event):
+        noise, share = getattr(node, "noise_multiplier", 0.0), getattr(node, "sampling_probability", 0.0)
+        sizes += [getattr(node, name, None) or 0 for name in ("source_dataset_size", "dataset_size")]
+        if hasattr(node, "sample_size"):
+            share = node.sample_size / node.source_dataset_size
+        if noise > 50:
+            asked = "is it a standard deviation? The multiplier is the noise on the sum over the clipping norm"
+            found.append(f"the noise multiplier {noise:g} is above 50: {asked}")
+        if 0.2 < share < 1:
+            asked = "is it a percentage? A record is then in that share of all batches"
+            found.append(f"the sampling probability {share:g} is above 0.2: {asked}")
+    if delta is not None and delta * max(sizes) >= 1:
+        why = "publishing a record picked at random would pass; choose a delta well below that"
+        found.append(f"delta = {delta:g} is not below one over the {max(sizes):,} records: {why}")
+    if epsilon is not None and 50 < epsilon <= 1e100:  # what is greater is refused
+        found.append(f"epsilon = {epsilon:g} is above 50: it promises next to nothing to a single record")
+    for line in () if quiet else dict.fromkeys(found):
+        print(f"note: {line}", file=sys.stderr)
+
+
+def _nodes(event: Any) -> Iterator[Any]:
+    """An event and those within it."""
+    yield event
+    for inner in (*getattr(event, "events", ()), *([event.event] if hasattr(event, "event") else [])):
+        yield from _nodes(inner)

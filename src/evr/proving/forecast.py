@@ -118,6 +118,9 @@ def affordable(trial: Trial, plan: DrawPlan | None) -> Driver | None:
         return found
     if not isinstance(found.test, FixedTest) and found.test.beyond_doubt(_piloted(found.work)[1]):
         return found  # plainly false: it is rejected as soon as any claim is
+    if trial.claim.estimate >= trial.claim.threshold:  # the first attempt at the release fixed the threshold
+        least = f"the first attempt at this release fixed a threshold of {1 - trial.claim.kappa!r} times delta"
+        raise ValueError(f"tau={trial.claim.tau!r} leaves nothing to verify, for {least}: give a smaller tau")
     many_dimensions = not on_a_line(trial.steps)  # a GPU draws nothing else
     remedies = {
         f"lower tau (now {trial.claim.tau!r})": True,

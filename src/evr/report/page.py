@@ -13,11 +13,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from markupsafe import Markup, escape
 
 from evr import atomic
 from evr.certification.certificate import Certificate
-from evr.certification.certificate import Direction as DirectionName
 from evr.certification.publishing import bibtex, latex_statement, meaning
 from evr.certification.replay import alarmed, seconds_allowed, understood
 from evr.certification.words import METHOD_WORDS, ran, unit
@@ -39,12 +39,10 @@ MEANINGS = {
     "release.attempt": "attempts at this release so far, this one included",
     "release.budget": "probability of accepting a false claim in this attempt",
     "release.total_budget": "probability of accepting a false claim in any number of attempts",
-    "verification.method": "strict (exact arithmetic), sequential (testing by betting), both of "
-    "these, or fixed (Algorithm 2 of the paper)",
+    "verification.method": "strict (exact arithmetic), sequential (testing by betting), both, or fixed (Algorithm 2)",
     "verification.proposal": "the law that samples were drawn from",
     "verification.entropy": "the source of the samples; enough to draw them again",
-    "verification.entropy_is_fresh": "recorded as drawn from the operating system; nothing can "
-    "prove that nobody chose it",
+    "verification.entropy_is_fresh": "recorded as drawn by the operating system; nobody can prove that it was",
     "record.seals": "the last seal of each file of the training's record; Record.is_certified_by compares them",
     "record.notes": "what the recorder noted; the assumptions say what follows from it",
     "bound": "proved: no sample is larger",
@@ -53,6 +51,7 @@ MEANINGS = {
     "second_moment": "proved bound on the mean of a squared sample",
     "log_wealth": "log wealth of the bets that the claim is true",
     "log_target": "the log wealth at which the claim is accepted",
+    "proof": "SHA-256 of the proof file",
     "digest": "SHA-256 of everything else in the file",
 }
 
@@ -87,8 +86,7 @@ def write_report(
     TooLongError
         If it takes longer than ``max_seconds``, or the event is too large.
     """
-    certificate = Certificate.of(certificate)
-    text = render(certificate, source=source, proof=proof, max_seconds=max_seconds)
+    text = render(Certificate.of(certificate), source=source, proof=proof, max_seconds=max_seconds)
     atomic.write_text(path, text)
 
 
@@ -119,18 +117,14 @@ def render(
     claim = certificate.claim
     return template.render(
         certificate=certificate,
-        held=certificate.guarantee is not None,
-        method=certificate.verification.method,
         epsilon=stated(claim.epsilon),
         delta=scientific_above(claim.delta, 9),
-        title=certificate.description.title,
         meaning=meaning(certificate),
         ran=ran(certificate.document()).removesuffix(","),
         unit=unit(certificate.document()),
-        date=certificate.times.finished[:10],
         curve=curve,
         inline=plots.inline,
-        directions=[_direction(certificate, name) for name in certificate.verification.directions],
+        running=lambda name, one: plots.running_estimate(one, claim, name),
         mechanisms=[(one.value, step) for one in Direction for step in composition.steps(one)],
         proof=METHOD_WORDS[certificate.verification.method].proof,
         latex=f"{latex_statement(certificate)}\n{bibtex(certificate)}",
@@ -146,7 +140,7 @@ def render(
 
 
 def _text(name: str) -> str:
-    """A file of the page's."""
+    """The text of a file beside this one."""
     return resources.files("evr.report").joinpath(name).read_text("utf-8")
 
 
@@ -155,31 +149,23 @@ def _curve(certificate: Certificate, composition: Composition) -> plots.Picture:
     claim, both = certificate.claim, composition.is_symmetric
     curves = {}
     for one in [Direction.REMOVE] if both else Direction:
-        epsilons = plots.smooth(0.0, 2.0 * claim.epsilon or 1.0, _CURVE_POINTS)
+        epsilons = (2.0 * claim.epsilon or 1.0) * np.linspace(0.0, 1.0, _CURVE_POINTS) ** 1.5  # denser where steep
         found = privacy_curve(composition, epsilons, direction=one.value)
         name = "both directions" if both else one.value
         curves[name] = (found.epsilons.tolist(), found.deltas.tolist())
     return plots.certified_curve(curves, claim, accepted=certificate.accepted)
 
 
-def _direction(certificate: Certificate, name: DirectionName) -> dict[str, Any]:
-    """The result in one direction, with pictures where samples were drawn."""
-    report = certificate.verification.directions[name]
-    drawn = report.trace and report.samples
-    pictures = [plots.running_estimate(report, certificate.claim, name)] if drawn else []
-    return {"name": name, "report": report, "pictures": pictures}
-
-
 def _groups(certificate: Certificate) -> list[tuple[str, list[tuple[str, str, str]]]]:
     """Every field, as (name, value, meaning) by section."""
-    document = certificate.document()
+    document = {name: value for name, value in certificate.document().items() if value is not None}
+    for elsewhere in ("statement", "guarantee", "event"):
+        document.pop(elsewhere, None)
     directions = document["verification"].pop("directions")
-    top = ("schema_version", "verdict", "neighboring_relation", "digest")
-    groups = {"certificate": {key: document[key] for key in top}}
-    groups |= {name: document[name] for name in ("description", "claim", "release", "verification", "record")}
+    groups = {"certificate": {name: value for name, value in document.items() if not isinstance(value, dict)}}
+    groups |= {name: value for name, value in document.items() if isinstance(value, dict)}
     groups |= {f"{name} direction": fields for name, fields in directions.items()}
-    groups |= {name: document[name] for name in ("software", "times")}
-    return [(name, list(_rows(name, fields))) for name, fields in groups.items() if fields and any(fields.values())]
+    return [(name, list(_rows(name, fields))) for name, fields in groups.items() if any(fields.values())]
 
 
 def _rows(group: str, fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str, str]]:

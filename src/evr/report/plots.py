@@ -1,4 +1,4 @@
-"""Pictures: privacy curves, epsilon along a training, and how a sampled verification went.
+"""Pictures: privacy curves, sweeps, audits, budgets, and how a sampled verification went.
 
 A picture is a matplotlib figure, drawn when it is asked for and never shown. ``save`` writes it to a file. ``inline``
 makes it part of a page: text stays text, and the colours of ``PAINTS`` become the page's CSS variables, light or dark.
@@ -7,15 +7,15 @@ Lines differ in their dashes too, for the colour-blind.
 
 from __future__ import annotations
 
+import contextlib
 import html
 import io
 import itertools
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 Series = tuple[Any, Any]
 """Abscissae and ordinates."""
-Drawn = TypeVar("Drawn")
 
 PAINTS = {
     "ink": "#1c1e21",
@@ -79,33 +78,22 @@ _STYLE = {
     "grid.linewidth": 0.8,
     "xtick.color": PAINTS["muted"],
     "ytick.color": PAINTS["muted"],
+    "lines.linewidth": 1.8,
     "legend.frameon": False,
     "legend.handlelength": 1.8,
     "svg.hashsalt": "evr",  # the same picture is the same file
 }
 
 
-DIRECTIONS = {
-    "remove": Look(PAINTS["remove"]),
-    "add": Look(PAINTS["add"], (0, (4, 2))),
-    "both directions": Look(PAINTS["remove"]),
-}
-"""The looks of the curves of a certificate."""
+@contextlib.contextmanager
+def _style() -> Iterator[None]:
+    """The style of evr, lines in the order of ``LOOKS``."""
+    import matplotlib
+    from matplotlib.rcsetup import cycler
 
-
-def _styled(draw: Callable[..., Drawn]) -> Callable[..., Drawn]:
-    """Draw in the style of evr, lines in the order of ``LOOKS``."""
-
-    @wraps(draw)
-    def drawn(*arguments: Any, **options: Any) -> Drawn:
-        import matplotlib
-        from matplotlib.rcsetup import cycler
-
-        cycle = cycler(color=[one.colour for one in LOOKS], linestyle=[one.dashes for one in LOOKS])
-        with matplotlib.rc_context({**_STYLE, "axes.prop_cycle": cycle}):
-            return draw(*arguments, **options)
-
-    return drawn
+    cycle = cycler(color=[one.colour for one in LOOKS], linestyle=[one.dashes for one in LOOKS])
+    with matplotlib.rc_context({**_STYLE, "axes.prop_cycle": cycle}):
+        yield
 
 
 class Picture(NamedTuple):
@@ -116,28 +104,25 @@ class Picture(NamedTuple):
     figure: Figure
 
 
-def smooth(first: float, last: float, count: int = 121) -> Any:
-    """Abscissae of a curve without kinks: denser at the left, where privacy curves are steep.
-
-    >>> smooth(0.0, 4.0, 3).round(2).tolist()
-    [0.0, 1.41, 4.0]
-    """
-    return first + (last - first) * np.linspace(0.0, 1.0, count) ** 1.5
-
-
-@_styled
+@_style()
 def privacy_curves(
     curves: Mapping[str, Series], *, title: str | None = None, looks: Mapping[str, Look] | None = None
 ) -> Figure:
     """delta against epsilon, delta logarithmic: one line for each named ``(epsilons, deltas)``; zeros are not drawn."""
     figure, axes = _axes(title)
-    shown = {name: (e, np.where(np.asarray(d) > 0, d, np.nan)) for name, (e, d) in curves.items()}
-    _lines(axes, shown, looks)
+    for (name, (epsilons, deltas)), usual in zip(curves.items(), itertools.cycle(LOOKS)):
+        look = (looks or {}).get(name, usual)
+        drawn = {"color": look.colour, "linestyle": look.dashes, "linewidth": look.width}
+        if look.marker:
+            drawn |= {"marker": look.marker, "markersize": 5.5, "markerfacecolor": "white", "markeredgewidth": 1.6}
+        axes.plot(epsilons, np.where(np.asarray(deltas) > 0, deltas, np.nan), **drawn, label=name)
+    if len(curves) > 1:
+        axes.legend()
     axes.set(xlabel="ε", ylabel="δ(ε)", yscale="log", xmargin=0.01)
     return figure
 
 
-@_styled
+@_style()
 def curve(found: Curve, *, title: str | None = None) -> Figure:
     """A curve or a sweep as it draws itself."""
     figure, axes = _axes(title)
@@ -145,17 +130,16 @@ def curve(found: Curve, *, title: str | None = None) -> Figure:
     return figure
 
 
-@_styled
+@_style()
 def audit(found: Audit) -> Figure:
     """The scores' true over false positive rates beneath the claimed curve, and the bounds on epsilon below it."""
     figure, (rates, bounds) = _axes(height=5.4, nrows=2, height_ratios=(3, 1))
     every = np.geomspace(1e-4, 1.0, 200)
-    attack = {"scores of the canaries": (found.attack.false, found.attack.true)}
-    claimed = found.claimed_curve
-    at_most = {} if claimed is None else {"claimed, at most": (every, [claimed.at(rate) for rate in every])}
-    _lines(rates, {**attack, **at_most})
+    rates.plot(found.attack.false, found.attack.true, label="scores of the canaries")
+    if (claimed := found.claimed_curve) is not None:
+        rates.plot(every, [claimed.at(rate) for rate in every], label="claimed, at most")
     rates.plot(every, every, color=PAINTS["muted"], linestyle=":", linewidth=1.2, label="guessing")
-    rates.legend()
+    rates.legend(loc="upper left")
     shown = max(1e-4, 0.5 / found.canaries)
     rates.set(xscale="log", yscale="log", xlim=(shown, 1.0), ylim=(shown, 1.3))
     rates.set(xlabel="false positive rate", ylabel="true positive rate")
@@ -173,7 +157,7 @@ def audit(found: Audit) -> Figure:
     return figure
 
 
-@_styled
+@_style()
 def budget(account: Account, used: Sequence[float]) -> Figure:
     """What each spending took from a budget, a colour for each spender: ``used`` is the part after each, from 0 on."""
     row, spenders = account.row, [one.spender for one in account.spent]
@@ -190,10 +174,15 @@ def budget(account: Account, used: Sequence[float]) -> Figure:
     return figure
 
 
-@_styled
+@_style()
 def certified_curve(curves: Mapping[str, Series], claim: ClaimSection, *, accepted: bool) -> Picture:
     """The privacy curve of each direction, and the claim as a point."""
-    figure = privacy_curves(curves, looks=DIRECTIONS)
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    dashed = Look(PAINTS["add"], (0, (4, 2)))
+    figure = privacy_curves(
+        curves, looks={name: dashed if name == "add" else Look(PAINTS["remove"]) for name in curves}
+    )
     (axes,) = figure.axes
     guide: dict[str, Any] = {"color": PAINTS["muted"], "linewidth": 0.8, "linestyle": (0, (2, 3))}
     axes.axvline(claim.epsilon, **guide)
@@ -206,7 +195,9 @@ def certified_curve(curves: Mapping[str, Series], claim: ClaimSection, *, accept
     if deltas:
         least = min([d for d in deltas if d >= (claim.delta or max(deltas)) * 1e-5] or deltas)
         axes.set_ylim(max(least, 1e-300) / 2, min(3.0, 4 * max([*deltas, claim.delta])))
-        _powers_of_ten(axes)
+        axes.yaxis.set_major_locator(LogLocator(10, numticks=7))
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_formatter(lambda value, _: ten_to(math.log10(value)) if value > 0 else "")
     axes.set_xlim(0, max(max(epsilons) for epsilons, _ in curves.values()))
     falls = f"Delta falls from {scientific(max(deltas))} as epsilon grows. " if deltas else ""
     return Picture(
@@ -216,7 +207,7 @@ def certified_curve(curves: Mapping[str, Series], claim: ClaimSection, *, accept
     )
 
 
-@_styled
+@_style()
 def running_estimate(report: DirectionSection, claim: ClaimSection, direction: str) -> Picture:
     """The mean of the samples so far with its 95% band, in units of the claimed delta."""
     from matplotlib.ticker import EngFormatter
@@ -246,11 +237,9 @@ def running_estimate(report: DirectionSection, claim: ClaimSection, direction: s
     return Picture(f"Mean of the samples, {direction} direction", described, figure)
 
 
-@_styled
+@_style()
 def render(figure: Figure, kind: str) -> bytes:
-    """The bytes of a picture, ``kind`` being ``"png"``, ``"svg"`` or ``"pdf"``; the same figure gives the same
-    bytes.
-    """
+    """The bytes of a picture as ``"png"``, ``"svg"`` or ``"pdf"``; the same figure gives the same bytes."""
     undated: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     buffer = io.BytesIO()
     figure.savefig(buffer, format=kind, dpi=160, metadata=undated.get(kind))
@@ -263,13 +252,11 @@ def save(figure: Figure, path: str | Path) -> None:
 
 
 def inline(picture: Picture, key: str) -> str:
-    """A picture as an element of an HTML page. ``key`` begins its identifiers, which have to be the page's only
-    ones.
-    """
+    """A picture as an element of an HTML page. Its identifiers begin with ``key``, and are unique if that is."""
     import matplotlib
 
     buffer = io.StringIO()
-    with matplotlib.rc_context({**_STYLE, "svg.fonttype": "none"}):
+    with _style(), matplotlib.rc_context({"svg.fonttype": "none"}):
         picture.figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
     text = buffer.getvalue().replace("xlink:href=", "href=")
     text = text[text.index("<svg") :]
@@ -299,25 +286,5 @@ def _axes(title: str | None = None, *, height: float = 3.6, **grid: Any) -> tupl
     return figure, axes
 
 
-def _lines(axes: Any, series: Mapping[str, Series], looks: Mapping[str, Look] | None = None) -> None:
-    """A line for each series, named if there are several."""
-    for index, (name, (x, y)) in enumerate(series.items()):
-        look = (looks or {}).get(name, LOOKS[index % len(LOOKS)])
-        drawn = {"color": look.colour, "linestyle": look.dashes, "linewidth": look.width}
-        if look.marker:
-            drawn |= {"marker": look.marker, "markersize": 5.5, "markerfacecolor": "white", "markeredgewidth": 1.6}
-        axes.plot(x, y, **drawn, label=name)
-    if len(series) > 1:
-        axes.legend()
-
-
 def _epsilon_at(delta: float) -> str:
     return f"ε at δ = ${latex(f'{delta:.3g}')}$"
-
-
-def _powers_of_ten(axes: Any) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
-
-    axes.yaxis.set_major_locator(LogLocator(10, numticks=7))
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: ten_to(math.log10(value)) if value > 0 else ""))

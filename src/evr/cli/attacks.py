@@ -1,0 +1,143 @@
+"""``evr risk``: what an attacker can do at most. ``evr audit``: the scores of canaries against a certificate."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evr.cli import REJECTED, options
+from evr.cli.output import as_json, draw, new_files, say, table
+from evr.kinds import is_certificate
+from evr.numbers import above, typed
+
+if TYPE_CHECKING:
+    from evr.certification import Certificate
+    from evr.proving.risk import Risk
+
+_COINS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+
+
+@options.asks_what_ran
+def risk(
+    ran: options.WhatRan,
+    fpr: Annotated[float, options.number("Share of non-members that are accused.")] = 0.001,
+    prior: Annotated[float, options.number("Chance of membership before the attack.")] = 0.5,
+    baseline: Annotated[float, options.number("Chance to guess a secret without the result.")] = 0.0001,
+    plot: options.Plot = None,
+    max_seconds: options.MaxSeconds = options.PATIENCE,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Bound every attack that asks whether a record took part, or what it holds. Each number is a proved upper bound.
+
+    SPEC may also be the record of a training, or a certificate. `--plot` draws the greatest true positive rate over the
+    false positive rate.
+
+    Example: evr risk examples/dpsgd.toml --fpr 0.01 --plot tradeoff.svg
+    """
+    from evr.certification.publishing import GDP_REST, Question, attacks, basis
+
+    asked = Question(fpr, prior, baseline)
+    new_files(plot=plot)
+    found, unit, replaced, certificate = _bounded(ran, max_seconds)
+    bounds, curve = asked.bounds(found), found.tradeoff
+    if json:
+        rates = {name: getattr(curve, f"{name}s").tolist() for name in ("false_positive_rate", "true_positive_rate")}
+        how = {"proof": found.proof, "points": found.points, "delta0": GDP_REST}
+        as_json({**how, **asked._asdict(), "bounds": bounds, "tradeoff": rates})
+    else:
+        rows = [
+            {"bound": name.replace("_", " "), "at most": "none" if one is None else above(one, 4)}
+            for name, one in bounds.items()
+        ]
+        table("What an attacker can do at most", rows, quiet=quiet)
+    if not (json or quiet):
+        said = ", ".join(f"{name.replace('_', ' ')} {typed(one)}" for name, one in asked._asdict().items())
+        say(f"\nAt {said}; gdp up to {typed(GDP_REST)}:")
+        for sentence in attacks(found, unit, asked, replaced=replaced):
+            say(f"- {sentence}")
+        say(basis(found, unit, certificate))
+    draw(plot, lambda plots: plots.curve(curve), quiet=quiet or json)
+
+
+def _bounded(ran: options.WhatRan, seconds: float) -> tuple[Risk, str, bool, Certificate | None]:
+    """The bounds, whose data they protect, whether neighbours replace it, and the accepted certificate if any."""
+    from evr.certification import Certificate
+    from evr.certification.event_words import is_about_users
+    from evr.certification.publishing import bounded
+    from evr.certification.words import unit
+    from evr.mechanisms import Composition
+    from evr.mechanisms.relations import REPLACE_ONE
+    from evr.proving.risk import risk
+
+    if ran.spec is not None and is_certificate(ran.spec):
+        if ran.adjacency:
+            raise ValueError(f"{ran.spec} is a certificate, which says who are neighbours: leave out --adjacency")
+        certificate = Certificate.load(ran.spec)
+        replaced = certificate.neighboring_relation == REPLACE_ONE.name
+        held = certificate if certificate.accepted else None
+        return bounded(certificate, seconds), unit(certificate.document()), replaced, held
+    record = ran.record()
+    event, relation = ran.described()[::2] if record is None else (record.event, record.checked_relation(ran.adjacency))
+    composition = Composition.of(event, relation)
+    whose = "user" if is_about_users(event) else "record"
+    return risk(composition), whose, composition.relation is REPLACE_ONE, None
+
+
+def audit(
+    scores: Annotated[
+        Path, typer.Argument(metavar="SCORES", help="CSV file: columns score and included, a row for each canary.")
+    ],
+    certificate: Annotated[Path | None, options.file("The certificate to test.")] = None,
+    delta: Annotated[float | None, options.number("Delta of the bound; by default the certificate's, or 1e-5.")] = None,
+    confidence: Annotated[float, options.number("Confidence of the lower bound.")] = 0.95,
+    independent: Annotated[
+        bool, options.option("Given the coins, the scores are independent.", "--independent")
+    ] = False,
+    plot: options.Plot = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Test a certificate against the scores of canaries that took part by fair coins, and bound epsilon from below.
+
+    Exit code 0: consistent, which proves nothing; 3: the scores contradict the certificate.
+
+    Example: evr audit examples/scores.csv --certificate examples/dpsgd.certificate.json --independent --plot audit.png
+    """
+    from evr.certification import Certificate
+    from evr.proving.audit import CONTRADICTS, audit
+
+    new_files(plot=plot)
+    values, coins = read_scores(scores)
+    claimed = None if certificate is None else Certificate.load(certificate)
+    found = audit(values, coins, claimed, delta=delta, confidence=confidence, independent=independent)
+    draw(plot, lambda plots: plots.audit(found), quiet=quiet or json)
+    if json:
+        shown = "verdict p_value epsilon delta confidence family epsilon_of_any claimed guesses correct canaries"
+        as_json({name: getattr(found, name) for name in shown.split()})
+    else:
+        say(found.sentence)
+    if found.verdict == CONTRADICTS:
+        raise typer.Exit(REJECTED)
+
+
+def read_scores(path: Path) -> tuple[list[float], list[bool]]:
+    """The scores and the coins of a file."""
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        rows = csv.DictReader(file)
+        missing = {"score", "included"} - set(rows.fieldnames or ())
+        if missing:
+            raise ValueError(f"{path} has no column {' and no column '.join(sorted(missing))}: begin it with a header")
+        scores, coins = list[float](), list[bool]()
+        for row in rows:
+            score, included = row["score"] or "", row["included"]
+            try:
+                scores.append(float(score))
+                coins.append(_COINS[(included or "").strip().lower()])
+            except (ValueError, KeyError):
+                wanted = f"give a number as the score (here {score!r}) and 1 or 0 as included (here {included!r})"
+                raise ValueError(f"{path}, line {rows.line_num}: {wanted}") from None
+    return scores, coins

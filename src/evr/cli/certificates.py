@@ -1,0 +1,244 @@
+"""Commands on a certificate. ``evr show``: in the terminal, as a page, as LaTeX, for a model card.
+``evr replay``: do again what it says, and compare. ``evr attest``: bind it to the files that a training made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evr.cli import REJECTED, options
+from evr.cli.output import as_json, fail, new_certificate, new_files, number, say, seconds, table, wrote
+
+if TYPE_CHECKING:
+    from evr.certification import Certificate
+    from evr.certification.replay import Replay
+
+_SIGNER = "That this training made these files is the word of whoever signed, if anybody."
+
+
+def show(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A certificate (JSON).")],
+    html: Annotated[Path | None, options.file("Write one page about it to this file instead.")] = None,
+    proof: Annotated[Path | None, options.file("Write its proof file, and check_proof.py beside it.")] = None,
+    latex: Annotated[bool, options.option("Print the short statement as LaTeX, with BibTeX.", "--latex")] = False,
+    card: Annotated[bool, options.option("Print YAML and prose for a model card on Hugging Face.", "--card")] = False,
+    max_seconds: options.MaxSeconds = options.PATIENCE,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Show what a certificate says. `evr replay` finds out whether it is true.
+
+    With `--html`, write one page: what is claimed, who checked it and how, what is assumed, and every parameter. The
+    page needs no network, follows light and dark mode, and prints well. With `--proof`, write the proof in exact
+    arithmetic as a file that needs no evr; the page of `--html` then has a button that checks it.
+
+    Example: evr show examples/dpsgd.certificate.json --html dpsgd.html
+    """
+    from evr.certification import Certificate
+
+    files = html is not None or proof is not None
+    if sum((files, latex, card, json)) > 1:
+        raise ValueError("--html, --latex, --card and --json are ways to show it: give one of them")
+    certificate = Certificate.load(file)
+    new_files(file, html=html, proof=proof)
+    if card and not certificate.accepted:
+        fail(f"{file} was rejected: there is no guarantee to print", REJECTED)
+    data = None
+    if proof is not None:
+        from evr.certification.proof_file import proof_of, seal_of, write_proof
+
+        data = proof_of(certificate)
+        if certificate.proof not in (None, seal_of(data)):
+            raise ValueError("the proof file comes out otherwise than when the certificate was made: replay it")
+        write_proof(proof, data)
+        wrote(proof, proof.with_name("check_proof.py"), quiet=quiet)
+    if html is not None:
+        from evr.report.page import write_report
+
+        write_report(certificate, html, source=str(file), proof=data, max_seconds=max_seconds)
+        wrote(html, quiet=quiet)
+    elif latex or card:
+        from evr.certification import publishing
+
+        text = publishing.model_card(certificate) if card else publishing.latex_statement(certificate)
+        print(text, end=f"\n{publishing.bibtex(certificate)}" if latex and not quiet else "")
+    elif json:
+        as_json(certificate.document())
+    elif not files:
+        say(certificate.statement)
+        if not quiet:
+            _tell_more(certificate, file)
+
+
+def _tell_more(certificate: Certificate, file: Path) -> None:
+    """What it means, and what its statement does not say."""
+    if certificate.accepted:
+        from evr.certification.publishing import meaning
+
+        *sentences, basis = meaning(certificate)
+        say("\nWhat this means:\n" + "\n".join(f"- {one}" for one in sentences) + f"\n{basis}")
+    checked, times = certificate.verification, certificate.times
+    facts = {"verdict": certificate.verdict, "tested against": f"delta {number(certificate.claim.threshold, 9)}"}
+    for name, one in checked.directions.items():
+        mean = f"; the mean of {one.samples:,} samples is {number(one.estimate)}, give or take "
+        facts[f"{name} direction"] = one.reason + (f"{mean}{number(one.standard_error, 2)}" if one.samples else "")
+    if checked.method != "strict":
+        fresh = "recorded as fresh" if checked.entropy_is_fresh else "given by the caller"
+        facts |= {"proposal": str(checked.proposal), "entropy": f"{checked.entropy} ({fresh})"}
+    if (record := certificate.record) is not None:
+        facts["record"] = f"{record.steps:,} steps, last seal {', '.join(record.seals)}"
+        facts["notes of the record"] = ", ".join(record.notes) or "none"
+    facts["software"] = ", ".join(f"{key} {value}" for key, value in certificate.software if value)
+    facts["time"] = f"{times.started} to {times.finished} ({seconds(times.seconds)})"
+    facts["digest"] = certificate.digest
+    if certificate.proof is not None:
+        facts["proof file"] = f"sha256 {certificate.proof}"
+    print()
+    table("Certificate", [{"field": name, "value": value} for name, value in facts.items()])
+    say(f"\nThe digest holds. To check the content: evr replay {file}")
+
+
+def replay(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="A certificate (JSON); or the files of an attestation.")
+    ],
+    attestation: Annotated[
+        Path | None, options.file("Check this attestation of the files, and its certificate.")
+    ] = None,
+    key: Annotated[Path | None, options.file("The public key (PEM) that must have signed the attestation.")] = None,
+    fresh: Annotated[bool, options.option("Verify the claim anew: an independent check.", "--fresh")] = False,
+    workers: options.Workers = None,
+    max_seconds: options.MaxSeconds = options.PATIENCE,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Repeat the proof of a certificate, or draw its samples again, and name every field that differs.
+
+    Exit code 0: all agrees and the claim was accepted; 3: something differs, the claim was rejected, or other software
+    drew the samples and they cannot be drawn again here; 2: damaged. With `--attestation`, first the signature (by
+    `--key`) and the SHA-256 of each file are checked; code 3 also says that one of them does not fit.
+
+    Example: evr replay examples/dpsgd.certificate.json
+    """
+    from evr.certification import Certificate, replay
+
+    about: dict[str, list[str]] = {}
+    if attestation is not None:
+        certificate, about = _attested(attestation, files, key)
+    elif len(files) > 1 or key is not None:
+        raise ValueError("one certificate is replayed at a time; several files and --key belong to --attestation FILE")
+    else:
+        certificate = Certificate.load(files[0])
+    for word, listed in about.items() if not json else ():
+        say("\n".join(f"{word}: {one}" for one in listed))
+    progress = not (quiet or json)
+    found = replay(certificate, fresh=fresh, workers=workers, progress=progress, max_seconds=max_seconds)
+    again = found.verification
+    if json:
+        as_json(
+            {
+                "agrees": found.agrees,
+                "fresh": fresh,
+                "verdict": certificate.verdict,
+                "replayed": None if again is None else again.verdict.value,
+                "mismatches": [asdict(one) for one in found.mismatches],
+                "notes": list(found.notes),
+                "undecided": found.undecided,
+                **({"attestation": {word.replace(" ", "_"): one for word, one in about.items()}} if about else {}),
+            }
+        )
+    else:
+        for mismatch in found.mismatches:
+            say(str(mismatch))
+        say(f"{attestation or files[0]}: {_outcome(certificate, found, fresh=fresh)}")
+        for note in found.notes if not quiet and found.undecided is None else ():
+            say(f"note: {note}")
+        if about and found.agrees and not quiet:
+            say(f"\n{certificate.statement}\n\n{_SIGNER}")
+    verified = again is not None and again.accepted
+    if not (found.agrees and (verified or certificate.guarantee is not None)):
+        raise typer.Exit(REJECTED)
+
+
+def _outcome(certificate: Certificate, found: Replay, *, fresh: bool) -> str:
+    if found.undecided is not None:
+        return f"could not be replayed here: {found.undecided}."
+    if not found.agrees:
+        return "does NOT agree with its replay: do not rely on it."
+    if fresh:
+        drawn = 0 if found.verification is None else found.verification.samples
+        how = f"{drawn:,} new samples give" if drawn else "a new verification, which needs no samples, gives"
+        return f"{how} the same verdict, {certificate.verdict}."
+    method, samples = certificate.verification.method, certificate.verification.samples
+    again = [] if method not in ("strict", "both") else ["its integers came out the same"]
+    again += [] if method == "strict" else [f"{samples:,} samples drawn again"]
+    return f"agrees with its replay ({', '.join(again)}); the verdict is {certificate.verdict}."
+
+
+def _attested(path: Path, files: list[Path], key: Path | None) -> tuple[Certificate, dict[str, list[str]]]:
+    """The certificate in an attestation, what was checked and what not. Leaves with 3 where something does not fit."""
+    from evr.certification.attestation import Attestation, sha256_of
+
+    attestation = Attestation.load(path)
+    if key is not None and not attestation.is_signed_by(key):
+        why = "no signature fits" if attestation.signatures else "nobody signed it, so nothing fits"
+        fail(f"{path}: {why} the key {key}: do not rely on it", REJECTED)
+    digests = {sha256_of(one): one for one in files}
+    for digest, one in digests.items():
+        if digest not in attestation.subjects.values():
+            fail(f"{one}: {path} is not about this file (sha256 {digest}): do not rely on it", REJECTED)
+    checked = [f"the SHA-256 of {one}" for one in files]
+    left = [f"{name}, which is attested too" for name, one in attestation.subjects.items() if one not in digests]
+    if key is not None:
+        checked.insert(0, f"the signature, by {key}")
+    elif attestation.signatures:
+        left.insert(0, "the signature, for no --key is given")
+    else:
+        left.insert(0, "who wrote it, for nobody signed it")
+    return attestation.certificate, {"checked": checked, "not checked": left}
+
+
+def attest(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE... CERTIFICATE", help="What the training made; then its certificate.")
+    ],
+    key: Annotated[Path | None, options.file("Sign with this Ed25519 private key (PEM).")] = None,
+    output: Annotated[
+        Path | None, options.file("The attestation, if not MODEL.attestation.json.", "--output", "-o")
+    ] = None,
+    force: options.Force = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Write an in-toto statement that binds a certificate to files by their SHA-256.
+
+    With `--key`, it is signed and stands in a DSSE envelope. Without, it is the statement alone, which cosign or
+    another tool can sign. `evr replay --attestation` checks either. Exit code 3: the certificate was rejected.
+
+    Example: evr attest model.safetensors training.certificate.json --key signing.pem
+    """
+    from evr.certification import Certificate
+    from evr.certification.attestation import Attestation
+
+    *subjects, last = files
+    if not subjects:
+        raise ValueError(f"{last} alone is not enough: give the files that the training made, then its certificate")
+    certificate = Certificate.load(last)
+    if not certificate.accepted:
+        fail(f"{last} was rejected: it guarantees nothing that could be attested", REJECTED)
+    path = new_certificate(output or subjects[0].with_suffix(".attestation.json"), force=force)
+    made = Attestation.of(subjects, certificate)
+    made = made if key is None else made.signed(key)
+    made.save(path)
+    if json:
+        as_json({"attestation": str(path), "signed": key is not None, "subjects": made.subjects})
+        return
+    signed = "signed by nobody" if key is None else f"signed with {key}"
+    say(f"attestation: {path} ({signed}). Whoever signs it says that this training made these files.")
+    if not quiet:
+        listed = [f"{name}: sha256 {digest}" for name, digest in made.subjects.items()]
+        say("\n".join([*listed, certificate.short_statement]))
