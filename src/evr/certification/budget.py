@@ -40,7 +40,7 @@ from evr.verification.settings import Settings
 
 KAPPA = 2.0**-12
 """The part of delta that pays for all false positives of sampled proofs."""
-_MOST_NOISE = 1e6
+_MOST_NOISE, _CLOSE = 1e6, 1e-6  # of a noise multiplier that is looked for, and how close to the least one, relatively
 
 
 @dataclass(frozen=True)
@@ -104,15 +104,26 @@ class Account:
 
     def seems_to_allow(self, event: Any) -> bool:
         """Whether the event could be spent, by an estimate. Nothing rests on it."""
-        if (total := self.total(event)) is None:
+        total = self.total(event)
+        if total is not None:
+            room = self.delta * (1 - KAPPA) if self.is_planned else self.delta
+            try:
+                fits = needed(estimate_delta(total, self.row.epsilon)) <= room
+            except AccuracyError:  # too small to tell
+                fits = True
+            if fits or self.is_planned:
+                return fits
+        try:
             return self.filter().fits(self.event(event))
-        if self.is_planned:
-            return _seems_below(total, self.row.epsilon, self.delta * (1 - KAPPA))
-        if _seems_below(total, self.row.epsilon, self.delta):
-            return True
-        with contextlib.suppress(UnsupportedEventError):  # a law without proved moments has the first account only
-            return self.filter().fits(self.event(event))
-        return False
+        except UnsupportedEventError:  # a law without proved moments has the first account only
+            if total is None:
+                raise
+            return False
+
+    def check(self, event: Any) -> None:
+        """Raise, and say what would fit, if the event seems not to."""
+        if not self.seems_to_allow(event):
+            raise self.refusal(event)
 
     def method(self, event: Any) -> str:
         """How it can be proved that the event fits."""
@@ -150,15 +161,9 @@ class Account:
         with_noise = other_noise(event)
         if with_noise is None:
             return None
-        low = high = noise_of(event)
-        while not self.seems_to_allow(with_noise(high)):
-            low, high = high, 2 * high
-            if high > _MOST_NOISE:
-                return None
-        while high / low > 1 + 1e-5:
-            middle = math.sqrt(low * high)
-            low, high = (low, middle) if self.seems_to_allow(with_noise(middle)) else (middle, high)
-        return round_up(high, 4)
+        logs = range(int(math.log(noise_of(event)) / _CLOSE), int(math.log(_MOST_NOISE) / _CLOSE))
+        least = bisect.bisect_left(logs, True, key=lambda log: self.seems_to_allow(with_noise(math.exp(log * _CLOSE))))
+        return round_up(math.exp(logs[least] * _CLOSE), 4) if least < len(logs) else None
 
     def refusal(self, event: Any) -> BudgetExceededError:
         row, ways = self.row, []
@@ -183,13 +188,6 @@ def _is_one_law(total: Composition) -> bool:
         return len(folded) == 1 and (len(steps) == 1 or isinstance(folded[0].exact, ExactGaussian))
 
     return all(map(one, Direction))
-
-
-def _seems_below(total: Composition, epsilon: float, delta: float) -> bool:
-    try:
-        return needed(estimate_delta(total, epsilon)) <= delta
-    except AccuracyError:  # too small to tell
-        return True
 
 
 class Budget:
@@ -308,21 +306,16 @@ class Budget:
                         if one.event != document or attempt.event_digest != event_digest(event):
                             raise LedgerError(f"attempt {attempt.id} has spent another event: start another attempt")
                         return one
-                if not account.seems_to_allow(event):
-                    raise account.refusal(event)
-                method = account.method(event)
+                account.check(event)
+                method, tries = account.method(event), 1
                 row = {"attempt_id": attempt and attempt.id, "event": document, "method": method, "spender": self.by}
-                tries = max(account.tries, 1)
                 if method == "sequential":  # counts before its first sample
-                    tried = _written(ledger, account, {**row, "state": "tried"})
-                    if tried is None:
+                    if (tried := _written(ledger, account, {**row, "state": "tried"})) is None:
                         continue
                     tries = tried.number
-                proved = account.proves(event, method, tries)
-                if proved is None:
+                if (proved := account.proves(event, method, tries)) is None:
                     raise account.refusal(event)
-                spent = _written(ledger, account, {**row, "state": "spent", "method": proved})
-                if spent is not None:
+                if (spent := _written(ledger, account, {**row, "state": "spent", "method": proved})) is not None:
                     return spent
 
 

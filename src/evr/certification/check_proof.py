@@ -14,7 +14,7 @@ import decimal
 import hashlib
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -97,10 +97,9 @@ def body_of(data: bytes) -> bytes:
     """What precedes the last line, which is its SHA-256."""
     if len(data) > MOST_BYTES:
         raise NotReadError(f"too large: {len(data):,} bytes, and {MOST_BYTES:,} is the most")
-    found = re.search(rb"\nsha256 ([0-9a-f]{64})\n\Z", data[-73:])
+    body, found = data[:-72], re.search(rb"\nsha256 ([0-9a-f]{64})\n\Z", data[-73:])
     if found is None:
         raise NotReadError("unreadable: the last line is not 'sha256' and 64 digits")
-    body = data[:-72]
     if hashlib.sha256(body).hexdigest().encode() != found[1]:
         raise NotReadError("damaged: the SHA-256 of the text is not the one on its last line")
     return body
@@ -108,19 +107,14 @@ def body_of(data: bytes) -> bytes:
 
 def unpacked(word: str) -> list[int]:
     """The integers of a packed word."""
-    found, number, shift = [], 0, 0
-    for code in word.encode():
-        digit = code - 48
-        if not 0 <= digit < 64 or shift > MOST_WORD_BITS:
-            raise NotReadError("unreadable: a packed word")
-        number |= (digit & 31) << shift
-        if digit < 32:
-            found.append(-(number + 1 >> 1) if number & 1 else number >> 1)
-            number = shift = 0
-        else:
-            shift += 5
-    if shift:
+    if not re.fullmatch(f"([P-o]{{0,{MOST_WORD_BITS // 5}}}[0-O])*", word):
         raise NotReadError("unreadable: a packed word")
+    found = []
+    for digits in re.findall("[P-o]*[0-O]", word):
+        number = 0
+        for digit in reversed(digits):
+            number = number << 5 | ord(digit) - 48 & 31
+        found.append(-(number + 1 >> 1) if number & 1 else number >> 1)
     return found
 
 
@@ -221,33 +215,28 @@ class Words:
 
 def check_size(section: Section) -> None:
     """Raise where a section is larger than the limits."""
-
-    def near(place: int, halv: int = 0) -> bool:
-        return abs(place) <= MOST_PLACE << halv
-
-    unit, small = section.bits + 100, True
-    cell = max([1, *(1 << kind.halv for kind in section.kinds)])
-    work = sum((len(kind.sets) * unit + cell) * unit for kind in section.kinds)
-    for _, _, halv, low, high, floor, top in section.products:
-        small &= near(low, halv) and near(high, halv) and near(floor) and near(top)
-        span = max(0, top - floor) + (max(0, high - low) if halv else 0)
-        work += (span + cell) * unit
+    unit, cell = section.bits + 100, max([1, *(1 << kind.halv for kind in section.kinds)])
+    work, places = 0, []
     for kind in section.kinds:
-        (floor, _), (low, _), (high, _) = kind.runs
-        small &= near(floor) and near(low, kind.halv) and near(high)
-    if not small or work > MOST_WORK:
+        work += (len(kind.sets) * unit + cell) * unit
+        places += [(first, halv) for (first, _), halv in zip(kind.runs, (0, kind.halv, 0))]
+    for _, _, halv, low, high, floor, top in section.products:
+        work += (max(0, top - floor) + (max(0, high - low) if halv else 0) + cell) * unit
+        places += [(low, halv), (high, halv), (floor, 0), (top, 0)]
+    if work > MOST_WORK or any(abs(place) > MOST_PLACE << halv for place, halv in places):
         raise NotReadError(f"too large: places up to {MOST_PLACE:,} and {MOST_WORK:,} bits of masses are followed")
 
 
-# --- products of lists of non-negative integers ---------------------------------------------------
+# --- masses ---------------------------------------------------------------------------------------
 
 
-def product(p: list[int], q: list[int]) -> list[int]:
-    """Coefficients of the product of two polynomials, by one product of two long numbers in base 10: `decimal`
-    multiplies those by a transform.
+def product(m: Masses, n: Masses) -> Masses:
+    """The masses of sums of places: a product of polynomials, by one product of two long numbers in base 10, since
+    `decimal` multiplies those by a transform.
     """
+    first, p, q = m.first + n.first, m.coef, n.coef
     if not p or not q:
-        return [0] * len(p)
+        return Masses(first, [0] * len(p))
     number, width = len(p) + len(q) - 1, len(str(sum(p) * sum(q)))
 
     def packed(f: list[int]) -> decimal.Decimal:
@@ -261,10 +250,7 @@ def product(p: list[int], q: list[int]) -> list[int]:
         text = format(one * (one if p is q else packed(q)), "f").zfill(number * width)
     if len(text) != number * width:
         raise ArithmeticError("a product is longer than its bound")
-    return [int(text[i - width : i]) for i in range(number * width, 0, -width)]
-
-
-# --- masses ---------------------------------------------------------------------------------------
+    return Masses(first, [int(text[i - width : i]) for i in range(number * width, 0, -width)])
 
 
 def ceiling(a: int, b: int) -> int:
@@ -328,10 +314,7 @@ class Checker:
         places = kind.places()
         if not places or any(a >= b for a, b in zip(places, places[1:])):
             raise RefusedError("the places of a step do not rise")
-        if kind.values is None:
-            masses, infinite = self._by_outcomes(kind, places)
-        else:
-            masses, infinite = self._by_curve(kind, places)
+        masses, infinite = (self._by_outcomes if kind.values is None else self._by_curve)(kind, places)
         (floor, number), (low, fine), (high, _) = kind.runs
         end = number + fine
         coarse = plus(Masses(floor, masses[:number]), Masses(high, masses[end:]))
@@ -339,20 +322,15 @@ class Checker:
 
     def _gaps(self, kind: Kind, places: list[int]) -> list[tuple[int, int]]:
         """Bounds of q e^(-width) from each place to the next."""
-        known: dict[int, tuple[int, int]] = {}
-        d = self.den << kind.halv
-        for width in {b - a for a, b in zip(places, places[1:])}:
-            known[width] = (self.exp_down(-self.spacing * width, d), self.exp_up(self.spacing * width, d))
-        return [known[b - a] for a, b in zip(places, places[1:])]
+        d, widths = self.den << kind.halv, [(b - a) * self.spacing for a, b in zip(places, places[1:])]
+        known = {width: (self.exp_down(-width, d), self.exp_up(width, d)) for width in set(widths)}
+        return [known[width] for width in widths]
 
     def _by_curve(self, kind: Kind, places: list[int]) -> tuple[list[int], int]:
         assert kind.values is not None
         q, value = self.q, 1 << kind.vbits
-        most = value
-        for v, d in kind.values:
-            if not 0 <= v <= most:
-                raise RefusedError("the curve of a step is not between 0 and 1, or does not fall")
-            most = v + d
+        if any(not 0 <= v <= most + d for (most, d), (v, _) in zip([(value, 0), *kind.values], kind.values)):
+            raise RefusedError("the curve of a step is not between 0 and 1, or does not fall")
         masses, before = [], value
         for (v, d), (v2, d2), (lo, hi) in zip(kind.values, kind.values[1:], self._gaps(kind, places)):
             down = 0 if q <= lo else (q * v - lo * (v2 + d2)) // (q - lo)
@@ -429,25 +407,19 @@ class Checker:
         """1 - (1 - a)(1 - b), rounded up."""
         return min(a + b - a * b // self.unit, self.unit)
 
-    def _times(self, m: Masses, n: Masses) -> Masses:
-        return Masses(m.first + n.first, product(m.coef, n.coef))
-
-    def _rounded(self, m: Masses) -> Masses:
-        return Masses(m.first, [z + self.unit - 1 >> self.bits for z in m.coef])
-
     def times(self, x: Law, y: Law) -> Law:
         """The law of both (S4.5)."""
         halv = min(x.halv, y.halv)
         x, y = (a := self.at(halv, x)), (a if y is x else self.at(halv, y))
-        fine = self._times(x.fine, y.fine)
         mixed = self.to_grid(x.halv, 0, x.fine)
         if x is y:
-            coarse = self._times(x.coarse, plus(plus(mixed, mixed), x.coarse))
+            coarse = product(x.coarse, plus(plus(mixed, mixed), x.coarse))
         else:
             all_of_y = plus(self.to_grid(y.halv, 0, y.fine), y.coarse)
-            coarse = plus(self._times(x.coarse, all_of_y), self._times(mixed, y.coarse))
-        infinite = self.either(x.infinite, y.infinite)
-        return Law(halv, self._rounded(fine), self._rounded(coarse), infinite)
+            coarse = plus(product(x.coarse, all_of_y), product(mixed, y.coarse))
+        masses = (product(x.fine, y.fine), coarse)
+        fine, coarse = (Masses(m.first, [z + self.unit - 1 >> self.bits for z in m.coef]) for m in masses)
+        return Law(halv, fine, coarse, self.either(x.infinite, y.infinite))
 
     def within(self, x: Law, halv: int, low: int, high: int, floor: int, top: int) -> Law:
         """A law cut to a window (S4.4)."""
@@ -476,7 +448,7 @@ class Checker:
             return unit * unit
         step, rest = (self.power(wide, -self.spacing), self.power(wide, eps - offset - cut * self.spacing))
         start = cut + 1 - (m.first + len(m.coef) - 1)
-        masses = [0] * (n.first - start) + n.coef if start <= n.first else n.coef[start - n.first :]
+        masses = [0] * (n.first - start) + since(n, start).coef
         s = r = 0
         tails = []
         for mass in reversed(masses):
@@ -549,35 +521,36 @@ def check(data: bytes) -> Answer:
 
 def shown(number: Fraction) -> str:
     """A number in decimals, rounded up unless a float holds it."""
-    near = number.numerator / number.denominator if number < 1 << 1000 else float("inf")
-    if Fraction(near) == number and near != float("inf"):
-        return repr(near)
+    if number < 1 << 1000 and Fraction(float(number)) == number:
+        return repr(float(number))
     with decimal.localcontext() as context:
         context.prec, context.rounding = 6, decimal.ROUND_UP
         context.Emin = decimal.MIN_EMIN
         return str(decimal.Decimal(number.numerator) / decimal.Decimal(number.denominator))
 
 
-def words(answer: Answer) -> Iterable[str]:
+def words(answer: Answer) -> list[str]:
     """What the checker found, for people."""
     file = answer.file
     pair = f"epsilon = {shown(file.epsilon)}, delta is at most {shown(file.delta)}"
-    yield f"The file states, of this mechanism (neighbours: {file.relation}):"
-    for count, law in file.steps:
-        yield f"  {count} x {law}"
-    yield f"that at {pair}, in both directions."
-    yield ""
-    if answer.accepted:
-        yield f"ACCEPTED. The checker accepts: at {pair},"
-        yield "provided that the listed numbers enclose the privacy curve of one step,"
-        yield "in each direction."
-        for section, units in zip(file.sections, answer.bounds):
-            both = "both directions" if section.mark == "both" else f"direction {section.mark}"
-            yield f"  {both}: at most {shown(Fraction(units or 0, 1 << 2 * section.bits))}"
-        yield "Not checked: those numbers (see --enclosures), and that this mechanism is what ran."
-    else:
-        yield "REFUSED. This file proves nothing:"
-        yield from (f"  {reason}" for reason in answer.reasons)
+    stated = [
+        f"The file states, of this mechanism (neighbours: {file.relation}):",
+        *(f"  {count} x {law}" for count, law in file.steps),
+        f"that at {pair}, in both directions.\n",
+    ]
+    if not answer.accepted:
+        return [*stated, "REFUSED. This file proves nothing:", *(f"  {reason}" for reason in answer.reasons)]
+    bounds = []
+    for section, units in zip(file.sections, answer.bounds):
+        both = "both directions" if section.mark == "both" else f"direction {section.mark}"
+        bounds.append(f"  {both}: at most {shown(Fraction(units or 0, 1 << 2 * section.bits))}")
+    return [
+        *stated,
+        f"ACCEPTED. The checker accepts: at {pair},",
+        "provided that the listed numbers enclose the privacy curve of one step,\nin each direction.",
+        *bounds,
+        "Not checked: those numbers (see --enclosures), and that this mechanism is what ran.",
+    ]
 
 
 def main(arguments: list[str]) -> int:
@@ -637,27 +610,28 @@ def curve_of(mp: Any, law: Any, add: bool) -> Any:
 
         return value
 
+    def root(rising: Any) -> Any:
+        low, high = mp.mpf(-1), mp.mpf(1)
+        while rising(low) > 0:
+            low *= 2
+        while rising(high) < 0:
+            high *= 2
+        return mp.findroot(rising, (low, high), solver="anderson", maxsteps=500, verify=False)
+
     def mixtures(above: list[tuple[Any, Any]], below: list[tuple[Any, Any]]) -> Any:
         """For two mixtures of Gaussians (mean, weight) of deviation 1, the ratio of which rises."""
 
-        def ratio(t: Any, r: Any) -> Any:
-            here, there = (sum(w * mp.exp(m * t - m * m / 2) for m, w in side) for side in (above, below))
+        def excess(r: Any, part: Any) -> Any:
+            here, there = (sum(w * part(m) for m, w in side) for side in (above, below))
             return here - r * there
 
         def value(r: Any) -> Any:
-            least, greatest = (sum(w for m, w in side if m == 0) for side in (above, below))
-            if all(m == 0 for m, _ in below) and r <= least:
+            if all(m == 0 for m, _ in below) and r <= sum(w for m, w in above if m == 0):
                 return 1 - r
-            if all(m == 0 for m, _ in above) and r * greatest >= 1:
+            if all(m == 0 for m, _ in above) and r * sum(w for m, w in below if m == 0) >= 1:
                 return mp.mpf(0)
-            low, high = mp.mpf(-1), mp.mpf(1)
-            while ratio(low, r) > 0:
-                low *= 2
-            while ratio(high, r) < 0:
-                high *= 2
-            t = mp.findroot(lambda t: ratio(t, r), (low, high), solver="anderson", maxsteps=500, verify=False)
-            here, there = (sum(w * beyond(t - m) for m, w in side) for side in (above, below))
-            return here - r * there
+            t = root(lambda t: excess(r, lambda m: mp.exp(m * t - m * m / 2)))
+            return excess(r, lambda m: beyond(t - m))
 
         return value
 
@@ -701,21 +675,15 @@ def curve_of(mp: Any, law: Any, add: bool) -> Any:
 
         return lambda r: upper(r) if r >= 1 else 1 - r + r * upper(1 / r)
     if name in ("discrete_laplace", "discrete_gaussian"):
-        scale, shift = numbers[0], int(given[1])
-        if name == "discrete_laplace":
-            reach, rate, power = int((mp.prec + 9) / scale) + 1, scale, 1
-        else:
-            reach, rate, power = int(scale * mp.sqrt(2 * (mp.prec + 9))) + 1, 1 / (2 * scale**2), 2
+        rate, power = (numbers[0], 1) if name == "discrete_laplace" else (1 / (2 * numbers[0] ** 2), 2)
+        reach, shift = int(mp.root((mp.prec + 9) / rate, power)) + 1, int(given[1])
         whole = sum(mp.exp(-rate * abs(x) ** power) for x in range(-reach, reach + 1))
-
-        def term(x: int) -> Any:
-            return mp.exp(-rate * abs(x) ** power) / whole
-
         around = range(-reach - shift, reach + shift + 1)
+        here, moved = ([mp.exp(-rate * abs(x - by) ** power) / whole for x in around] for by in (0, shift))
         if chance:
-            moved = [(1 - chance) * term(x) + chance * term(x - shift) for x in around]
-            return outcomes(list(zip(moved, reversed(moved))))
-        return outcomes([(term(x - shift), term(x)) for x in around])
+            moved = [(1 - chance) * p + chance * q for p, q in zip(here, moved)]
+            here = moved[::-1]
+        return outcomes(list(zip(moved, here)))
     if name == "two_sided":
         sizes = [(mp.sqrt(numbers[0]) * m, w) for m, w in zip(*rows)]
         return mixtures(sizes, [(-m, w) for m, w in sizes])
@@ -728,12 +696,8 @@ def curve_of(mp: Any, law: Any, add: bool) -> Any:
 
         def concentrated(r: Any) -> Any:
             """e^((a-1)(a rho + xi - eps)) (1 - 1/a)^a / (a - 1), where its derivative in a is 0."""
-            eps, low, high = mp.log(r) - numbers[1], mp.mpf(-99), mp.mpf(99)
-            for _ in range(mp.prec):
-                middle = (low + high) / 2
-                a = 1 + mp.exp(middle)
-                falls = (2 * a - 1) * numbers[0] - eps + mp.log(1 - 1 / a) < 0
-                low, high = (middle, high) if falls else (low, middle)
+            eps = mp.log(r) - numbers[1]
+            a = 1 + mp.exp(root(lambda t: (2 * mp.exp(t) + 1) * numbers[0] - eps + t - mp.log1p(mp.exp(t))))
             return min(mp.mpf(1), mp.exp((a - 1) * (a * numbers[0] - eps)) * (1 - 1 / a) ** a / (a - 1))
 
         return lambda r: concentrated(r) if r >= 1 else min(concentrated(r), 1 - r + r * concentrated(1 / r))
@@ -741,10 +705,9 @@ def curve_of(mp: Any, law: Any, add: bool) -> Any:
         return range_curve(mp, numbers[0], int(given[1]) if len(given) > 1 else 1)
     if name == "truncated":
         n, most = int(given[0]), int(given[2])
-        q, noise = numbers[1], numbers[3]
-        cut, more = (mp.betainc(m, n - most, 0, q, regularized=True) for m in (most, most + 1))
-        whole = sampled(gaussian(1 / noise), q, add)
-        half = sampled(gaussian(2 / noise), more * most / (cut * n), add)
+        cut, more = (mp.betainc(m, n - most, 0, numbers[1], regularized=True) for m in (most, most + 1))
+        whole = sampled(gaussian(1 / numbers[3]), numbers[1], add)
+        half = sampled(gaussian(2 / numbers[3]), more * most / (cut * n), add)
         return lambda r: (1 - cut) * whole(r) + cut * half(r)
     raise NotReadError(f"the law {name!r} is not known here")
 
@@ -754,13 +717,14 @@ def range_curve(mp: Any, epsilon: Any, steps: int) -> Any:
     whole = mp.exp(epsilon)
     if steps == 1:
         return lambda r: max(0, 1 - r, (max(0, mp.sqrt(whole) - mp.sqrt(r)) ** 2 / (whole - 1) if r * whole > 1 else 0))
-    cells, last = 4, 4 * steps
+    cells, reach = 4, 8 * steps
     chances = [float((whole - mp.exp(epsilon * i / cells)) / (whole - 1)) for i in range(cells + 1)]
-    table = {j: max(0.0, float(1 - mp.exp(epsilon * j / cells))) for j in range(-2 * last, 2 * last + 1)}
-    for k in range(1, steps + 1):
-        reach = range(-2 * last + k * cells, 2 * last + 1 - k * cells)
+    table = {j: max(0.0, float(1 - mp.exp(epsilon * j / cells))) for j in range(-reach, reach + 1)}
+    for _ in range(steps):
+        reach -= cells
         table = {
-            j: max(p * table[j - i] + (1 - p) * table[j - i + cells] for i, p in enumerate(chances)) for j in reach
+            j: max(p * table[j - i] + (1 - p) * table[j - i + cells] for i, p in enumerate(chances))
+            for j in range(-reach, reach + 1)
         }
 
     def value(r: Any) -> Any:
@@ -783,21 +747,18 @@ def enclosures(file: File) -> int:
         for kind, (_, text) in zip(section.kinds, file.steps):
             mp.prec = kind.vbits + 100
             unit, fine = mp.mpf(2) ** kind.vbits, mp.mpf(section.den << kind.halv)
-            slack = mp.mpf(2) ** -20
+            if kind.values is not None:
+                ratios = [mp.exp(((kind.off << kind.halv) + p * section.spacing) / fine) for p in kind.places()]
+                listed = [(r, v, v + d) for r, (v, d) in zip(ratios, kind.values)]
+            else:  # a curve is convex: what holds at these ratios, holds at all
+                sets = [(mass, mp.exp(loss / (fine * unit))) for _, mass, loss in kind.sets]
+                wrong += len(sides) * (kind.infinite + sum(mass for mass, _ in sets) < unit)
+                listed = [(r, 0, kind.infinite + sum(m * (1 - r / x) for m, x in sets if x > r)) for _, r in sets]
             for side in sides:
                 curve = curve_of(mp, law_of(text), side)
-                if kind.values is not None:
-                    for place, (v, d) in zip(kind.places(), kind.values):
-                        r = mp.exp(((kind.off << kind.halv) + place * section.spacing) / fine)
-                        wrong += not v - slack <= unit * curve(r) <= v + d + slack
-                        number += 1
-                    continue
-                sets = [(mass, mp.exp(loss / (fine * unit))) for _, mass, loss in kind.sets]
-                for _, r in sets:  # a curve is convex: what holds at these ratios, holds at all
-                    listed = kind.infinite + sum(m * (1 - r / x) for m, x in sets if x > r)
-                    wrong += not unit * curve(r) <= listed + slack
-                    number += 1
-                wrong += kind.infinite + sum(mass for mass, _ in sets) < unit
+                slack = mp.mpf(2) ** -20
+                wrong += sum(not low - slack <= unit * curve(r) <= high + slack for r, low, high in listed)
+                number += len(listed)
     print(f"mpmath computed {number} numbers again: {wrong or 'none'} of them disagree.")
     return 3 if wrong else 0
 

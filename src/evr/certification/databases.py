@@ -40,20 +40,20 @@ class Database(abc.ABC):
     name: Path | str
     address: Path | str
     errors: tuple[type[Exception], ...]
-    _connection: Any
+    _connection: Any = None
+    _mark = "?"  # for a value in a statement
 
     @abc.abstractmethod
-    def _begin(self, *, writes: bool) -> Any:
-        """A connection, inside a transaction."""
+    def _connect(self) -> None:
+        """Set ``_connection``."""
 
     @abc.abstractmethod
-    def _tables(self, connection: Any) -> set[str]:
+    def _begin(self, *, writes: bool) -> None:
+        """Begin a transaction."""
+
+    @abc.abstractmethod
+    def _tables(self) -> set[str]:
         """The names of the tables that are there."""
-
-    def _create(self, connection: Any) -> None:
-        for name, columns in tables.DECLARED.items():
-            connection.execute(f"CREATE TABLE {name} ({columns})")
-        connection.execute("INSERT INTO head VALUES (?, 0, '')", (tables.VERSION,))
 
     def damage(self) -> str | None:
         """What the driver finds broken."""
@@ -64,42 +64,54 @@ class Database(abc.ABC):
         return True
 
     def close(self) -> None:
-        self._connection.close()
+        if self._connection is not None:
+            self._connection.close()
 
-    def _prepare(self, *, create: bool) -> None:
-        """Make the tables of a new database; refuse what cannot be used."""
-        with self.transaction() as connection:
-            found = self._tables(connection)
-            if not found:
-                if not create:
-                    raise self._missing()
-                self._create(connection)
-            elif not found >= tables.DECLARED.keys():
-                raise self._unusable(
-                    "its tables are those of another program, or of an older evr: keep the file for its record, and "
-                    "start a new ledger for new releases"
-                )
-            head = connection.execute("SELECT version FROM head").fetchone()
-            if head is not None and head["version"] != tables.VERSION:
-                raise self._unusable(
-                    f"schema version {head['version']}, and this evr uses {tables.VERSION}: keep the file for its "
-                    "record, and start a new ledger for new releases"
-                )
+    def execute(self, statement: str, values: Any = ()) -> Any:
+        return self._connection.execute(statement.replace("?", self._mark), values)
+
+    def _open(self, *, create: bool) -> None:
+        """Connect, and make the tables of a new database; refuse what cannot be used."""
+        with self.guarded():
+            try:
+                self._connect()
+                with self.transaction():
+                    found = self._tables()
+                    if not found and create:
+                        self._create()
+                    elif not found:
+                        raise self._missing()
+                    elif not found >= tables.DECLARED.keys():
+                        raise self._unusable("its tables are those of another program, or of an older evr")
+                    head = self.execute("SELECT version FROM head").fetchone()
+                    if head is not None and head["version"] != tables.VERSION:
+                        raise self._unusable(f"schema version {head['version']}, and this evr uses {tables.VERSION}")
+            except BaseException:
+                self.close()
+                raise
+
+    def _create(self) -> None:
+        for name, columns in tables.DECLARED.items():
+            self.execute(f"CREATE TABLE {name} ({columns})")
+        self.execute("INSERT INTO head VALUES (?, 0, '')", (tables.VERSION,))
+
+    def _unusable(self, reason: str) -> LedgerError:
+        keep = "keep the file for its record, and start a new ledger for new releases"
+        return self.error(f"not a ledger that can be used: {reason}: {keep}")
 
     @contextlib.contextmanager
-    def transaction(self, *, writes: bool = True) -> Iterator[Any]:
+    def transaction(self, *, writes: bool = True) -> Iterator[Database]:
         """All or nothing, and nobody else writes meanwhile. One that only reads sees one moment."""
         with self.guarded():
-            connection = self._begin(writes=writes)
+            self._begin(writes=writes)
             try:
-                yield connection
+                yield self
                 if not self._is_found_again():
-                    moved = "the ledger was moved, deleted or replaced while it was open"
-                    raise LedgerError(f"{self.name}: {moved}: put it back, and begin again")
-                connection.execute("COMMIT")
+                    raise self.error("the ledger was moved, deleted or replaced while it was open: put it back")
+                self.execute("COMMIT")
             except BaseException:
                 with contextlib.suppress(*self.errors):
-                    connection.execute("ROLLBACK")
+                    self.execute("ROLLBACK")
                 raise
 
     @contextlib.contextmanager
@@ -108,83 +120,66 @@ class Database(abc.ABC):
         try:
             yield
         except DamagedRow as error:
-            raise self.damaged(str(error)) from None
+            raise self.error(f"the ledger is damaged ({error}); put it aside and start another release") from None
         except self.errors as error:  # PostgreSQL speaks in several lines
             words = getattr(error, "strerror", None) or " ".join(str(error).split())
-            raise LedgerError(f"{self.name}: the ledger cannot be used ({words})") from error
+            raise self.error(f"the ledger cannot be used ({words})") from error
 
-    def damaged(self, what: str) -> LedgerError:
-        return LedgerError(f"{self.name}: the ledger is damaged ({what}); put it aside and start another release")
-
-    def _unusable(self, reason: str) -> LedgerError:
-        return LedgerError(f"{self.name}: not a ledger that can be used: {reason}")
+    def error(self, reason: str) -> LedgerError:
+        return LedgerError(f"{self.name}: {reason}")
 
     def _missing(self) -> LedgerError:
-        return LedgerError(f"{self.name}: there is no ledger: the first attempt makes one; --ledger names another")
+        return self.error("there is no ledger: the first attempt makes one; --ledger names another")
 
 
 class SqliteFile(Database):
     """One file. What a transaction has written is on the disk when it ends, in this very file."""
 
+    address: Path
     errors = (sqlite3.Error, OSError, UnicodeDecodeError)  # the last of damage that SQLite quotes
 
     def __init__(self, path: Path, *, create: bool) -> None:
         self.name, self.address = path, path.absolute()
         if not create and not path.exists():
             raise self._missing()
-        with self.guarded():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if (kind := network_file_system(self.address)) is not None:
-                raise LedgerError(
-                    f"{path} lies on a network file system ({kind}), where SQLite's locks can fail: give --ledger a "
-                    "file on a local disk, or, where several hosts share it, postgresql://HOST/DATABASE"
-                )
-            self._connection = sqlite3.connect(self.address, timeout=BUSY_SECONDS, isolation_level=None)
-            try:
-                self._connection.row_factory = sqlite3.Row
-                self._connection.execute("PRAGMA synchronous = EXTRA")  # of the folder, too
-                self._identity = self._at_its_place()
-                self._prepare(create=True)
-            except BaseException:
-                self.close()
-                raise
+        self._open(create=True)
+
+    def _connect(self) -> None:
+        self.address.parent.mkdir(parents=True, exist_ok=True)
+        if (kind := network_file_system(self.address)) is not None:
+            raise LedgerError(
+                f"{self.name} lies on a network file system ({kind}), where SQLite's locks can fail: give --ledger a "
+                "file on a local disk, or, where several hosts share it, postgresql://HOST/DATABASE"
+            )
+        self._connection = sqlite3.connect(self.address, timeout=BUSY_SECONDS, isolation_level=None)
+        self._connection.row_factory = sqlite3.Row
+        self.execute("PRAGMA synchronous = EXTRA")  # of the folder, too
+        self._identity = self._at_its_place()
 
     def damage(self) -> str | None:
-        with self.guarded():
-            (answer,) = self._connection.execute("PRAGMA integrity_check").fetchone()
+        (answer,) = self.execute("PRAGMA integrity_check").fetchone()
         return None if answer == "ok" else str(answer)
 
-    def _begin(self, *, writes: bool) -> Any:
-        self._connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
-        return self._connection
+    def _begin(self, *, writes: bool) -> None:
+        self.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
 
-    def _tables(self, connection: sqlite3.Connection) -> set[str]:
-        return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    def _tables(self) -> set[str]:
+        return {name for (name,) in self.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
     def _at_its_place(self) -> tuple[int, int]:
         """Which file lies at the path; refused if it has other names, which SQLite cannot guard."""
         found = os.stat(self.address)
         if found.st_nlink > 1:
-            unsafe = f"the file has {found.st_nlink} hard links, which is unsafe with SQLite"
-            raise LedgerError(f"{self.name}: {unsafe}: copy it and use only the copy")
+            raise self.error(
+                f"the file has {found.st_nlink} hard links, which is unsafe with SQLite: copy it and use only the copy"
+            )
         return found.st_dev, found.st_ino
 
     def _is_found_again(self) -> bool:
         """What is counted in a file that nobody will open again is not counted."""
-        try:
+        with contextlib.suppress(FileNotFoundError):
             return self._at_its_place() == self._identity
-        except FileNotFoundError:
-            return False
-
-
-class _Session:
-    """A connection of psycopg that takes SQLite's marks for values."""
-
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
-
-    def execute(self, statement: str, values: Any = ()) -> Any:
-        return self._connection.execute(statement.replace("?", "%s"), values)
+        return False
 
 
 class PostgresServer(Database):
@@ -192,59 +187,53 @@ class PostgresServer(Database):
     transaction; one that broke inside a transaction is an error, and the server undoes what it had not committed.
     """
 
+    _mark = "%s"
+
     def __init__(self, address: str, *, create: bool) -> None:
         self.name, self.address = without_password(address), address
         try:
             self._driver = importlib.import_module("psycopg")
             self._rows = importlib.import_module("psycopg.rows").dict_row
         except ImportError:
-            raise LedgerError(
-                f"{self.name}: a ledger on PostgreSQL needs psycopg: pip install 'evr-dp[postgres]'"
-            ) from None
+            raise self.error("a ledger on PostgreSQL needs psycopg: pip install 'evr-dp[postgres]'") from None
         self.errors = (self._driver.Error, OSError)
-        with self.guarded():
-            self._connection = self._connected()
-            try:
-                self._prepare(create=create)
-            except BaseException:
-                self.close()
-                raise
+        self._open(create=create)
 
-    def _connected(self) -> Any:
-        connection = self._driver.connect(self.address, autocommit=True, row_factory=self._rows, connect_timeout=10)
-        connection.execute("SET search_path = evr")
-        connection.execute("SET synchronous_commit = on")
+    def _connect(self) -> None:
+        self._connection = self._driver.connect(
+            self.address, autocommit=True, row_factory=self._rows, connect_timeout=10
+        )
+        self.execute("SET search_path = evr")
+        self.execute("SET synchronous_commit = on")
         for limit in ("lock_timeout", "idle_in_transaction_session_timeout"):  # the latter: of a host that is gone
-            connection.execute(f"SET {limit} = '{BUSY_SECONDS:.0f}s'")
-        if connection.execute("SHOW fsync").fetchone()["fsync"] != "on":
-            connection.close()
-            raise self._unusable("fsync is off on the server, which may forget what was counted: turn it on")
-        return connection
+            self.execute(f"SET {limit} = '{BUSY_SECONDS:.0f}s'")
+        if self.execute("SHOW fsync").fetchone()["fsync"] != "on":
+            self.close()
+            raise self.error("fsync is off on the server, which may forget what was counted: turn it on")
 
-    def _begin(self, *, writes: bool) -> _Session:
+    def _begin(self, *, writes: bool) -> None:
         deadline = time.monotonic() + BUSY_SECONDS
         while True:
             try:
                 if self._connection.closed:
-                    self._connection = self._connected()
-                session = _Session(self._connection)
-                session.execute("BEGIN" if writes else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                    self._connect()
+                self.execute("BEGIN" if writes else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
                 if writes:
-                    session.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
-                return session
+                    self.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
+                return
             except self._driver.OperationalError:  # nothing was begun
                 self.close()
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.2)
 
-    def _tables(self, connection: Any) -> set[str]:
-        rows = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'evr'").fetchall()
+    def _tables(self) -> set[str]:
+        rows = self.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'evr'").fetchall()
         return {row["tablename"] for row in rows}
 
-    def _create(self, connection: Any) -> None:
-        connection.execute("CREATE SCHEMA IF NOT EXISTS evr")
-        super()._create(connection)
+    def _create(self) -> None:
+        self.execute("CREATE SCHEMA IF NOT EXISTS evr")
+        super()._create()
 
 
 def without_password(address: str) -> str:
@@ -270,10 +259,10 @@ def network_file_system(path: Path) -> str | None:
         lines = _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return None
-    where, kinds = path.resolve().parent, {}
+    where, kinds = path.resolve().parent, {0: ""}
     for _, place, kind, *_ in (line.split(" ") for line in lines):
         mount = Path(re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), place))
         if where.is_relative_to(mount):
             kinds[len(mount.parts)] = kind  # the last mount at a place hides those before
-    found = kinds[max(kinds)] if kinds else ""
+    found = kinds[max(kinds)]
     return found if _NETWORK.fullmatch(found) else None

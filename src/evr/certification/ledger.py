@@ -24,7 +24,7 @@ from dp_accounting import NeighboringRelation
 
 from evr.certification.databases import database_at
 from evr.certification.event_json import named
-from evr.certification.tables import Attempt, Journal, ReleaseRow, this_process
+from evr.certification.tables import Attempt, DamagedRow, Journal, ReleaseRow, this_process
 from evr.errors import AlreadyReleasedError, LedgerError, NearbyReleaseWarning
 from evr.verification import Claim, Terms
 from evr.verification.settings import Settings
@@ -78,8 +78,9 @@ class Ledger:
 
     def check(self) -> None:
         """Raise if the ledger is damaged."""
-        if (found := self._database.damage()) is not None:
-            raise self._database.damaged(found)
+        with self._database.guarded():
+            if (found := self._database.damage()) is not None:
+                raise DamagedRow(found)
         self.contents()
 
     def contents(self) -> Journal:

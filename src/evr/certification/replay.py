@@ -26,7 +26,7 @@ from evr.certification.words import statement
 from evr.errors import CertificateError, DeviceError, DisagreementError, TooLongError
 from evr.laws import Direction, Step
 from evr.proving import prove
-from evr.proving.showing import check_progress, watching
+from evr.proving.api import check_progress, watching
 from evr.randomness import ENTROPY_BITS
 from evr.sampling import DrawPlan
 from evr.verification import Claim, Progress, Terms, Verification

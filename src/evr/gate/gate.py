@@ -10,20 +10,23 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 from evr import validate
 from evr.certification.budget import Budget
+from evr.certification.build import differences, software
 from evr.certification.certificate import Certificate
 from evr.certification.ledger import Ledger, opened
-from evr.errors import EvrError, NotReleasedError
-from evr.gate.attempt import attempted
-from evr.gate.request import Request
+from evr.errors import EvrError, LedgerError, NotReleasedError
+from evr.gate.attempt import Request, attempted, drawing_device, perform, writable
 from evr.mechanisms.relations import Relation
-from evr.proving import Announce
+from evr.proving import Announce, Sampling
+from evr.proving.api import check_progress
 from evr.verification.driver import ProgressHook
+from evr.verification.executors import check_at_work
 
 T = TypeVar("T")
 
@@ -131,27 +134,10 @@ def certify(
     >>> pair.guarantee.epsilon, pair.guarantee.delta
     (0.95, 1e-05)
     """
-    if announce is not None:
-        validate.function(announce=announce)
-    request = Request(
-        event,
-        epsilon=epsilon,
-        delta=delta,
-        tau=tau,
-        method=method,
-        ledger=ledger,
-        path=path,
-        proof=proof,
-        name=release,
-        budget=budget,
-        progress=progress,
-        neighboring_relation=neighboring_relation,
-        record=record,
-        description=description,
-        **sampling,
-    )
+    asked = dict(locals())
+    request = Request(name=asked.pop("release"), **asked.pop("sampling"), **asked)
     with opened(request.ledger) as one:
-        return attempted(one, request, announce)[1]
+        return attempted(one, request)[1]
 
 
 @dataclass(frozen=True)
@@ -174,8 +160,7 @@ class Release(Generic[T]):
     def value(self) -> T:
         """The mechanism's output; raises ``NotReleasedError`` if nothing was released."""
         if not self.released:
-            claim = self.certificate.claim
-            pair = f"({claim.epsilon!r}, {claim.delta!r})"
+            pair = f"({self.certificate.claim.epsilon!r}, {self.certificate.claim.delta!r})"
             why = f"nothing was released: {pair}-differential privacy could not be verified"
             raise NotReleasedError(why, self.certificate)
         value: T = self._value
@@ -189,6 +174,7 @@ def release(
     epsilon: float,
     delta: float,
     ledger: Ledger | str | Path | None = None,
+    certified: Callable[[Certificate], None] = lambda _: None,
     **options: Any,
 ) -> Release[T]:
     """Run ``mechanism()`` only if what it costs has been verified; what is released is ``(epsilon, delta)``-DP.
@@ -210,6 +196,8 @@ def release(
         What is promised.
     ledger
         A path or a ``Ledger``; ``.evr/ledger.sqlite`` in the working directory by default.
+    certified
+        Called with the certificate before the mechanism runs; if it raises, the mechanism does not run.
     options
         ``name`` of the release; ``method``, ``tau``, ``path``, ``budget``, ``neighboring_relation``, ``progress`` and
         the options of samples as of ``evr.certify``.
@@ -241,13 +229,6 @@ def release(
     >>> bad.released
     False
     """
-    return behind_gate(mechanism, event, epsilon=epsilon, delta=delta, ledger=ledger, **options)
-
-
-def behind_gate(
-    mechanism: Callable[[], T], event: Any, certified: Callable[[Certificate], None] = lambda _: None, **options: Any
-) -> Release[T]:
-    """As ``release``; ``certified`` is given the certificate before the mechanism runs."""
     validate.function(mechanism=mechanism)
     late_kinds = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
     if any(is_late(mechanism) for is_late in late_kinds):
@@ -255,10 +236,10 @@ def behind_gate(
             f"mechanism={mechanism!r} is a generator or a coroutine: it would run after the gate has closed; give a "
             "function that returns its result"
         )
-    request = Request(event, refuses=False, **options)
+    request = Request(event, epsilon=epsilon, delta=delta, ledger=ledger, for_output=True, **options)
     with opened(request.ledger) as counting:
         counting.check()
-        attempt, certificate = attempted(counting, request, for_output=True)
+        attempt, certificate = attempted(counting, request)
         certified(certificate)
         if not certificate.accepted:
             return Release(False, certificate)
@@ -273,3 +254,59 @@ def behind_gate(
         with contextlib.suppress(EvrError), Ledger(address, create=False) as counting:
             counting.end_output(attempt, ending)
     return Release(True, certificate, value)
+
+
+def resume(
+    ledger: Ledger | str | Path | None = None,
+    *,
+    attempt: int | None = None,
+    path: str | Path | None = None,
+    progress: ProgressHook | None = None,
+    workers: int | None = None,
+    executor: Executor | None = None,
+) -> Certificate:
+    """Continue a verification that was interrupted: its samples are drawn again, and the verdict is the one that it
+    would have had.
+
+    Parameters
+    ----------
+    ledger
+        Where it is counted: ``.evr/ledger.sqlite`` in the working directory by default.
+    attempt
+        The ``id`` of one in ``Ledger.interrupted()``; the latest by default.
+    path
+        Where to write the certificate, instead of the file that was planned.
+    workers, executor, progress
+        As of ``evr.verify``.
+
+    Returns
+    -------
+    Certificate
+        Of the attempt, now complete.
+
+    Raises
+    ------
+    LedgerError
+        If there is none, or if it was begun with another version of evr, NumPy or SciPy, or on another device: its
+        samples could not be drawn again.
+    """
+    with opened(ledger) as one:
+        waiting = [each for each in one.interrupted() if attempt in (None, each.id)]
+        if not waiting:
+            what = "no verification was interrupted" if attempt is None else f"attempt {attempt!r} was not interrupted"
+            raise LedgerError(f"{one.path}: {what}")
+        chosen = waiting[0]
+        changed, device = differences(chosen.software, software()), chosen.options["device"]
+        if chosen.settings.device == "auto" and drawing_device(chosen.settings) != device:
+            changed.append(f"device={device!r}, and device='auto' is another one here")
+        if changed:
+            raise LedgerError(
+                f"attempt {chosen.number} was begun with {changed[0]}: its samples may not come out the same, so "
+                "start another attempt"
+            )
+        elsewhere = writable(path=path)
+        writable(path=elsewhere or chosen.options["path"])
+        check_progress(progress)
+        check_at_work(executor)
+        sampling = Sampling(workers=workers, executor=executor)
+        return perform(one, one.take_over(chosen), sampling, progress=progress, path=elsewhere)
