@@ -44,7 +44,7 @@ def gaussian(epsilons: list[float]) -> Risk:
     steps = Composition.of(dp_event.GaussianDpEvent(1.0)).exact(Direction.REMOVE)
     points = [(proof.epsilon, proof.delta) for proof in StrictCurve(steps).points(epsilons)]
     bound = Tradeoff.of_points(points, points)
-    return Risk("strict", 2 * len(points), bound, bound)
+    return Risk("strict", 2 * len(points), (bound, bound))
 
 
 @pytest.mark.parametrize("name", POINTS)

@@ -1,13 +1,10 @@
 """The ledger: every attempt at a release, written down before its first sample (docs/guarantees.md, Section 5).
 
-A *release* fixes ``kappa`` and the base of its budgets with its first attempt; attempt ``i`` may then be wrong with
-probability ``kappa base 2^-i``, so all of them together with less than ``kappa base``, whatever ``tau`` they use. By
-default all attempts at the same ``(epsilon, delta)`` are one release and the base is that delta. A named release takes
-any claims that are at least that of its first attempt, the base.
-
-A crash, Ctrl-C or kill counts, because the entry is there already. Whoever writes has read the whole journal under the
-database's write lock, so no two processes have the same number. The one output of a release is counted in the same way,
-before its mechanism starts, and stays counted (Section 5.6).
+A release fixes ``kappa`` and the base of its budgets with its first attempt. Attempt ``i`` is wrong with probability
+at most ``kappa base 2^-i``. By default all attempts at the same ``(epsilon, delta)`` are one release, and the base is
+that delta; a named release takes any claims that are at least its first one. An interrupted attempt counts, because its
+entry is there already. Whoever writes has read the whole journal under the database's write lock, so no two processes
+have the same number. The one output of a release is counted in the same way, before its mechanism starts (Section 5.6).
 """
 
 from __future__ import annotations
@@ -17,8 +14,9 @@ import math
 import warnings
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from dp_accounting import NeighboringRelation
 
@@ -39,7 +37,7 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-class Ledger:
+class Ledger(contextlib.AbstractContextManager["Ledger"]):
     """Attempts, shared by any number of processes: a SQLite file of one machine, or a PostgreSQL database that several
     machines share. What a method has written is on the disk when it returns.
 
@@ -68,13 +66,8 @@ class Ledger:
         """Let the database go."""
         self._database.close()
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    # --- reading ----------------------------------------------------------------------------------
 
     def check(self) -> None:
         """Raise if the ledger is damaged."""
@@ -103,14 +96,10 @@ class Ledger:
     def upcoming(
         self, claim: Claim, *, name: str | None, relation: NeighboringRelation, for_output: bool
     ) -> tuple[Terms, int]:
-        """The terms and the number that the next attempt would have; nothing is written. ``for_output``: refused if the
-        release has let out its one output.
-        """
+        """The terms and the number that the next attempt would have. Refused ``for_output`` after the one output."""
         held = self.contents()
         release = _release_of(held, claim, name, relation, for_output)
         return release.terms, len(held.of(release)) + 1
-
-    # --- counting ---------------------------------------------------------------------------------
 
     @contextlib.contextmanager
     def counting(self) -> Iterator[Journal]:
@@ -143,23 +132,11 @@ class Ledger:
                 if name is None:
                     _warn_of_twins(held, claim, relation)
                 release = held.write("releases", key=release.key, name=name, terms=terms, created=release.created)
-            attempt: Attempt = held.write(
-                "attempts",
-                **columns,
-                release_id=release.id,
-                number=number,
-                entropy=entropy,
-                epsilon=claim.epsilon,
-                delta=claim.delta,
-                tau=claim.tau,
-                log_budget=Claim(claim.epsilon, claim.delta, claim.tau, terms).log_budget(number),
-                settings=settings,
-                relation=relation,
-                started=now(),
-                state="running",
-                owner=this_process(),
-                seen=now(),
-            )
+            log_budget = Claim(claim.epsilon, claim.delta, claim.tau, terms).log_budget(number)
+            columns |= {"release_id": release.id, "number": number, "entropy": entropy, "log_budget": log_budget}
+            columns |= {"epsilon": claim.epsilon, "delta": claim.delta, "tau": claim.tau}
+            columns |= {"settings": settings, "relation": relation, "started": now(), **_running()}
+            attempt: Attempt = held.write("attempts", **columns)
             return attempt
 
     def finish(self, attempt: Attempt, state: str, **known: Any) -> None:
@@ -181,8 +158,7 @@ class Ledger:
         """Make an interrupted attempt this process's own; only one of several gets it."""
         with self.counting() as held:
             _check_owner(held, attempt, attempt.state)
-            mine = {"state": "running", "owner": this_process(), "seen": now(), "finished": None, "message": None}
-            taken: Attempt = held.write("attempts", id=attempt.id, **mine)
+            taken: Attempt = held.write("attempts", id=attempt.id, finished=None, message=None, **_running())
             return taken
 
     def count_output(self, attempt: Attempt) -> None:
@@ -195,8 +171,8 @@ class Ledger:
             _refuse_second_output(release)
             if held.attempts[attempt.id].state != "accepted":
                 raise LedgerError(f"attempt {attempt.number} was not accepted: it allows no output")
-            opened = {"attempt_id": attempt.id, "owner": this_process(), "opened": now()}
-            held.write("releases", id=release.id, output="open", **opened)
+            mine = {"attempt_id": attempt.id, "owner": this_process(), "opened": now()}
+            held.write("releases", id=release.id, output="open", **mine)
 
     def end_output(self, attempt: Attempt, ending: Literal["released", "raised"]) -> None:
         """Write down how the mechanism ended, for the reader: its output is counted already, and stays so."""
@@ -216,6 +192,11 @@ def opened(ledger: Ledger | str | Path | None) -> Iterator[Ledger]:
     finally:
         if one is not ledger:
             one.close()
+
+
+def _running() -> dict[str, str]:
+    """The columns of an attempt that this process makes."""
+    return {"state": "running", "owner": this_process(), "seen": now()}
 
 
 def _release_of(
@@ -248,11 +229,11 @@ def _release_of(
 
 def _warn_of_twins(held: Journal, claim: Claim, relation: NeighboringRelation) -> None:
     """Warn if a release that is about to be made differs from an older one by rounding only."""
+    near = partial(math.isclose, rel_tol=_ALIKE)
     for release in held.releases.values():
         first = held.of(release)[0]
-        pairs = ((first.epsilon, claim.epsilon), (first.delta, claim.delta))
-        near = all(math.isclose(one, other, rel_tol=_ALIKE) for one, other in pairs)
-        if near and release.name is None and first.relation is relation:
+        alike = near(first.epsilon, claim.epsilon) and near(first.delta, claim.delta)
+        if alike and release.name is None and first.relation is relation:
             out = "has let out its output" if release.output else "has let nothing out yet"
             warnings.warn(
                 f"a new release: ({claim.epsilon!r}, {claim.delta!r}) differs only by rounding from "

@@ -1,9 +1,8 @@
 """The tables of a ledger, and the journal that they are written in.
 
-A journal only grows: an entry makes a row of a table, or changes some of its columns. Entries are links of a chain: the
-seal of each is a digest of it and of the seal before it, and the chain's head stands by itself. So a changed or
-missing entry shows. A seal is no signature: it shows damage, not forgery. The time at which an attempt was last seen
-alive stands beside the journal, and is replaced.
+A journal only grows: an entry makes a row of a table, or changes some of its columns. The seal of an entry is a digest
+of it and of the seal before it, and the last seal is also in the head. So a changed or missing entry shows; this shows
+damage, not forgery. The time at which an attempt was last seen alive stands beside the journal, and is replaced.
 """
 
 from __future__ import annotations
@@ -41,29 +40,16 @@ class DamagedRow(ValueError):
 
 @dataclass(frozen=True)
 class ReleaseRow:
-    """A release.
-
-    Attributes
-    ----------
-    key
-        What its attempts have in common.
-    terms
-        ``kappa`` and the base of the budgets.
-    output
-        None before the one output is counted; then, for good, ``"open"`` (its mechanism is running or has crashed),
-        ``"released"`` (it returned) or ``"raised"``.
-    attempt_id, owner, opened, ended
-        The attempt that allows the output, the process that runs the mechanism, and when it began and ended.
-    """
+    """A release, and its one output."""
 
     id: int
-    key: str
+    key: str  # what its attempts have in common
     name: str | None
-    terms: Terms
+    terms: Terms  # kappa and the base of the budgets
     created: str
-    output: str | None = None
-    attempt_id: int | None = None
-    owner: str = ""
+    output: str | None = None  # once it is counted: "open" (running or crashed), "released" (returned) or "raised"
+    attempt_id: int | None = None  # the attempt that allows the output
+    owner: str = ""  # the process that runs the mechanism
     opened: str | None = None
     ended: str | None = None
 

@@ -52,10 +52,9 @@ def certify(
 ) -> Certificate:
     """Certify what everything that ran guarantees: estimate, verify, write down.
 
-    With ``delta``, the least epsilon is found, rounded up to three digits and certified; with ``epsilon``, the least
-    delta, and its estimate over ``tau`` is certified; with both, just that pair is, or an error says at once that it is
-    false and what would hold. A claim that is not verified gives a certificate with the verdict ``"rejected"`` and
-    without a guarantee.
+    With ``delta``, the least epsilon is found, rounded up to three digits and certified. With ``epsilon``, the least
+    delta is found, and certified over ``tau``. With both, the pair is certified, or refused at once if it is false. A
+    claim that is not verified gives a certificate with the verdict ``"rejected"`` and without a guarantee.
 
     Parameters
     ----------
@@ -65,38 +64,26 @@ def certify(
         One of the two, or both.
     tau
         In (0, 1): how far below the claim the truth is taken to be. The closer to 1, the tighter what is found and the
-        more samples. By default it is chosen from the estimate. A pair with a ``tau`` is tested as it is, without an
-        estimate.
+        more samples. By default it is chosen from the estimate. A pair with a ``tau`` is tested without an estimate.
     ledger
         Where the attempt is counted: ``.evr/ledger.sqlite`` in the working directory by default.
-    path
-        Where to write the certificate.
-    proof
-        Where to write its proof file, which anybody can check without evr: a strict method is needed.
-        ``check_proof.py`` is put beside it.
+    path, proof
+        Where to write the certificate, and its proof file, which anybody can check without evr by ``check_proof.py``
+        beside it. A proof file needs a strict method.
     release
         A name that groups attempts across claims; the first fixes the least that any may claim.
     budget
-        An ``evr.Budget``, or its name in the ledger: an accepted attempt is spent from it, before the certificate is
+        An ``evr.Budget``, or its name in the ledger: an accepted attempt is spent from it before the certificate is
         written, and the certificate names it. What does not fit is refused.
-    progress
-        As of ``evr.verify``.
     announce
-        Called with a ``Forecast`` (claim, method, samples, seconds) before the attempt is counted; what it raises stops
-        everything, and costs nothing.
-    method
-        As of ``evr.verify``. ``"both"`` is for where doubt is expensive. The statement says how the claim was proved.
-    neighboring_relation
-        Which data sets are neighbours: as of ``evr.estimate_delta``. The certificate holds it, and the statement names
-        it.
+        Called with a ``Forecast`` before the attempt is counted; what it raises stops everything, and costs nothing.
     record
         What the certificate says of the record that the event comes from: ``Record.certify`` gives it.
     description
         The training in the numbers that people state, for the statement: ``title``, ``unit`` (``"example"``, ``"user"``
-        or ``"client"``), ``dataset_size``, ``batch_size``, ``epochs``. Each may be left out. Numbers that do not fit
-        the event are refused.
-    sampling
-        ``seed``, ``max_samples``, ``workers``, ``executor``, ``device``, ``proposal`` as of ``evr.verify``.
+        or ``"client"``), ``dataset_size``, ``batch_size``, ``epochs``. Numbers that do not fit the event are refused.
+    method, progress, neighboring_relation, sampling
+        As of ``evr.verify``.
 
     Returns
     -------
@@ -105,14 +92,11 @@ def certify(
 
     Raises
     ------
-    BudgetExceededError
-        If the event does not fit in the budget: nothing is spent then, and the error says what would fit.
-    FalseClaimError
-        If the pair is false by its estimate, or true by too little to be verified. Nothing is counted then.
-    ValueError
-        If a value is out of its range. Nothing is counted then.
-    UnsupportedEventError
-        If some mechanism has no law here, or none under the relation.
+    BudgetExceededError, FalseClaimError
+        If the event does not fit in the budget, or the pair is false by its estimate, or true by too little to be
+        verified: the error says what would do, and nothing is spent or counted.
+    ValueError, UnsupportedEventError
+        If a value is out of its range, or a mechanism has no law here, or none under the relation. Nothing is counted.
     LedgerError
         If the ledger cannot be used, or the release does not allow the claim.
 
@@ -149,7 +133,7 @@ class Release(Generic[T]):
     released
         Whether the mechanism ran and its output was released.
     certificate
-        That of the attempt which decided.
+        The certificate of the attempt that decided.
     """
 
     released: bool
@@ -180,11 +164,10 @@ def release(
     """Run ``mechanism()`` only if what it costs has been verified; what is released is ``(epsilon, delta)``-DP.
 
     One output for each release: by default a release is all attempts in a ledger at the same ``(epsilon, delta)``,
-    however many mechanisms they try. The output is counted before the mechanism starts, and the next is refused,
-    however that run ends: what may have gone out counts as out, also where the mechanism raises (its exception goes on
-    to the caller) or the process dies. To let out another, which costs privacy again, give it a ``name``. Where a claim
-    is rejected, another mechanism may be tried at the same claim: that is the next attempt of the release (the paper's
-    fallback; docs/guarantees.md, Section 5.4).
+    however many mechanisms they try. The output is counted before the mechanism starts and stays counted, also where
+    the mechanism raises (its exception goes on to the caller) or the process dies: what may have gone out counts as
+    out. To let out another, which costs privacy again, give it a ``name``. Where a claim is rejected, another mechanism
+    may be tried at the same claim, as the next attempt (the paper's fallback; docs/guarantees.md, Section 5.4).
 
     Parameters
     ----------
@@ -199,13 +182,12 @@ def release(
     certified
         Called with the certificate before the mechanism runs; if it raises, the mechanism does not run.
     options
-        ``name`` of the release; ``method``, ``tau``, ``path``, ``budget``, ``neighboring_relation``, ``progress`` and
-        the options of samples as of ``evr.certify``.
+        ``name`` of the release; others as of ``evr.certify``.
 
     Returns
     -------
     Release
-        ``released``, ``value`` (which raises ``NotReleasedError`` where nothing was released) and the certificate.
+        ``released``, the certificate and ``value``, which raises ``NotReleasedError`` where nothing was released.
 
     Raises
     ------
@@ -278,11 +260,6 @@ def resume(
         Where to write the certificate, instead of the file that was planned.
     workers, executor, progress
         As of ``evr.verify``.
-
-    Returns
-    -------
-    Certificate
-        Of the attempt, now complete.
 
     Raises
     ------

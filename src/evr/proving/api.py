@@ -87,10 +87,8 @@ def verify(
     ------
     UnsupportedEventError
         If some mechanism has no law here, or none under the relation.
-    ValueError, TypeError
-        If a value is out of its range, or what is asked for cannot be tested: the error says what can.
-    DeviceError
-        If ``device="cuda"`` and no GPU can be used.
+    ValueError, TypeError, DeviceError
+        If a value is out of its range, no GPU can be used, or the claim cannot be tested: the error says what can.
 
     Examples
     --------

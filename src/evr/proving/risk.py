@@ -13,8 +13,8 @@ import numpy as np
 from dp_accounting import NeighboringRelation
 
 from evr import validate
-from evr.bounds.strict import Proof, rounded_up
-from evr.bounds.strict.tradeoff import Tradeoff
+from evr.bounds.strict import rounded_up
+from evr.bounds.strict.tradeoff import Point, Tradeoff
 from evr.errors import UnsupportedEventError
 from evr.estimation.fft import epsilon_of
 from evr.estimation.results import Curve, drawn
@@ -38,10 +38,7 @@ _MOST_POINTS = 100  # in one direction: up to an epsilon of 10 they are spaced a
 class TradeoffCurve(Curve):
     """The greatest true positive rate at each false positive rate, from above.
 
-    Attributes
-    ----------
-    false_positive_rates, true_positive_rates
-        Arrays of equal length: the corners of a concave, piecewise linear curve.
+    The arrays hold the corners of a concave, piecewise linear curve.
     """
 
     false_positive_rates: Floats
@@ -51,9 +48,7 @@ class TradeoffCurve(Curve):
         return {"false_positive_rate": self.false_positive_rates, "true_positive_rate": self.true_positive_rates}
 
     def plot(self, ax: Axes | None = None, **style: Any) -> Axes:
-        """Draw the curve on logarithmic axes, with that of an attacker who guesses; ``style`` goes to matplotlib's
-        ``plot``.
-        """
+        """Draw the curve on logarithmic axes, with that of guessing; ``style`` goes to matplotlib's ``plot``."""
         rates = np.union1d(np.geomspace(1e-6, 1.0, 200), self.false_positive_rates)
         rates = rates[rates >= 1e-6]
         most = np.interp(rates, self.false_positive_rates, self.true_positive_rates)
@@ -74,30 +69,31 @@ class Risk:
         sampled certificate is all there is, and holds with its false-positive rate.
     points
         How many points of the curve were proved.
+    both_ways
+        The bounds for attackers who look for members, and for those who look for the others.
     """
 
     proof: str
     points: int
-    _present: Tradeoff = field(repr=False)
-    _absent: Tradeoff = field(repr=False)
+    both_ways: tuple[Tradeoff, Tradeoff] = field(repr=False)
 
     @property
     def advantage(self) -> float:
         """The greatest difference of true and false positive rate of a membership attack."""
-        return _shown(self._present.advantage)
+        return _shown(self.both_ways[0].advantage)
 
     def true_positive_rate(self, false_positive_rate: float) -> float:
         """The greatest share of members that an attacker finds who accuses that share of non-members."""
         rate = validate.probability(false_positive_rate=false_positive_rate)
-        return _shown(self._present.at(Fraction(rate)))
+        return _shown(self.both_ways[0].at(Fraction(rate)))
 
     def reconstruction(self, baseline: float) -> float:
         """The greatest chance to reconstruct a secret that is guessed without the output with chance ``baseline``."""
-        return _shown(self._present.at(Fraction(validate.probability(baseline=baseline))))
+        return _shown(self.both_ways[0].at(Fraction(validate.probability(baseline=baseline))))
 
     def accuracy(self, prior: float = 0.5) -> float:
         """The greatest chance of a right answer if a record is a member with that probability."""
-        return _shown(self._present.accuracy(Fraction(validate.probability(prior=prior))))
+        return _shown(self.both_ways[0].accuracy(Fraction(validate.probability(prior=prior))))
 
     def posterior(self, prior: float, false_positive_rate: float) -> float:
         """The greatest chance that an accused record is a member, for an attacker who accuses that share of
@@ -105,7 +101,7 @@ class Risk:
         """
         before = Fraction(validate.open_probability(prior=prior))
         rate = Fraction(validate.probability(false_positive_rate=false_positive_rate))
-        hits = before * self._present.at(rate)
+        hits = before * self.both_ways[0].at(rate)
         return _shown(hits / (hits + (1 - before) * rate)) if hits or rate else 0.0
 
     def certainty(self, posterior: float, prior: float = 0.5) -> float:
@@ -114,7 +110,7 @@ class Risk:
         """
         after = Fraction(validate.open_probability(posterior=posterior))
         before = Fraction(validate.open_probability(prior=prior))
-        return _shown(self._present.exceeding(after * (1 - before) / ((1 - after) * before)))
+        return _shown(self.both_ways[0].exceeding(after * (1 - before) / ((1 - after) * before)))
 
     def gdp(self, delta0: float) -> float | None:
         """The mu of Gaussian differential privacy that holds up to ``delta0``, in both directions: every attack is at
@@ -125,14 +121,9 @@ class Risk:
         return None if present is None or absent is None else max(present, absent)
 
     @property
-    def both_ways(self) -> tuple[Tradeoff, Tradeoff]:
-        """The bounds for attackers who look for members, and for those who look for the others."""
-        return self._present, self._absent
-
-    @property
     def tradeoff(self) -> TradeoffCurve:
         """The curve of true over false positive rates; it has ``plot`` and ``to_frame``."""
-        corners = self._present.corners
+        corners = self.both_ways[0].corners
         return TradeoffCurve(
             np.array([_rounded_down(false) for false, _ in corners]), np.array([_shown(true) for _, true in corners])
         )
@@ -141,7 +132,7 @@ class Risk:
     def of_pair(cls, epsilon: float, delta: float) -> Risk:
         """From the one pair of a certificate, which holds in both directions."""
         bound = Tradeoff.of_point(Fraction(epsilon), Fraction(delta))
-        return cls("certificate", 1, bound, bound)
+        return cls("certificate", 1, (bound, bound))
 
 
 def risk(event: Any, *, neighboring_relation: Relation | None = None) -> Risk:
@@ -157,7 +148,7 @@ def risk(event: Any, *, neighboring_relation: Relation | None = None) -> Risk:
     Returns
     -------
     Risk
-        Bounds that hold for every attacker with any computing power who sees all outputs and knows all other records.
+        Bounds on every attacker with any computing power who sees all outputs and knows all other records.
 
     Raises
     ------
@@ -194,24 +185,20 @@ def of_certificate(event: Any, relation: Relation | None) -> tuple[Any, Relation
 
 def _proved(composition: Composition) -> Risk:
     """From strict points in both directions."""
-    proofs = {way: _points(StrictCurve(laws)) for way, laws in composition.exact_directions().items()}
-    found = {way: [(proof.epsilon, proof.delta) for proof in own] for way, own in proofs.items()}
+    found = {way: _points(StrictCurve(laws)) for way, laws in composition.exact_directions().items()}
     remove = found[Direction.REMOVE]
     add = found.get(Direction.ADD, remove)
-    number = sum(len(points) for points in found.values())
-    return Risk("strict", number, Tradeoff.of_points(remove, add), Tradeoff.of_points(add, remove))
+    number = sum(map(len, found.values()))
+    return Risk("strict", number, (Tradeoff.of_points(remove, add), Tradeoff.of_points(add, remove)))
 
 
-def _points(curve: StrictCurve) -> list[Proof]:
-    """Proofs at equal distances, up to an epsilon with a negligible delta."""
-    if not curve.steps:
-        return curve.points([0.0])
-    last = epsilon_of(curve.fft, _LEAST_DELTA).value
-    if not math.isfinite(last):
-        last = 10.0
-    number = min(max(1, math.ceil(last / SPACING)), _MOST_POINTS)
-    spacing = max(SPACING, last / number)
-    return curve.points([spacing * k for k in range(number + 1)])
+def _points(curve: StrictCurve) -> list[Point]:
+    """Proved points at equal distances, up to an epsilon with a negligible delta."""
+    last = epsilon_of(curve.fft, _LEAST_DELTA).value if curve.steps else 0.0
+    last = last if math.isfinite(last) else 10.0
+    number = min(max(1, math.ceil(last / SPACING)), _MOST_POINTS) if curve.steps else 0
+    spacing = max(SPACING, last / max(1, number))
+    return [(proof.epsilon, proof.delta) for proof in curve.points([spacing * k for k in range(number + 1)])]
 
 
 def _shown(number: Fraction) -> float:
