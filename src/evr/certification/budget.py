@@ -172,10 +172,9 @@ class Account:
         if (noise := self.least_noise(event)) is not None:
             ways.append(f"a noise multiplier of {noise!r} instead of {noise_of(event)!r}")
         left = f"What would fit: {', or '.join(ways)}" if ways else "Nothing like it fits any more"
-        return BudgetExceededError(
-            f"budget {row.name!r}, ({row.epsilon!r}, {row.delta!r}) under {name_of(row.relation)}: this does not fit, "
-            f"and nothing was spent. {self.used():.1%} is used. {left}"
-        )
+        budget = f"budget {row.name!r}, ({row.epsilon!r}, {row.delta!r}) under {name_of(row.relation)}"
+        spent = f"this does not fit, and nothing was spent. {self.used():.1%} is used"
+        return BudgetExceededError(f"{budget}: {spent}. {left}")
 
 
 def _is_one_law(total: Composition) -> bool:
@@ -278,10 +277,8 @@ class Budget:
         """Which data sets are neighbours: what is asked for must agree."""
         fixed = self.account().row.relation
         if asked is not None and relation_named(asked) is not fixed:
-            raise ValueError(
-                f"neighboring_relation={name_of(relation_named(asked))!r}, but budget {self.name!r} is under "
-                f"{name_of(fixed)!r}: spend it under that one, or from another budget"
-            )
+            wrong = f"neighboring_relation={name_of(relation_named(asked))!r}, but budget {self.name!r} is under"
+            raise ValueError(f"{wrong} {name_of(fixed)!r}: spend it under that one, or from another budget")
         return fixed
 
     def account(self) -> Account:

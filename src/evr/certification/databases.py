@@ -147,10 +147,8 @@ class SqliteFile(Database):
     def _connect(self) -> None:
         self.address.parent.mkdir(parents=True, exist_ok=True)
         if (kind := network_file_system(self.address)) is not None:
-            raise LedgerError(
-                f"{self.name} lies on a network file system ({kind}), where SQLite's locks can fail: give --ledger a "
-                "file on a local disk, or, where several hosts share it, postgresql://HOST/DATABASE"
-            )
+            lies = f"{self.name} lies on a network file system ({kind}), where SQLite's locks can fail"
+            raise LedgerError(f"{lies}: give --ledger a file on a local disk, or postgresql://HOST/DATABASE")
         self._connection = sqlite3.connect(self.address, timeout=BUSY_SECONDS, isolation_level=None)
         self._connection.row_factory = sqlite3.Row
         self.execute("PRAGMA synchronous = EXTRA")  # of the folder, too
@@ -170,9 +168,8 @@ class SqliteFile(Database):
         """Which file lies at the path; refused if it has other names, which SQLite cannot guard."""
         found = os.stat(self.address)
         if found.st_nlink > 1:
-            raise self.error(
-                f"the file has {found.st_nlink} hard links, which is unsafe with SQLite: copy it and use only the copy"
-            )
+            many = f"{found.st_nlink} hard links"
+            raise self.error(f"the file has {many}, which is unsafe with SQLite: copy it and use only the copy")
         return found.st_dev, found.st_ino
 
     def _is_found_again(self) -> bool:
@@ -200,9 +197,8 @@ class PostgresServer(Database):
         self._open(create=create)
 
     def _connect(self) -> None:
-        self._connection = self._driver.connect(
-            self.address, autocommit=True, row_factory=self._rows, connect_timeout=10
-        )
+        how = {"autocommit": True, "row_factory": self._rows, "connect_timeout": 10}
+        self._connection = self._driver.connect(self.address, **how)
         self.execute("SET search_path = evr")
         self.execute("SET synchronous_commit = on")
         for limit in ("lock_timeout", "idle_in_transaction_session_timeout"):  # the latter: of a host that is gone

@@ -124,10 +124,7 @@ class Ledger(contextlib.AbstractContextManager["Ledger"]):
             earlier = held.of(release)
             number, terms = len(earlier) + 1, release.terms
             if any(one.entropy == entropy for one in earlier):
-                raise LedgerError(
-                    f"entropy {entropy:#x} was used before in this release: an attempt needs "
-                    "fresh samples, so give another seed, or none"
-                )
+                raise LedgerError(f"entropy {entropy:#x} was used before in this release: give another seed, or none")
             if release.id == _UNWRITTEN:
                 if name is None:
                     _warn_of_twins(held, claim, relation)
@@ -213,15 +210,11 @@ def _release_of(
         return ReleaseRow(_UNWRITTEN, key, name, Terms(claim.kappa, claim.delta), now())
     # docs/guarantees_relations.md, Section R1
     if (first := held.of(release)[0].relation) is not relation:
-        raise LedgerError(
-            f"release {name!r} was begun under {first.name}, and this is {relation.name}: a "
-            "release has one relation of neighbours; give the new one another name"
-        )
-    if claim.delta < release.terms.base:
-        raise LedgerError(
-            f"the claim {claim.delta!r} is below {release.terms.base!r}, which the first attempt at "
-            f"release {name!r} fixed as the least: claim a greater delta, or start another release"
-        )
+        begun = f"release {name!r} was begun under {first.name}"
+        raise LedgerError(f"{begun}, and this is {relation.name}: give the new release another name")
+    if claim.delta < (least := release.terms.base):
+        fixed = f"delta={claim.delta!r} is below {least!r}, which its first attempt fixed as the least of {name!r}"
+        raise LedgerError(f"{fixed}: claim a greater delta, or start another release")
     if for_output:
         _refuse_second_output(release)
     return release
@@ -248,19 +241,14 @@ def _refuse_second_output(release: ReleaseRow) -> None:
     if release.output is None:
         return
     what = "this release (the same epsilon and delta)" if release.name is None else f"release {release.name!r}"
-    if release.output == "released":
-        raise AlreadyReleasedError(
-            f"{what} let out its one output at {release.ended}. Another output costs privacy "
-            "again: if that is meant, give the new release another name"
-        )
     host, process = release.owner.split(" ")[:2]
-    ran = f"at {release.opened} in process {process} on {host}, which is still running or has crashed"
-    if release.output == "raised":
-        ran = f"and raised at {release.ended}"
-    raise AlreadyReleasedError(
-        f"{what} ran its mechanism {ran}. Its one output may have gone out: give a new release "
-        "another name (if nothing went out, it costs what this one would have)"
-    )
+    crashed = f"at {release.opened} in process {process} on {host}, which is still running or has crashed"
+    happened = {
+        "released": f"let out its one output at {release.ended}",
+        "raised": f"ran its mechanism, which raised at {release.ended}: its one output may have gone out",
+        "open": f"ran its mechanism {crashed}: its one output may have gone out",
+    }[release.output]
+    raise AlreadyReleasedError(f"{what} {happened}. Another costs privacy again: give the new release another name")
 
 
 def _check_owner(held: Journal, attempt: Attempt, *state: str) -> None:

@@ -131,10 +131,7 @@ def law_text(law: exact.ExactLaw) -> str:
     'gaussian(1.1)'
     """
     if type(law) not in _PARTS:
-        raise UnsupportedEventError(
-            f"{type(law).__name__} has no text, so no proof file can be written of it: the "
-            "certificate's own replay checks it"
-        )
+        raise UnsupportedEventError(f"{type(law).__name__} has no text for proof files: replay the certificate instead")
     return _text(_PARTS[type(law)](law))
 
 

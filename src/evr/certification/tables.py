@@ -13,8 +13,9 @@ import math
 import os
 import socket
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, is_dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -174,7 +175,7 @@ class Journal:
     def write(self, kind: str, /, **columns: Any) -> Any:
         """Make a row of a table, or change the one with this ``id``; the row."""
         columns = {"id": 1 + len(getattr(self, kind)), **columns}
-        content = json.dumps(columns, default=_written)
+        content = json.dumps(columns, default=lambda one: one.name if isinstance(one, Enum) else asdict(one))
         self._links += 1
         self._seal = seal(self._seal, kind, content)
         entry = (self._links, kind, content, self._seal)
@@ -188,11 +189,6 @@ class Journal:
         known = table.get(columns["id"])
         row = table[columns["id"]] = _ROWS[kind](**columns) if known is None else replace(known, **columns)
         return row
-
-
-def _written(value: Any) -> Any:
-    """What JSON does not know, as it can be written: a dataclass by its fields, a relation by its name."""
-    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value.name
 
 
 def seal(*texts: Any) -> str:

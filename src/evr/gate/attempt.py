@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import BrokenExecutor, CancelledError
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,22 +94,19 @@ class Request:
         self.strict = StrictProving(self.composition)
         enough = threshold_of(self.claim) * (1 - Fraction(self.claim.kappa))  # as an attempt of a release
         self.settings = self.strict.settings(method, self.sampling, self.claim, enough)
-        self.proof = None if proof is None else self._checked_proof(proof)
+        self.proof = writable(proof=proof)
+        if proof is not None:
+            self._check_proof()
         check_at_work(self.sampling.executor)
         if self.settings.method != "strict":
             self.composition.check_drawn()
 
-    def _checked_proof(self, proof: str | Path) -> Path | None:
+    def _check_proof(self) -> None:
         if self.settings.method not in ("strict", "both"):
-            raise ValueError(
-                f"method={self.settings.method!r} draws samples, and a proof file holds a proof in "
-                "exact arithmetic: take method='strict'"
-            )
-        found = writable(proof=proof)
-        if found == self.path:
-            raise ValueError(f"proof={str(proof)!r} is where the certificate goes, too")
+            raise ValueError(f"method={self.settings.method!r} draws samples: a proof file needs method='strict'")
+        if self.proof == self.path:
+            raise ValueError(f"proof={str(self.proof)!r} is where the certificate goes, too")
         check_texts(self.composition)
-        return found
 
 
 def writable(**named: str | Path | None) -> Path | None:
@@ -134,8 +132,7 @@ def _claimed(
         delta = validate.half_open_probability(delta=delta)
         if delta <= _LEAST:
             raise ValueError(
-                f"delta={delta!r} is not above {_LEAST:g}: floats cannot tell such a claim from 0; "
-                "claim a greater delta"
+                f"delta={delta!r}: floats cannot tell a claim up to {_LEAST:g} from 0; claim a greater delta"
             )
         return _with_epsilon(event, delta, tau)
     delta = validate.probability(delta=delta)
@@ -161,8 +158,7 @@ def _with_epsilon(event: Composition, delta: float, tau: float | None) -> Claim:
     least = estimate_epsilon(event, delta if tau is None else tau * delta)
     if not math.isfinite(least.value):
         raise ValueError(
-            f"no epsilon is enough for delta={delta!r}: some mechanism may fail with more than "
-            "that; claim a greater delta"
+            f"no epsilon is enough for delta={delta!r}: a mechanism may fail with more; claim a greater delta"
         )
     epsilon = round_up(not_below(least), 3)
     if tau is not None:
@@ -188,10 +184,8 @@ def _false(event: Composition, epsilon: float, delta: float, found: Estimate | U
             asked = {"epsilon": epsilon, "delta": delta, "neighboring_relation": event.relation}
             noise = calibrate(with_noise, **asked, low=noise_of(ran)).value
             ways.append(f"this pair with noise_multiplier={noise!r}")
-    return FalseClaimError(
-        f"epsilon={epsilon!r}, delta={delta!r}: this is {wrong}, for delta({epsilon!r}) is about {found.value:.6g}; "
-        + ", or ".join(ways)
-    )
+    what = f"epsilon={epsilon!r}, delta={delta!r}: this is {wrong}, for delta({epsilon!r}) is about {found.value:.6g}"
+    return FalseClaimError(f"{what}; {', or '.join(ways)}")
 
 
 def attempted(ledger: Ledger, request: Request) -> tuple[Attempt, Certificate]:
@@ -262,14 +256,8 @@ def perform(
     claim = Claim(attempt.epsilon, attempt.delta, attempt.tau, release.terms)
     begun = time.perf_counter()
     with _accounted_for(ledger, attempt):
-        how = Trying(
-            number=attempt.number,
-            seed=attempt.entropy,
-            executor=drawn.executor,
-            workers=drawn.workers,
-            progress=progress,
-            alive=lambda: ledger.keep(attempt),
-        )
+        alive = partial(ledger.keep, attempt)
+        how = Trying(attempt.number, attempt.entropy, None, drawn.executor, drawn.workers, progress, alive)
         verification = prove(composition, claim, attempt.settings, how, ahead)
         given: dict[str, Any] = {
             **dict.fromkeys(("budget", "proof", "per_record")),
@@ -285,10 +273,8 @@ def perform(
             if verification.method in ("strict", "both"):
                 given["per_record"] = epsilon_per_record(event, claim.delta, attempt.relation)
         given["times"] = {"started": attempt.started, "finished": now(), "seconds": time.perf_counter() - begun}
-        fresh = attempt.entropy_is_fresh
-        certificate = build(
-            verification, claim, attempt.settings, name=release.name, entropy_is_fresh=fresh, given=given
-        )
+        of = {"name": release.name, "entropy_is_fresh": attempt.entropy_is_fresh}
+        certificate = build(verification, claim, attempt.settings, **of, given=given)
         if (where := path or options["path"]) is not None:
             certificate.save(where)
         ledger.finish(attempt, certificate.verdict, samples=verification.samples, written=path and str(path))

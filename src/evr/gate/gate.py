@@ -214,10 +214,8 @@ def release(
     validate.function(mechanism=mechanism)
     late_kinds = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
     if any(is_late(mechanism) for is_late in late_kinds):
-        raise TypeError(
-            f"mechanism={mechanism!r} is a generator or a coroutine: it would run after the gate has closed; give a "
-            "function that returns its result"
-        )
+        late = f"mechanism={mechanism!r} is a generator or a coroutine: it would run after the gate has closed"
+        raise TypeError(f"{late}; give a function that returns its result")
     request = Request(event, epsilon=epsilon, delta=delta, ledger=ledger, for_output=True, **options)
     with opened(request.ledger) as counting:
         counting.check()
@@ -277,10 +275,8 @@ def resume(
         if chosen.settings.device == "auto" and drawing_device(chosen.settings) != device:
             changed.append(f"device={device!r}, and device='auto' is another one here")
         if changed:
-            raise LedgerError(
-                f"attempt {chosen.number} was begun with {changed[0]}: its samples may not come out the same, so "
-                "start another attempt"
-            )
+            begun = f"attempt {chosen.number} was begun with {changed[0]}"
+            raise LedgerError(f"{begun}: its samples may not come out the same, so start another attempt")
         elsewhere = writable(path=path)
         writable(path=elsewhere or chosen.options["path"])
         check_progress(progress)

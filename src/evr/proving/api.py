@@ -165,10 +165,8 @@ def in_words(state: Progress) -> str:
     """
     left = "" if state.seconds_left is None else f", about {state.seconds_left:,.0f} s left"
     what = "evidence" if state.log_target > 0 else "done"
-    return (
-        f"evr, {state.direction}: {state.samples:,} samples, delta about {state.estimate:.4g}, "
-        f"{what} {state.fraction:.0%}{left}"
-    )
+    drawn = f"evr, {state.direction}: {state.samples:,} samples, delta about {state.estimate:.4g}"
+    return f"{drawn}, {what} {state.fraction:.0%}{left}"
 
 
 class _Line:

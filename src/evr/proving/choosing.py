@@ -262,10 +262,8 @@ def affordable(trial: Trial, plan: DrawPlan | None) -> Driver | None:
         "draw on a GPU (device='cuda')": on_gpu,
     }
     ways = ", ".join(way for way, helps in remedies.items() if helps)
-    raise ValueError(
-        f"verifying this in direction {trial.direction!r} would take about {samples:.2g} samples, each of {work} "
-        f"numbers or so: {ways}, or set max_samples"
-    )
+    cost = f"about {samples:.2g} samples, each of {work} numbers or so"
+    raise ValueError(f"verifying this in direction {trial.direction!r} would take {cost}: {ways}, or set max_samples")
 
 
 def _expected(found: Driver | None) -> tuple[int, float]:

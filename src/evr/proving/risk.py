@@ -123,10 +123,8 @@ class Risk:
     @property
     def tradeoff(self) -> TradeoffCurve:
         """The curve of true over false positive rates; it has ``plot`` and ``to_frame``."""
-        corners = self.both_ways[0].corners
-        return TradeoffCurve(
-            np.array([_rounded_down(false) for false, _ in corners]), np.array([_shown(true) for _, true in corners])
-        )
+        corners = [(_rounded_down(false), _shown(true)) for false, true in self.both_ways[0].corners]
+        return TradeoffCurve(*np.array(corners).T)
 
     @classmethod
     def of_pair(cls, epsilon: float, delta: float) -> Risk:
