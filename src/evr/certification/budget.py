@@ -1,9 +1,8 @@
 """Budgets: an ``(epsilon, delta)`` that all spendings together keep (docs/guarantees_budget.md).
 
-A budget lives in the ledger. A spending is one row, written by one transaction before anything is released, and stays:
-what is spent is never given back. The proof that the budget is kept is made outside of the transaction, about a list
-of spendings. The row is written only if that list is still the whole list; else somebody was faster, and the proof is
-made again. So no lock is held while a proof is made, nobody waits in a circle, and the budget is never exceeded.
+A spending is one row of the ledger, written before anything is released; it is never given back. The proof that the
+budget is kept is about a list of spendings, and is made without a lock. The row is written only if that list is still
+the whole list; else somebody was faster, and the proof is made again. So the budget is never exceeded.
 """
 
 from __future__ import annotations
@@ -45,9 +44,7 @@ _MOST_NOISE, _CLOSE = 1e6, 1e-6  # of a noise multiplier that is looked for, and
 
 @dataclass(frozen=True)
 class Account:
-    """A budget (``row``), everything that was spent from it, in order, and how many sampled proofs were begun: at one
-    moment.
-    """
+    """A budget at one moment: its ``row``, what was spent, in order, and how many sampled proofs were begun."""
 
     row: BudgetRow
     spent: tuple[Spending, ...]
@@ -76,9 +73,7 @@ class Account:
         return dp_event.ComposedDpEvent([*self.events, *more])
 
     def total(self, *more: Any) -> Composition | None:
-        """The laws of it, where their exact composition decides: always in a planned budget, of one law in an adaptive
-        one (docs/guarantees_budget.md, Section B3).
-        """
+        """The laws of ``event`` where their exact composition decides: if adaptive, where all are one law (B3)."""
         total = Composition.of(self.event(*more), self.row.relation)
         return total if self.is_planned or _is_one_law(total) else None
 
@@ -145,9 +140,7 @@ class Account:
         return None if self.is_planned or not self.filter().fits(self.event(event)) else "renyi"
 
     def most_steps(self, event: Any) -> int | None:
-        """The greatest number of steps of a training that could be spent, at most what it has; None where what ran is
-        not one mechanism, repeated.
-        """
+        """The most steps of a training that could be spent; None where what ran is not one mechanism, repeated."""
         if not isinstance(event, dp_event.SelfComposedDpEvent):
             return None
 
@@ -178,8 +171,8 @@ class Account:
 
 
 def _is_one_law(total: Composition) -> bool:
-    """Whether everything is one law, repeated, or Gaussian mechanisms only (Section B3). Laws of two numbers that add,
-    as those of zCDP and of integer noise, are one law only if they are equal.
+    """Whether everything is one law, repeated, or Gaussian mechanisms only (Section B3). Laws that add, such as those
+    of zCDP, are one law only if they are equal.
     """
 
     def one(direction: Direction) -> bool:
@@ -242,26 +235,17 @@ class Budget:
         ledger: Ledger | str | Path | None = None,
         by: str | None = None,
     ) -> Budget:
-        """Make a budget. Its numbers, its relation of neighbours and its kind never change.
-
-        ``epsilon`` and ``delta``, both above 0, bound everything that is spent together. ``adaptive`` says whether what
-        is spent next may depend on what was released before.
+        """Make a budget; nothing of it ever changes. ``epsilon`` and ``delta``, both above 0, bound everything that is
+        spent together. ``adaptive`` says whether what is spent next may depend on what was released before.
         """
-        found = cls(name, ledger=ledger, by=by)
-        row = {
-            "name": found.name,
-            "kind": "adaptive" if adaptive else "planned",
-            "epsilon": validate.positive(epsilon=epsilon),
-            "delta": validate.open_probability(delta=delta),
-            "relation": relation_named(neighboring_relation),
-            "owner": this_process(),
-            "created": now(),
-        }
+        found, kind = cls(name, ledger=ledger, by=by), "adaptive" if adaptive else "planned"
+        pair = {"epsilon": validate.positive(epsilon=epsilon), "delta": validate.open_probability(delta=delta)}
+        row = {**pair, "relation": relation_named(neighboring_relation), "owner": this_process(), "created": now()}
         Claim(epsilon, delta / 2)  # its numbers can be tested
         with opened(ledger) as one, one.counting() as held:
             if any(other.name == name for other in held.budgets.values()):
                 raise LedgerError(f"{one.path}: there is a budget {name!r} already: give this one another name")
-            held.write("budgets", **row)
+            held.write("budgets", name=found.name, kind=kind, **row)
         return found
 
     @classmethod
@@ -291,8 +275,8 @@ class Budget:
         return self.account().seems_to_allow(event)
 
     def spend(self, event: Any, *, attempt: Attempt | None = None) -> Spending:
-        """Spend an event, before it runs: prove that it fits beside everything that was spent, and write it down. An
-        attempt spends once, however often it is continued. ``BudgetExceededError`` says what would fit.
+        """Spend an event before it runs: prove that it fits beside what was spent, and write it down. An attempt spends
+        once, however often it is continued. ``BudgetExceededError`` says what would fit.
         """
         document = event_to_json(event)
         with opened(self.ledger) as ledger:

@@ -554,9 +554,8 @@ def words(answer: Answer) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    options = [one for one in arguments if one.startswith("--")]
-    paths = [one for one in arguments if not one.startswith("--")]
-    if len(paths) != 1 or not set(options) <= {"--enclosures"}:
+    paths = [one for one in arguments if one != "--enclosures"]
+    if len(paths) != 1 or paths[0].startswith("--"):
         print(__doc__)
         return 2
     try:
@@ -566,9 +565,9 @@ def main(arguments: list[str]) -> int:
         print(f"NOT CHECKED: {why}")
         return 2
     print("\n".join(words(answer)))
-    if answer.accepted and options:
-        return enclosures(answer.file)
-    return 0 if answer.accepted else 3
+    if not answer.accepted:
+        return 3
+    return enclosures(answer.file) if "--enclosures" in arguments else 0
 
 
 # --- the listed numbers, computed again -----------------------------------------------------------

@@ -76,8 +76,7 @@ class Request:
         **sampling: Any,
     ) -> None:
         self.sampling = Sampling.of(sampling)
-        self.ledger, self.name, self.record, self.for_output = ledger, name, record, for_output
-        self.progress = check_progress(progress)
+        self.ledger, self.record, self.progress = ledger, record, check_progress(progress)
         self.announce = None if announce is None else validate.function(announce=announce)
         self.budget = None if budget is None else Budget.of(budget, ledger)
         if self.budget is not None:
@@ -85,6 +84,7 @@ class Request:
             neighboring_relation = self.budget.relation(neighboring_relation)
         self.document = event_to_json(event)
         self.composition = Composition.of(event, neighboring_relation)
+        self.release: dict[str, Any] = {"name": name, "relation": self.composition.relation, "for_output": for_output}
         check_words(self.document)
         self.description = description_of(description, event_from_json(self.document))
         self.path = writable(path=path)
@@ -192,10 +192,10 @@ def attempted(ledger: Ledger, request: Request) -> tuple[Attempt, Certificate]:
     """One attempt from its forecast, which is announced before it counts, to its certificate. The forecast refuses
     requests whose plan shows that they cannot succeed.
     """
-    composition, relation, drawn = request.composition, request.composition.relation, request.sampling
-    terms, number = ledger.upcoming(request.claim, name=request.name, relation=relation, for_output=request.for_output)
-    claim = replace(request.claim, terms=terms)
-    ahead = forecast(composition, claim, request.settings, attempt=number, workers=drawn.workers, strict=request.strict)
+    terms, number = ledger.upcoming(request.claim, **request.release)
+    claim, drawn, strict = replace(request.claim, terms=terms), request.sampling, request.strict
+    settings, workers = request.settings, drawn.workers
+    ahead = forecast(request.composition, claim, settings, attempt=number, workers=workers, strict=strict)
     if request.announce is not None:
         request.announce(ahead)
     attempt = start(ledger, request)
@@ -208,9 +208,7 @@ def start(ledger: Ledger, request: Request) -> Attempt:
     return ledger.begin(
         request.claim,
         request.settings,
-        relation=request.composition.relation,
-        name=request.name,
-        for_output=request.for_output,
+        **request.release,
         entropy=entropy_of(seed),
         entropy_is_fresh=seed is None,
         event=request.document,
@@ -273,8 +271,8 @@ def perform(
             if verification.method in ("strict", "both"):
                 given["per_record"] = epsilon_per_record(event, claim.delta, attempt.relation)
         given["times"] = {"started": attempt.started, "finished": now(), "seconds": time.perf_counter() - begun}
-        of = {"name": release.name, "entropy_is_fresh": attempt.entropy_is_fresh}
-        certificate = build(verification, claim, attempt.settings, **of, given=given)
+        name, fresh = release.name, attempt.entropy_is_fresh
+        certificate = build(verification, claim, attempt.settings, name=name, entropy_is_fresh=fresh, given=given)
         if (where := path or options["path"]) is not None:
             certificate.save(where)
         ledger.finish(attempt, certificate.verdict, samples=verification.samples, written=path and str(path))

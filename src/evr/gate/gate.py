@@ -109,14 +109,6 @@ def certify(
     ...                               ledger=f"{folder}/ledger.sqlite")
     >>> certificate.verdict, certificate.guarantee.delta, round(certificate.guarantee.epsilon, 2)
     ('accepted', 1e-05, 0.93)
-
-    The pair that one prints:
-
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     pair = evr.certify(dp_event.GaussianDpEvent(4.0), epsilon=0.95, delta=1e-5,
-    ...                        ledger=f"{folder}/ledger.sqlite")
-    >>> pair.guarantee.epsilon, pair.guarantee.delta
-    (0.95, 1e-05)
     """
     asked = dict(locals())
     request = Request(name=asked.pop("release"), **asked.pop("sampling"), **asked)

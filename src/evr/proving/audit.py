@@ -323,14 +323,14 @@ def _tests(values: Floats, coins: Any, number: int, *, independent: bool) -> Sev
 
 def _chosen(curve: Curve, canaries: int, level: float) -> int:
     """How many canaries to guess in, and out: as many as bound best if the attack is the best against the curve."""
-    best, number = -1.0, 1
-    for share in _SHARES:
+
+    def bound(share: float) -> tuple[float, int]:
         each = min(max(1, round(share * canaries)), canaries // 2)
         right = np.interp(each / canaries, (curve.false + curve.true) / 2, curve.true / 2)  # of those guessed in
         hits = Count(math.floor(2 * float(right) * canaries), 2 * each, canaries)
-        mu = _greatest(lambda mu, hits=hits: hits.rejects(gaussian(mu), level))
-        best, number = max((best, number), (mu, each))
-    return number
+        return _greatest(lambda mu: hits.rejects(gaussian(mu), level)), each
+
+    return max(map(bound, _SHARES))[1]
 
 
 def _all_guessed(values: Floats, coins: Any) -> Independent:

@@ -41,9 +41,7 @@ DEFAULT = 0.99  # tau where nothing better is known, and where a claim seems to 
 LOOSEST = 0.5  # the least tau that is chosen from an estimate: below, samples are few in any case
 QUICK = 10.0  # seconds that a strict proof may take where nobody asked for one
 TOO_LONG = {"cpu": 3e12, "cuda": 3e15}
-"""Steps to draw that nobody waits for: hours to days on one core, or on a GPU. Refused unless ``max_samples`` says
-otherwise.
-"""
+"""Steps to draw that take hours to days on one core, or on a GPU. Refused unless ``max_samples`` is given."""
 _PILOT_SECONDS, _PILOT_BLOCKS = 0.3, 64  # of a pilot, at the most
 _UNLIKELY = 3.0  # standard errors
 
@@ -57,8 +55,7 @@ class Sampling:
     seed
         For results that can be repeated; a guarantee wants fresh entropy, so leave it out.
     max_samples
-        In each direction. The sequential verifier rejects when they are used up; the fixed one refuses to start if it
-        needs more.
+        In each direction. The sequential verifier rejects when they are used up; the fixed one refuses to need more.
     proposal
         ``"capped"``, tilted; or ``"simple"``, the paper's simple Monte Carlo.
     device
@@ -103,8 +100,8 @@ class StrictProving:
         self._curve = cache(StrictCurve)
 
     def settings(self, method: str, drawn: Sampling, claim: Claim, enough: Fraction) -> Settings:
-        """How to prove a claim by a method. ``"auto"`` is a strict proof if that takes seconds and shows that delta is
-        at most ``enough``, or if there is no other; else it is sequential, as where an option of samples is given.
+        """How to prove a claim by a method. ``"auto"`` is strict if no option of samples is given, and the proof takes
+        seconds and shows that delta is at most ``enough``, or there is no other; else it is sequential.
         """
         if validate.one_of(AUTO, method=method) != "auto":
             return drawn.settings(method)
@@ -215,9 +212,8 @@ def forecast(
     workers: int | None = None,
     strict: StrictProving | None = None,
 ) -> Forecast:
-    """About how many samples and seconds ``prove`` will take; whatever it refuses is refused now.
-
-    ``strict`` holds proofs of the composition that are in hand.
+    """About how many samples and seconds ``prove`` will take; whatever it refuses is refused now. ``strict`` holds the
+    proofs that are in hand.
 
     Examples
     --------
