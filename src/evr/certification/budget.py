@@ -221,7 +221,10 @@ class Budget:
     def __init__(self, name: str, *, ledger: Ledger | str | Path | None = None, by: str | None = None) -> None:
         self.name = named(name=name)
         self.ledger = ledger
-        self.by = _user() if by is None else named(by=by)
+        self.by = "unknown" if by is None else named(by=by)
+        if by is None:
+            with contextlib.suppress(OSError, KeyError, ImportError, ValueError):  # a process may have no user
+                self.by = named(by=in_alphabet(getpass.getuser()))
 
     @classmethod
     def create(
@@ -310,9 +313,3 @@ def _written(ledger: Ledger, account: Account, row: dict[str, Any]) -> Spending 
         signed = {"budget_id": account.row.id, "number": number, "owner": this_process(), "moment": now()}
         written: Spending = held.write("spendings", **row, **signed)
         return written
-
-
-def _user() -> str:
-    with contextlib.suppress(OSError, KeyError, ImportError, ValueError):  # a process may have no user
-        return named(by=in_alphabet(getpass.getuser()))
-    return "unknown"

@@ -142,10 +142,9 @@ class Words:
     def natural(self, most: int | None = None, word: str | None = None) -> int:
         """A number from 0 to `most`."""
         word = self.any() if word is None else word
-        if not re.fullmatch("[0-9]+", word) or len(word) > MOST_DIGITS:
-            raise NotReadError(f"unreadable: {word[:40]!r} is not a number from 0 on")
-        if most is not None and int(word) > most:
-            raise NotReadError(f"unreadable: {word[:40]} is above {most}, which is the most")
+        known = re.fullmatch("[0-9]+", word) and len(word) <= MOST_DIGITS
+        if not known or (most is not None and int(word) > most):
+            raise NotReadError(f"unreadable: {word[:40]!r} is not a number from 0 {f'to {most}' if most else 'on'}")
         return int(word)
 
     def integers(self, number: int) -> list[int]:
@@ -178,8 +177,7 @@ class Words:
         if name == "curve":
             width, exact = self.natural(MOST_ITEMS), self.natural(MOST_ITEMS)
             values = [v for _, number in runs for v in self.run(number)]
-            wide = len(values) - exact
-            pairs = [(v, width if i < wide else 0) for i, v in enumerate(values)]
+            pairs = [(v, width if i < len(values) - exact else 0) for i, v in enumerate(values)]
             return Kind(off, halv, runs, vbits, pairs, 0, [])
         if name != "outcomes":
             raise NotReadError(f"unreadable: {name[:40]!r} is neither 'curve' nor 'outcomes'")

@@ -22,7 +22,7 @@ from dp_accounting import NeighboringRelation
 
 from evr.certification.databases import database_at
 from evr.certification.event_json import named
-from evr.certification.tables import Attempt, DamagedRow, Journal, ReleaseRow, this_process
+from evr.certification.tables import Attempt, DamagedRow, Journal, ReleaseRow, is_alive, this_process
 from evr.errors import AlreadyReleasedError, LedgerError, NearbyReleaseWarning
 from evr.verification import Claim, Terms
 from evr.verification.settings import Settings
@@ -91,7 +91,8 @@ class Ledger(contextlib.AbstractContextManager["Ledger"]):
 
     def interrupted(self) -> list[Attempt]:
         """Attempts that were interrupted, or whose process is gone, latest first."""
-        return [a for a in reversed(self.attempts()) if a.state == "interrupted" or a.is_orphan]
+        open_ones = [a for a in reversed(self.attempts()) if a.state in ("interrupted", "running")]
+        return [a for a in open_ones if a.state == "interrupted" or not is_alive(a.owner, a.seen)]
 
     def upcoming(
         self, claim: Claim, *, name: str | None, relation: NeighboringRelation, for_output: bool
@@ -146,10 +147,8 @@ class Ledger(contextlib.AbstractContextManager["Ledger"]):
         """Say that an attempt is still being made: one that is silent for long is taken for interrupted."""
         with self.transaction() as connection:
             _check_owner(Journal(connection), attempt)
-            connection.execute(
-                "INSERT INTO signs_of_life VALUES (?, ?) ON CONFLICT (attempt) DO UPDATE SET seen = excluded.seen",
-                (attempt.id, now()),
-            )
+            replacing = "ON CONFLICT (attempt) DO UPDATE SET seen = excluded.seen"
+            connection.execute(f"INSERT INTO signs_of_life VALUES (?, ?) {replacing}", (attempt.id, now()))
 
     def take_over(self, attempt: Attempt) -> Attempt:
         """Make an interrupted attempt this process's own; only one of several gets it."""
@@ -228,13 +227,10 @@ def _warn_of_twins(held: Journal, claim: Claim, relation: NeighboringRelation) -
         alike = near(first.epsilon, claim.epsilon) and near(first.delta, claim.delta)
         if alike and release.name is None and first.relation is relation:
             out = "has let out its output" if release.output else "has let nothing out yet"
-            warnings.warn(
-                f"a new release: ({claim.epsilon!r}, {claim.delta!r}) differs only by rounding from "
-                f"({first.epsilon!r}, {first.delta!r}) of {release.created}, which {out}. Their attempts and outputs "
-                "are counted apart. If they are meant to be one release, claim exactly the older numbers",
-                NearbyReleaseWarning,
-                stacklevel=2,
-            )
+            text = f"a new release: ({claim.epsilon!r}, {claim.delta!r}) differs only by rounding from "
+            text += f"({first.epsilon!r}, {first.delta!r}) of {release.created}, which {out}. They are counted apart. "
+            text += "If they are meant to be one release, claim exactly the older numbers"
+            warnings.warn(text, NearbyReleaseWarning, stacklevel=2)
 
 
 def _refuse_second_output(release: ReleaseRow) -> None:

@@ -93,10 +93,6 @@ class Attempt:
         """Where its certificate was written, or is to be; None if it leaves none."""
         return self.written or self.options.get("path")
 
-    @property
-    def is_orphan(self) -> bool:
-        return self.state == "running" and not is_alive(self.owner, self.seen)
-
 
 @dataclass(frozen=True)
 class BudgetRow:

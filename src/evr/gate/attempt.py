@@ -96,17 +96,14 @@ class Request:
         self.settings = self.strict.settings(method, self.sampling, self.claim, enough)
         self.proof = writable(proof=proof)
         if proof is not None:
-            self._check_proof()
+            if self.settings.method not in ("strict", "both"):
+                raise ValueError(f"method={self.settings.method!r} draws samples: a proof file needs method='strict'")
+            if self.proof == self.path:
+                raise ValueError(f"proof={str(proof)!r} is where the certificate goes, too")
+            check_texts(self.composition)
         check_at_work(self.sampling.executor)
         if self.settings.method != "strict":
             self.composition.check_drawn()
-
-    def _check_proof(self) -> None:
-        if self.settings.method not in ("strict", "both"):
-            raise ValueError(f"method={self.settings.method!r} draws samples: a proof file needs method='strict'")
-        if self.proof == self.path:
-            raise ValueError(f"proof={str(self.proof)!r} is where the certificate goes, too")
-        check_texts(self.composition)
 
 
 def writable(**named: str | Path | None) -> Path | None:
@@ -127,13 +124,14 @@ def _claimed(
     if delta is None:
         if epsilon is None:
             raise ValueError("certify what? Give delta (epsilon is found), epsilon (delta is found), or both")
-        return _with_delta(event, epsilon, DEFAULT if tau is None else tau)
+        tau = DEFAULT if tau is None else tau
+        least = not_below(estimate_delta(event, epsilon)) / tau
+        digits = 5 + math.ceil(-math.log10(1.0 - tau))  # a thousandth of the slack, or less
+        return Claim(epsilon, max(min(1.0, round_up(least, digits)), _LEAST) if least > 0 else least, tau)
     if epsilon is None:
         delta = validate.half_open_probability(delta=delta)
         if delta <= _LEAST:
-            raise ValueError(
-                f"delta={delta!r}: floats cannot tell a claim up to {_LEAST:g} from 0; claim a greater delta"
-            )
+            raise ValueError(f"delta={delta!r}: floats cannot tell a claim up to {_LEAST:g} from 0; claim more")
         return _with_epsilon(event, delta, tau)
     delta = validate.probability(delta=delta)
     if tau is not None:
@@ -144,22 +142,11 @@ def _claimed(
     return Claim(epsilon, delta, tau_of(found, delta))
 
 
-def _with_delta(event: Composition, epsilon: float, tau: float) -> Claim:
-    """The least delta, over tau."""
-    value = not_below(estimate_delta(event, epsilon)) / tau
-    if value > 0:
-        digits = 5 + math.ceil(-math.log10(1.0 - tau))  # a thousandth of the slack, or less
-        value = max(min(1.0, round_up(value, digits)), _LEAST)
-    return Claim(epsilon, value, tau)
-
-
 def _with_epsilon(event: Composition, delta: float, tau: float | None) -> Claim:
     """The least epsilon of three digits; without a tau, the estimate there leaves one, 0.99 at the most."""
     least = estimate_epsilon(event, delta if tau is None else tau * delta)
     if not math.isfinite(least.value):
-        raise ValueError(
-            f"no epsilon is enough for delta={delta!r}: a mechanism may fail with more; claim a greater delta"
-        )
+        raise ValueError(f"no epsilon is enough for delta={delta!r}: a mechanism may fail with more; claim more")
     epsilon = round_up(not_below(least), 3)
     if tau is not None:
         return Claim(epsilon, delta, tau)

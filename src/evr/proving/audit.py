@@ -214,11 +214,9 @@ class Audit:
     def sentence(self) -> str:
         """What was found, in words."""
         whom = {"noise": "this mechanism with any noise multiplier", "gaussian": "Gaussian mechanisms"}[self.family]
-        words = (
-            f"{self.correct:,} of {self.guesses:,} guesses were right, of {self.canaries:,} canaries. Epsilon at "
-            f"delta = {self.delta:g} is at least {abs(round_up(-self.epsilon, 3)):.3g} with confidence "
-            f"{self.confidence:g}, for {whom}."
-        )
+        least = f"{abs(round_up(-self.epsilon, 3)):.3g} with confidence {self.confidence:g}"
+        words = f"{self.correct:,} of {self.guesses:,} guesses were right, of {self.canaries:,} canaries. "
+        words += f"Epsilon at delta = {self.delta:g} is at least {least}, for {whom}."
         if self.p_value is None or self.claimed is None:
             return words
         verb = "is consistent with" if self.verdict == CONSISTENT else "contradicts"

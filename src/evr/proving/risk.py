@@ -204,5 +204,5 @@ def _shown(number: Fraction) -> float:
 
 
 def _rounded_down(number: Fraction) -> float:
-    found = number.numerator / number.denominator
+    found = float(number)
     return found if Fraction(found) <= number else math.nextafter(found, 0.0)
