@@ -16,7 +16,7 @@ import re
 import sys
 from collections.abc import Iterator
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, chain, repeat
 from typing import Any, NamedTuple
 
 MOST_BYTES = 1 << 26
@@ -428,9 +428,7 @@ class Checker:
         inside = since(m, floor)
         above = since(inside, top + 1)
         weight, kept = self.unit, 0
-        for _ in range(above.first - (top + 1) if above.coef else 0):
-            weight = weight * self.step_down // self.unit
-        for mass in above.coef:
+        for mass in chain(repeat(0, above.first - (top + 1) if above.coef else 0), above.coef):
             weight = weight * self.step_down // self.unit
             kept += mass * weight
         kept //= self.unit

@@ -136,16 +136,13 @@ def law_text(law: exact.ExactLaw) -> str:
 
 
 def _text(part: Any) -> str:
+    """A law, a named list, or a number: an integer, a float as it is shown, or a ratio of integers."""
     if isinstance(part, tuple):
         return f"{part[0]}({','.join(map(_text, part[1:]))})"
-    return law_text(part) if isinstance(part, exact.ExactLaw) else _number(Fraction(part))
-
-
-def _number(number: Fraction) -> str:
-    """An integer, a float as it is shown, or a ratio of integers."""
-    if number.denominator == 1:
-        return str(number)
-    near = float(number)
+    if isinstance(part, exact.ExactLaw):
+        return law_text(part)
+    number = Fraction(part)
+    near = math.inf if number.denominator == 1 else float(number)
     return repr(near) if math.isfinite(near) and Fraction(near) == number else str(number)
 
 

@@ -85,11 +85,6 @@ def certify(
     method, progress, neighboring_relation, sampling
         As of ``evr.verify``.
 
-    Returns
-    -------
-    Certificate
-        Accepted or rejected; written to ``path`` where one is given.
-
     Raises
     ------
     BudgetExceededError, FalseClaimError
@@ -175,11 +170,6 @@ def release(
         Called with the certificate before the mechanism runs; if it raises, the mechanism does not run.
     options
         ``name`` of the release; others as of ``evr.certify``.
-
-    Returns
-    -------
-    Release
-        ``released``, the certificate and ``value``, which raises ``NotReleasedError`` where nothing was released.
 
     Raises
     ------

@@ -146,15 +146,33 @@ def check_progress(progress: ProgressHook | None) -> ProgressHook | None:
 
 @contextlib.contextmanager
 def watching(progress: ProgressHook | None) -> Iterator[Hook | None]:
-    """The caller's hook; none for False; else what is shown, a line that is gone at the end where somebody looks."""
+    """The caller's hook; none for False; else one that shows the last line of a terminal or below a notebook's cell,
+    which is gone at the end, and elsewhere a line now and then.
+    """
     if callable(progress) or progress is False or (progress is None and not _somebody_looks()):
         yield progress if callable(progress) else None
         return
-    line = _Line()
+    width, last = 0, -math.inf
+
+    def renew(text: str, end: str = "") -> None:
+        nonlocal width
+        if text or width:
+            print(f"\r{text.ljust(width)}", end=end, file=sys.stderr, flush=True)
+            width = len(text)
+
+    def show(state: Progress) -> None:
+        nonlocal last
+        if _somebody_looks():
+            if state.seconds > _AFTER:
+                renew(in_words(state))
+        elif not last < state.seconds < last + _OFTEN:  # less: the next direction
+            last = state.seconds
+            print(in_words(state), file=sys.stderr)
+
     try:
-        yield line
+        yield show
     finally:
-        line.renew("", "\r")
+        renew("", "\r")
 
 
 def in_words(state: Progress) -> str:
@@ -167,26 +185,6 @@ def in_words(state: Progress) -> str:
     what = "evidence" if state.log_target > 0 else "done"
     drawn = f"evr, {state.direction}: {state.samples:,} samples, delta about {state.estimate:.4g}"
     return f"{drawn}, {what} {state.fraction:.0%}{left}"
-
-
-class _Line:
-    """The last line of a terminal or below a notebook's cell; elsewhere a line now and then."""
-
-    def __init__(self) -> None:
-        self._width, self._last = 0, -math.inf
-
-    def __call__(self, state: Progress) -> None:
-        if _somebody_looks():
-            if state.seconds > _AFTER:
-                self.renew(in_words(state))
-        elif not self._last < state.seconds < self._last + _OFTEN:  # less: the next direction
-            self._last = state.seconds
-            print(in_words(state), file=sys.stderr)
-
-    def renew(self, text: str, end: str = "") -> None:
-        if text or self._width:
-            print(f"\r{text.ljust(self._width)}", end=end, file=sys.stderr, flush=True)
-            self._width = len(text)
 
 
 def _somebody_looks() -> bool:

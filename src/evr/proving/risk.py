@@ -192,11 +192,13 @@ def _proved(composition: Composition) -> Risk:
 
 def _points(curve: StrictCurve) -> list[Point]:
     """Proved points at equal distances, up to an epsilon with a negligible delta."""
-    last = epsilon_of(curve.fft, _LEAST_DELTA).value if curve.steps else 0.0
-    last = last if math.isfinite(last) else 10.0
-    number = min(max(1, math.ceil(last / SPACING)), _MOST_POINTS) if curve.steps else 0
-    spacing = max(SPACING, last / max(1, number))
-    return [(proof.epsilon, proof.delta) for proof in curve.points([spacing * k for k in range(number + 1)])]
+    epsilons = [0.0]
+    if curve.steps:
+        last = epsilon_of(curve.fft, _LEAST_DELTA).value
+        last = last if math.isfinite(last) else 10.0
+        number = min(max(1, math.ceil(last / SPACING)), _MOST_POINTS)
+        epsilons = [max(SPACING, last / number) * k for k in range(number + 1)]
+    return [(proof.epsilon, proof.delta) for proof in curve.points(epsilons)]
 
 
 def _shown(number: Fraction) -> float:
