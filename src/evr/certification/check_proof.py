@@ -118,6 +118,14 @@ def unpacked(word: str) -> list[int]:
     return found
 
 
+def natural(word: str, most: int | None = None) -> int:
+    """A number from 0 to `most`."""
+    known = re.fullmatch("[0-9]+", word) and len(word) <= MOST_DIGITS
+    if not known or (most is not None and int(word) > most):
+        raise NotReadError(f"unreadable: {word[:40]!r} is not a number from 0 {f'to {most}' if most else 'on'}")
+    return int(word)
+
+
 class Words:
     """The words of a text, one after the other."""
 
@@ -126,42 +134,33 @@ class Words:
             raise NotReadError("unreadable: words are visible characters, a space between them")
         self._words: Iterator[str] = iter(body.decode().split())
 
-    def any(self) -> str:
-        word = next(self._words, None)
-        if word is None:
-            raise NotReadError("unreadable: the text ends too soon")
-        return word
-
-    def the(self, *expected: str) -> Words:
-        """Pass these words, which must be the next ones."""
-        for word in expected:
-            if (found := self.any()) != word:
-                raise NotReadError(f"unreadable: {found[:40]!r} where {word!r} is expected")
-        return self
-
-    def natural(self, most: int | None = None, word: str | None = None) -> int:
-        """A number from 0 to `most`."""
-        word = self.any() if word is None else word
-        known = re.fullmatch("[0-9]+", word) and len(word) <= MOST_DIGITS
-        if not known or (most is not None and int(word) > most):
-            raise NotReadError(f"unreadable: {word[:40]!r} is not a number from 0 {f'to {most}' if most else 'on'}")
-        return int(word)
-
-    def integers(self, number: int) -> list[int]:
-        words = [self.any() for _ in range(number)]
-        return [(-1 if w[0] == "-" else 1) * self.natural(None, w[w[0] == "-" :]) for w in words]
-
-    def fraction(self) -> Fraction:
-        """A number such as 3/4."""
-        over, _, under = self.any().partition("/")
-        above, below = self.natural(None, over), self.natural(None, under)
-        if not below:
-            raise NotReadError("unreadable: a denominator of 0")
-        return Fraction(above, below)
+    def read(self, *pattern: Any) -> list[Any]:
+        """The next words: `str` is any word, `int` an integer, `Fraction` a ratio such as 3/4, a number the most that a
+        natural number may be, None one without limit; a text must be there, and is not returned.
+        """
+        found: list[Any] = []
+        for one in pattern:
+            word = next(self._words, None)
+            if word is None:
+                raise NotReadError("unreadable: the text ends too soon")
+            if one is str:
+                found.append(word)
+            elif one is int:
+                found.append(-natural(word[1:]) if word[0] == "-" else natural(word))
+            elif one is Fraction:
+                over, under = map(natural, word.partition("/")[::2])
+                if not under:
+                    raise NotReadError("unreadable: a denominator of 0")
+                found.append(Fraction(over, under))
+            elif not isinstance(one, str):
+                found.append(natural(word, one))
+            elif word != one:
+                raise NotReadError(f"unreadable: {word[:40]!r} where {one!r} is expected")
+        return found
 
     def run(self, number: int) -> list[int]:
         """So many integers, given by their differences of some order."""
-        order, word = self.natural(MOST_ORDER), self.any()
+        order, word = self.read(MOST_ORDER, str)
         found = [] if word == "-" else unpacked(word)
         if len(found) != number:
             raise NotReadError(f"unreadable: {len(found)} packed integers where {number} are due")
@@ -170,42 +169,37 @@ class Words:
         return found
 
     def kind(self) -> Kind:
-        name = self.any()
-        (off,), halv = self.integers(1), self.natural(MOST_HALVINGS)
-        runs = [(self.integers(1)[0], self.natural(MOST_ITEMS)) for _ in range(3)]
-        vbits = self.natural(MOST_VALUE_BITS)
+        name, off, halv, *ends, vbits = self.read(str, int, MOST_HALVINGS, *(int, MOST_ITEMS) * 3, MOST_VALUE_BITS)
+        runs = list(zip(ends[::2], ends[1::2]))
         if name == "curve":
-            width, exact = self.natural(MOST_ITEMS), self.natural(MOST_ITEMS)
+            width, exact = self.read(MOST_ITEMS, MOST_ITEMS)
             values = [v for _, number in runs for v in self.run(number)]
             pairs = [(v, width if i < len(values) - exact else 0) for i, v in enumerate(values)]
             return Kind(off, halv, runs, vbits, pairs, 0, [])
         if name != "outcomes":
             raise NotReadError(f"unreadable: {name[:40]!r} is neither 'curve' nor 'outcomes'")
-        infinite, number = self.natural(), self.natural(MOST_ITEMS)
+        infinite, number = self.read(None, MOST_ITEMS)
         cells, masses, losses = (self.run(number) for _ in range(3))
         return Kind(off, halv, runs, vbits, None, infinite, list(zip(cells, masses, losses)))
 
     def section(self, kinds: int) -> Section:
         """One direction."""
-        mark = self.the("direction").any()
-        bits, den, spacing = self.the("grid").natural(MOST_BITS), self.natural(), self.natural()
+        mark, bits, den, spacing = self.read("direction", str, "grid", MOST_BITS, None, None)
         known = [self.kind() for _ in range(kinds)]
-        number = self.the("products").natural(1_000)
-        products = [[*self.integers(2), self.natural(MOST_HALVINGS), *self.integers(4)] for _ in range(number)]
-        i, j = self.the("halves").integers(2)
+        (number,) = self.read("products", 1_000)
+        products = [self.read(int, int, MOST_HALVINGS, int, int, int, int) for _ in range(number)]
+        i, j = self.read("halves", int, int)
         if mark not in ("remove", "add", "both"):
             raise NotReadError(f"unreadable: {mark[:40]!r} is not a direction")
         return Section(mark, bits, den, spacing, known, products, (i, j))
 
     def file(self) -> File:
-        relation = self.the("evr-proof", "1", "relation").any()
-        epsilon = self.the("epsilon").fraction()
-        delta = self.the("delta").fraction()
-        number = self.the("steps").natural(MOST_KINDS)
-        steps = [(self.natural(), self.any()) for _ in range(number)]
-        number = self.the("directions").natural(2)
+        head = ("evr-proof", "1", "relation", str, "epsilon", Fraction, "delta", Fraction, "steps", MOST_KINDS)
+        relation, epsilon, delta, number = self.read(*head)
+        steps = [(count, law) for count, law in (self.read(None, str) for _ in range(number))]
+        (number,) = self.read("directions", 2)
         sections = [self.section(len(steps)) for _ in range(number)]
-        self.the("end")
+        self.read("end")
         if next(self._words, None) is not None:
             raise NotReadError("unreadable: words after the end")
         return File(relation, epsilon, delta, steps, sections)

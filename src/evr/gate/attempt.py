@@ -235,8 +235,6 @@ def perform(
     """
     release = ledger.contents().releases[attempt.release_id]
     event, options, drawn = event_from_json(attempt.event), attempt.options, sampling or Sampling()
-    if digest_of(attempt.event) != attempt.event_digest:
-        raise LedgerError(f"{ledger.path}: the ledger is damaged (the event of attempt {attempt.id})")
     composition = Composition.of(event, attempt.relation) if ahead is None else ahead.composition
     claim = Claim(attempt.epsilon, attempt.delta, attempt.tau, release.terms)
     begun = time.perf_counter()
