@@ -16,6 +16,7 @@ import re
 import sys
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import lru_cache
 from itertools import accumulate, chain, repeat
 from typing import Any, NamedTuple
 
@@ -278,7 +279,7 @@ class Checker:
         self.bits, self.den, self.spacing = bits, den, spacing
         self.unit, self.wide = 1 << bits, 1 << bits + GUARD
         self.squarings, self.q = bits + 150, 1 << 2 * bits + 300
-        self._shares: dict[tuple[int, int], list[int]] = {}
+        self.shares = lru_cache(maxsize=None)(self._shares)
         self.step_down = self.power(self.unit, -spacing)
 
     def exp_down(self, n: int, d: int) -> int:
@@ -357,17 +358,15 @@ class Checker:
         masses = [ceiling(x * self.unit, value * q) for x in found]
         return masses[:-1], masses[-1]
 
-    def shares(self, a: int, b: int) -> list[int]:
+    def _shares(self, a: int, b: int) -> list[int]:
         """The shares that go up in a cell of a coarser grid (S4.3)."""
-        if (a, b) not in self._shares:
-            d, size, q = self.den << a, 1 << a - b, self.q
-            lo, hi = self.exp_down(-self.spacing, d), self.exp_up(self.spacing * size, d)
-            y, found = q, []
-            for _ in range(size):
-                found.append(self.unit if q <= hi else min(self.unit, ceiling((q - y) * self.unit, q - hi)))
-                y = y * lo // q
-            self._shares[a, b] = found
-        return self._shares[a, b]
+        d, size, q = self.den << a, 1 << a - b, self.q
+        lo, hi = self.exp_down(-self.spacing, d), self.exp_up(self.spacing * size, d)
+        y, found = q, []
+        for _ in range(size):
+            found.append(self.unit if q <= hi else min(self.unit, ceiling((q - y) * self.unit, q - hi)))
+            y = y * lo // q
+        return found
 
     def to_grid(self, a: int, b: int, m: Masses) -> Masses:
         """Masses from a grid of `a` halvings on one of `b`."""
@@ -634,22 +633,22 @@ def curve_of(mp: Any, law: Any, add: bool) -> Any:
     if name == "replaced" and given[1][0] != "laplace":
         (chance,), (name, given) = exact(given), given[1]
     numbers, rows = exact(given), [exact(x[1]) for x in given if not isinstance(x, Fraction)]
-    if name == "pair":
-        return curve_of(mp, given[add], add)
-    if name == "gaussian":
-        return gaussian(1 / numbers[0])
-    if name == "gaussians":
-        return gaussian(mp.sqrt(numbers[0]))
-    if name == "laplace":
-        return lambda r: max(mp.mpf(0), 1 - r, 1 - mp.sqrt(r * mp.exp(-1 / numbers[0])))
-    if name == "poisson":
-        return sampled(curve_of(mp, given[1], add), numbers[0], add)
+    short = {
+        "pair": lambda: curve_of(mp, given[add], add),
+        "gaussian": lambda: gaussian(1 / numbers[0]),
+        "gaussians": lambda: gaussian(mp.sqrt(numbers[0])),
+        "shifted": lambda: lambda r: gaussian(mp.sqrt(numbers[0]))(r * mp.exp(-numbers[1])),
+        "laplace": lambda: lambda r: max(mp.mpf(0), 1 - r, 1 - mp.sqrt(r * mp.exp(-1 / numbers[0]))),
+        "poisson": lambda: sampled(curve_of(mp, given[1], add), numbers[0], add),
+        "outcomes": lambda: outcomes(list(zip(*rows))),
+        "bounded_range": lambda: range_curve(mp, numbers[0], int(given[1]) if len(given) > 1 else 1),
+    }
+    if name in short:
+        return short[name]()
     if name == "without_replacement":
         base = curve_of(mp, given[1], add)
         below, above = (sampled(base, numbers[0], other) for other in (True, False))
         return lambda r: above(r) if r >= 1 else below(r)
-    if name == "outcomes":
-        return outcomes(list(zip(*rows)))
     if name == "epsilon_delta":
         (e, d), high = numbers, (1 - numbers[1]) / (1 + mp.exp(-numbers[0]))
         return outcomes([(d, 0), (0, d), (high, high * mp.exp(-e)), (high * mp.exp(-e), high)])
@@ -679,8 +678,6 @@ def curve_of(mp: Any, law: Any, add: bool) -> Any:
     if name == "mixture":
         means, one = list(zip(*rows)), [(mp.mpf(0), mp.mpf(1))]
         return mixtures(one, [(-m, w) for m, w in means]) if add else mixtures(means, one)
-    if name == "shifted":
-        return lambda r: gaussian(mp.sqrt(numbers[0]))(r * mp.exp(-numbers[1]))
     if name == "zcdp":
 
         def concentrated(r: Any) -> Any:
@@ -690,8 +687,6 @@ def curve_of(mp: Any, law: Any, add: bool) -> Any:
             return min(mp.mpf(1), mp.exp((a - 1) * (a * numbers[0] - eps)) * (1 - 1 / a) ** a / (a - 1))
 
         return lambda r: concentrated(r) if r >= 1 else min(concentrated(r), 1 - r + r * concentrated(1 / r))
-    if name == "bounded_range":
-        return range_curve(mp, numbers[0], int(given[1]) if len(given) > 1 else 1)
     if name == "truncated":
         n, most = int(given[0]), int(given[2])
         cut, more = (mp.betainc(m, n - most, 0, numbers[1], regularized=True) for m in (most, most + 1))
