@@ -6,8 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 import evr
-from evr.certification.ledger import opened
-from evr.certification.tables import Attempt
+from evr.certification.ledger import Attempt, opened
 from evr.gate.attempt import Request, attempted
 from evr.gate.attempt import start as started
 from evr.verification import Claim

@@ -20,9 +20,9 @@ from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
 from evr.bounds.filters import PrivacyFilter
+from evr.certification.databases import this_process
 from evr.certification.event_json import event_digest, event_from_json, event_to_json, in_alphabet, named
-from evr.certification.ledger import Ledger, now, opened
-from evr.certification.tables import Attempt, BudgetRow, Journal, Spending, this_process
+from evr.certification.ledger import Attempt, BudgetRow, Journal, Ledger, Spending, now, opened
 from evr.errors import AccuracyError, BudgetExceededError, LedgerError, UnsupportedEventError
 from evr.estimation import estimate_delta, estimate_epsilon
 from evr.estimation.calibration import needed, noise_of, other_noise

@@ -1,6 +1,6 @@
 """Where a ledger lies: in a SQLite file of one machine, or on a PostgreSQL server that several machines share.
 
-Both hold the tables of ``tables.py``, and statements are written once, in SQLite's words. A transaction that writes
+Both hold the same tables, and statements are written once, in SQLite's words. A transaction that writes
 excludes every other one from its first statement on: SQLite by its write lock, PostgreSQL by one advisory lock of the
 database. There is one lock, so nobody waits in a circle, and it goes with the process that held it.
 """
@@ -12,17 +12,26 @@ import contextlib
 import importlib
 import os
 import re
+import socket
 import sqlite3
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from evr import validate
-from evr.certification import tables
-from evr.certification.tables import DamagedRow
 from evr.errors import LedgerError
 
+VERSION = 6
+_FORGOTTEN_SECONDS = 600.0  # after which a silent process on another machine is taken for dead
+
+DECLARED = {
+    "head": "version INTEGER NOT NULL, links INTEGER NOT NULL, seal TEXT NOT NULL",
+    "entries": "link INTEGER PRIMARY KEY, kind TEXT NOT NULL, content TEXT NOT NULL, seal TEXT NOT NULL",
+    "signs_of_life": "attempt INTEGER PRIMARY KEY, seen TEXT NOT NULL",
+}
+"""What the database holds, as SQLite declares it; ``content`` is JSON."""
 BUSY_SECONDS = 60.0
 _LOCK = 0x45565231  # "EVR1"
 _MOUNTS = Path("/proc/self/mounts")
@@ -30,6 +39,10 @@ _NETWORK = re.compile(  # file systems of which several hosts may have the same 
     r"(fuse\.)?(nfs\d?|cifs|smb\w*|sshfs|afs|lustre|gpfs|beegfs\w*|panfs|orangefs|ceph(-fuse)?|gluster\w*"
     r"|s3fs|gcsfuse|rclone|juicefs|blobfuse\d?)"
 )
+
+
+class DamagedRow(ValueError):
+    """A row that is not what was written."""
 
 
 class Database(abc.ABC):
@@ -81,19 +94,19 @@ class Database(abc.ABC):
                         self._create()
                     elif not found:
                         raise self._missing()
-                    elif not found >= tables.DECLARED.keys():
+                    elif not found >= DECLARED.keys():
                         raise self._unusable("its tables are those of another program, or of an older evr")
                     head = self.execute("SELECT version FROM head").fetchone()
-                    if head is not None and head["version"] != tables.VERSION:
-                        raise self._unusable(f"schema version {head['version']}, and this evr uses {tables.VERSION}")
+                    if head is not None and head["version"] != VERSION:
+                        raise self._unusable(f"schema version {head['version']}, and this evr uses {VERSION}")
             except BaseException:
                 self.close()
                 raise
 
     def _create(self) -> None:
-        for name, columns in tables.DECLARED.items():
+        for name, columns in DECLARED.items():
             self.execute(f"CREATE TABLE {name} ({columns})")
-        self.execute("INSERT INTO head VALUES (?, 0, '')", (tables.VERSION,))
+        self.execute("INSERT INTO head VALUES (?, 0, '')", (VERSION,))
 
     def _unusable(self, reason: str) -> LedgerError:
         keep = "keep the file for its record, and start a new ledger for new releases"
@@ -262,3 +275,32 @@ def network_file_system(path: Path) -> str | None:
             kinds[len(mount.parts)] = kind  # the last mount at a place hides those before
     found = kinds[max(kinds)]
     return found if _NETWORK.fullmatch(found) else None
+
+
+def _started(process: int) -> str:
+    """When a process started, in the kernel's ticks; empty if the system does not say."""
+    try:
+        text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8")
+        return text.rsplit(")", 1)[1].split()[19]
+    except (OSError, IndexError):
+        return ""
+
+
+def this_process() -> str:
+    """This process: machine, number, and when it started, since numbers are used again."""
+    return f"{socket.gethostname()} {os.getpid()} {_started(os.getpid())}"
+
+
+def is_alive(owner: str, seen: str) -> bool:
+    """Whether the process that wrote a row still runs; on another machine, whether it was seen lately."""
+    try:
+        host, process, started = owner.split(" ")
+        if host == socket.gethostname() and os.name == "posix":
+            os.kill(int(process), 0)
+            return _started(int(process)) == started
+        silent = datetime.now(UTC) - datetime.fromisoformat(seen)
+        return silent.total_seconds() < _FORGOTTEN_SECONDS
+    except PermissionError:
+        return True
+    except (ProcessLookupError, ValueError, TypeError, OverflowError, AttributeError):
+        return False

@@ -10,19 +10,22 @@ have the same number. The one output of a release is counted in the same way, be
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from dp_accounting import NeighboringRelation
 
-from evr.certification.databases import database_at
+from evr.certification.databases import DamagedRow, database_at, is_alive, this_process
 from evr.certification.event_json import named
-from evr.certification.tables import Attempt, DamagedRow, Journal, ReleaseRow, is_alive, this_process
 from evr.errors import AlreadyReleasedError, LedgerError, NearbyReleaseWarning
 from evr.verification import Claim, Terms
 from evr.verification.settings import Settings
@@ -35,6 +38,159 @@ _ALIKE = 1e-5  # relative: numbers that agree so far are one number, rounded twi
 def now() -> str:
     """The time, for a row."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+@dataclass(frozen=True)
+class ReleaseRow:
+    """A release, and its one output."""
+
+    id: int
+    key: str  # what its attempts have in common
+    name: str | None
+    terms: Terms  # kappa and the base of the budgets
+    created: str
+    output: str | None = None  # once it is counted: "open" (running or crashed), "released" (returned) or "raised"
+    attempt_id: int | None = None  # the attempt that allows the output
+    owner: str = ""  # the process that runs the mechanism
+    opened: str | None = None
+    ended: str | None = None
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An attempt: everything needed to continue it."""
+
+    id: int
+    release_id: int
+    number: int
+    entropy: int
+    entropy_is_fresh: bool
+    epsilon: float
+    delta: float
+    tau: float
+    log_budget: float
+    settings: Settings
+    relation: NeighboringRelation
+    options: dict[str, Any]
+    event: Any
+    event_digest: str
+    software: dict[str, Any]
+    started: str
+    state: str
+    owner: str
+    seen: str
+    finished: str | None = None
+    samples: int | None = None
+    message: str | None = None
+    written: str | None = None  # the certificate, if it went elsewhere than was planned
+
+    @property
+    def budget(self) -> float:
+        """The false-positive probability that it may have: none for an exact proof."""
+        return 0.0 if self.settings.method in ("strict", "both") else math.exp(self.log_budget)
+
+    @property
+    def certificate(self) -> str | None:
+        """Where its certificate was written, or is to be; None if it leaves none."""
+        return self.written or self.options.get("path")
+
+
+@dataclass(frozen=True)
+class BudgetRow:
+    """A budget: what all that is spent from it may cost together."""
+
+    id: int
+    name: str
+    kind: str
+    epsilon: float
+    delta: float
+    relation: NeighboringRelation
+    owner: str
+    created: str
+
+
+@dataclass(frozen=True)
+class Spending:
+    """What was spent (``state="spent"``), or a sampled proof that it may be (``"tried"``): it counts before its first
+    sample. ``number`` counts each of the two from 1; ``event`` is JSON; ``method`` proved that the budget is kept.
+    """
+
+    id: int
+    budget_id: int
+    attempt_id: int | None
+    state: str
+    number: int
+    event: Any
+    method: str
+    spender: str
+    owner: str
+    moment: str
+
+
+_ROWS: dict[str, Any] = {"releases": ReleaseRow, "attempts": Attempt, "budgets": BudgetRow, "spendings": Spending}
+_READ: dict[str, Callable[[Any], Any]] = {
+    "terms": lambda fields: Terms(**fields),
+    "settings": lambda fields: Settings(**fields),
+    "relation": lambda name: NeighboringRelation[name],
+}
+"""How columns are read that JSON does not hold as they are."""
+
+
+class Journal:
+    """Everything that a ledger counts, at one moment: rows by their id, oldest first. ``write`` adds to it, inside the
+    transaction that it was read in.
+
+    A journal only grows: an entry makes a row of a table, or changes some of its columns. Entries are a chain of seals,
+    and its head stands by itself, so a changed or missing entry shows. This shows damage, not forgery. The time at
+    which an attempt was last seen alive stands beside the journal, and is replaced.
+    """
+
+    def __init__(self, connection: Any) -> None:
+        self._connection, self._links, self._seal = connection, 0, ""
+        self.releases: dict[int, ReleaseRow] = {}
+        self.attempts: dict[int, Attempt] = {}
+        self.budgets: dict[int, BudgetRow] = {}
+        self.spendings: dict[int, Spending] = {}
+        for row in connection.execute("SELECT link, kind, content, seal FROM entries ORDER BY link").fetchall():
+            if row["kind"] not in _ROWS or not isinstance(row["content"], str):
+                raise DamagedRow(f"entry {row['link']} is not one of a ledger's")
+            self._seal_next(row["kind"], row["content"])
+            if (row["link"], row["seal"]) != (self._links, self._seal):
+                raise DamagedRow(f"entry {self._links} is missing, or not what was written ({row['kind']})")
+            self._enter(row["kind"], json.loads(row["content"]))
+        head = connection.execute("SELECT links, seal FROM head").fetchone()
+        if head is None or (head["links"], head["seal"]) != (self._links, self._seal):
+            raise DamagedRow("an entry that was written is missing, or the head of the chain")
+        for row in connection.execute("SELECT attempt, seen FROM signs_of_life").fetchall():
+            if (attempt := self.attempts.get(row["attempt"])) is None:
+                raise DamagedRow(f"attempt {row['attempt']} was seen alive, and is not in the journal")
+            self.attempts[attempt.id] = replace(attempt, seen=max(attempt.seen, row["seen"]))
+
+    def of(self, release: ReleaseRow) -> list[Attempt]:
+        """The attempts at a release."""
+        return [one for one in self.attempts.values() if one.release_id == release.id]
+
+    def write(self, kind: str, /, **columns: Any) -> Any:
+        """Make a row of a table, or change the one with this ``id``; the row."""
+        columns = {"id": 1 + len(getattr(self, kind)), **columns}
+        content = json.dumps(columns, default=lambda one: one.name if isinstance(one, Enum) else asdict(one))
+        self._seal_next(kind, content)
+        entry = (self._links, kind, content, self._seal)
+        self._connection.execute("INSERT INTO entries (link, kind, content, seal) VALUES (?, ?, ?, ?)", entry)
+        self._connection.execute("UPDATE head SET links = ?, seal = ?", (self._links, self._seal))
+        return self._enter(kind, json.loads(content))
+
+    def _seal_next(self, kind: str, content: str) -> None:
+        """The seal of an entry is a digest of it and of the seal before it."""
+        self._links += 1
+        self._seal = hashlib.sha256(json.dumps((self._seal, kind, content)).encode()).hexdigest()
+
+    def _enter(self, kind: str, columns: dict[str, Any]) -> Any:
+        table: dict[int, Any] = getattr(self, kind)
+        columns |= {name: read(columns[name]) for name, read in _READ.items() if name in columns}
+        known = table.get(columns["id"])
+        row = table[columns["id"]] = _ROWS[kind](**columns) if known is None else replace(known, **columns)
+        return row
 
 
 class Ledger(contextlib.AbstractContextManager["Ledger"]):

@@ -12,7 +12,7 @@ from evr.cli.output import as_json, draw, new_files, number, say, table
 
 if TYPE_CHECKING:
     from evr.certification.budget import Account
-    from evr.certification.tables import Attempt
+    from evr.certification.ledger import Attempt
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the budget.", show_default=False)]

@@ -19,9 +19,8 @@ from evr.certification.build import build, epsilon_per_record, software
 from evr.certification.certificate import Certificate
 from evr.certification.description import description_of
 from evr.certification.event_json import digest_of, event_from_json, event_to_json
-from evr.certification.ledger import Ledger, now
+from evr.certification.ledger import Attempt, Ledger, now
 from evr.certification.proof_file import check_texts, proof_file, seal_of, write_proof
-from evr.certification.tables import Attempt
 from evr.certification.words import check_words
 from evr.errors import ClusterError, DeviceError, EvrError, FalseClaimError, LedgerError
 from evr.estimation import Estimate, UpperBound, calibrate, estimate_delta, estimate_epsilon
