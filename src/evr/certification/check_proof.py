@@ -224,9 +224,7 @@ def check_size(section: Section) -> None:
 
 
 def product(m: Masses, n: Masses) -> Masses:
-    """The masses of sums of places: a product of polynomials, by one product of two long numbers in base 10, since
-    `decimal` multiplies those by a transform.
-    """
+    """The masses of sums of places, by one product of two long numbers that `decimal` multiplies by a transform."""
     first, p, q = m.first + n.first, m.coef, n.coef
     if not p or not q:
         return Masses(first, [0] * len(p))

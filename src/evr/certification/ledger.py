@@ -314,10 +314,7 @@ class Ledger(contextlib.AbstractContextManager["Ledger"]):
             return taken
 
     def count_output(self, attempt: Attempt) -> None:
-        """Count the one output of a release, for good, before a mechanism runs.
-
-        Raises ``AlreadyReleasedError`` if it is counted already, by whomever and however that ended.
-        """
+        """Count the one output of a release, for good, before a mechanism runs; a second one is refused."""
         with self.counting() as held:
             release = held.releases[attempt.release_id]
             _refuse_second_output(release)

@@ -1,8 +1,7 @@
 """Proof files: what a strict certificate rests on, so that nothing of evr is needed to check it (docs/proof_format.md).
 
 A file lists what balls enclose: the curve of one step at the places of its grid, or its outcomes. ``check_proof.py``,
-which is beside this module and goes beside the file, computes the rest in integers. Every file is checked by it before
-it is handed out.
+which goes beside the file, computes the rest in integers, and checks every file before it is handed out.
 """
 
 from __future__ import annotations
@@ -125,8 +124,6 @@ def check_texts(composition: Composition) -> list[tuple[str, str]]:
 def law_text(law: exact.ExactLaw) -> str:
     """The law as a word; one without a text is refused by name.
 
-    Examples
-    --------
     >>> law_text(exact.ExactGaussian(1 / Fraction(1.1) ** 2))
     'gaussian(1.1)'
     """

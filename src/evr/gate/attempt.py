@@ -175,9 +175,7 @@ def _false(event: Composition, epsilon: float, delta: float, found: Estimate | U
 
 
 def attempted(ledger: Ledger, request: Request) -> tuple[Attempt, Certificate]:
-    """One attempt from its forecast, which is announced before it counts, to its certificate. The forecast refuses
-    requests whose plan shows that they cannot succeed.
-    """
+    """One attempt from its forecast, which may refuse it and is announced before it counts, to its certificate."""
     terms, number = ledger.upcoming(request.claim, **request.release)
     claim, drawn, strict = replace(request.claim, terms=terms), request.sampling, request.strict
     settings, workers = request.settings, drawn.workers
@@ -226,11 +224,8 @@ def perform(
     path: Path | None = None,
     ahead: Forecast | None = None,
 ) -> Certificate:
-    """Verify an attempt that is written down, write its certificate, and close it. Its entropy fixes every block, so
-    nothing of an earlier run is needed.
-
-    The certificate goes to ``path``, or else where the attempt says. ``ahead`` is the forecast of the request that
-    the attempt was started with.
+    """Verify an attempt that is written down, write its certificate to ``path``, or else where the attempt says, and
+    close it. Its entropy fixes every block, so nothing of an earlier run is needed, nor the forecast ``ahead`` of it.
     """
     release = ledger.contents().releases[attempt.release_id]
     event, options, drawn = event_from_json(attempt.event), attempt.options, sampling or Sampling()
@@ -283,9 +278,7 @@ def _proof_written(composition: Composition, claim: Claim, verification: Verific
 
 @contextlib.contextmanager
 def _accounted_for(ledger: Ledger, attempt: Attempt) -> Iterator[None]:
-    """Write down how an attempt ended if it does not end well; where that fails too, the row says that it was
-    running.
-    """
+    """Write down how an attempt ended if it does not end well; where that fails too, its row says that it runs."""
     try:
         yield
     except BaseException as error:

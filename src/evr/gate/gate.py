@@ -1,7 +1,5 @@
-"""The gate: ``certify`` estimates, verifies and writes down; ``release`` verifies first, and runs the mechanism only if
-its claim was verified (Algorithm 1 of the paper and its variants).
-
-Whatever the mechanism and however often one tries, what comes out is ``(epsilon, delta)``-DP: docs/guarantees.md,
+"""The gate: ``certify`` estimates, verifies and writes down; ``release`` runs a mechanism only if its claim is verified
+(Algorithm 1 of the paper). However often one tries, what comes out is ``(epsilon, delta)``-DP: docs/guarantees.md,
 Section 5. Verification never sees data.
 """
 

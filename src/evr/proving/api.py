@@ -146,9 +146,7 @@ def check_progress(progress: ProgressHook | None) -> ProgressHook | None:
 
 @contextlib.contextmanager
 def watching(progress: ProgressHook | None) -> Iterator[Hook | None]:
-    """The caller's hook; none for False; else one that shows the last line of a terminal or below a notebook's cell,
-    which is gone at the end, and elsewhere a line now and then.
-    """
+    """The caller's hook; none for False; else one that renews a line where somebody looks, or logs one now and then."""
     if callable(progress) or progress is False or (progress is None and not _somebody_looks()):
         yield progress if callable(progress) else None
         return

@@ -126,9 +126,7 @@ class StrictProving:
         return True
 
     def seconds(self, claim: Claim, enough: Fraction) -> dict[str, float]:
-        """About how long it takes to show in each direction that delta is at most ``enough``; nothing where the proof
-        is in hand.
-        """
+        """About how long each direction takes to show that delta is at most ``enough``: 0 where a proof is in hand."""
         return {
             one.value: 0.0 if one in self.proofs else self._curve(steps).seconds(claim.epsilon, enough=enough)
             for one, steps in self.composition.exact_directions().items()
@@ -147,8 +145,6 @@ def not_below(found: Estimate | UpperBound) -> float:
 def tau_of(found: Estimate | UpperBound, delta: float) -> float:
     """Tau for a claim of ``delta`` whose truth is estimated.
 
-    Examples
-    --------
     >>> import evr
     >>> event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=100)
     >>> found = evr.estimate_delta(event, epsilon=0.5)
@@ -215,8 +211,6 @@ def forecast(
     """About how many samples and seconds ``prove`` will take; whatever it refuses is refused now. ``strict`` holds the
     proofs that are in hand.
 
-    Examples
-    --------
     >>> import evr
     >>> event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=100)
     >>> found = forecast(Composition.of(event), Claim(0.5, 1.7e-11, 0.8), Settings("sequential"))

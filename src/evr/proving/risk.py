@@ -1,6 +1,4 @@
-"""What an attacker can do at most against a mechanism: every number is proved from strict points of its privacy curve
-(docs/guarantees_risk.md).
-"""
+"""What an attacker can do at most, proved from strict points of a privacy curve (docs/guarantees_risk.md)."""
 
 from __future__ import annotations
 
@@ -36,10 +34,7 @@ _MOST_POINTS = 100  # in one direction: up to an epsilon of 10 they are spaced a
 
 @dataclass(frozen=True)
 class TradeoffCurve(Curve):
-    """The greatest true positive rate at each false positive rate, from above.
-
-    The arrays hold the corners of a concave, piecewise linear curve.
-    """
+    """The greatest true positive rate at each false positive rate, from above: the corners of a concave curve."""
 
     false_positive_rates: Floats
     true_positive_rates: Floats
@@ -105,9 +100,7 @@ class Risk:
         return _shown(hits / (hits + (1 - before) * rate)) if hits or rate else 0.0
 
     def certainty(self, posterior: float, prior: float = 0.5) -> float:
-        """The greatest chance that a member's trace in the output makes somebody surer than ``posterior`` that it is
-        one; ``prior`` is the chance before the attack.
-        """
+        """The greatest chance that the output makes somebody surer than ``posterior`` that a member is a member."""
         after = Fraction(validate.open_probability(posterior=posterior))
         before = Fraction(validate.open_probability(prior=prior))
         return _shown(self.both_ways[0].exceeding(after * (1 - before) / ((1 - after) * before)))
