@@ -37,8 +37,7 @@ from evr.verification import Claim, Terms
 from evr.verification.attempts import Attempt as Trying
 from evr.verification.settings import Settings
 
-KAPPA = 2.0**-12
-"""The part of delta that pays for all false positives of sampled proofs."""
+KAPPA = 2.0**-12  # the part of delta that pays for all false positives of sampled proofs
 _MOST_NOISE, _CLOSE = 1e6, 1e-6  # of a noise multiplier that is looked for, and how close to the least one, relatively
 
 

@@ -511,8 +511,7 @@ def shown(number: Fraction) -> str:
     if number < 1 << 1000 and Fraction(float(number)) == number:
         return repr(float(number))
     with decimal.localcontext() as context:
-        context.prec, context.rounding = 6, decimal.ROUND_UP
-        context.Emin = decimal.MIN_EMIN
+        context.prec, context.rounding, context.Emin = 6, decimal.ROUND_UP, decimal.MIN_EMIN
         return str(decimal.Decimal(number.numerator) / decimal.Decimal(number.denominator))
 
 
@@ -631,7 +630,7 @@ def curve_of(mp: Any, law: Any, add: bool) -> Any:
     if name == "replaced" and given[1][0] != "laplace":
         (chance,), (name, given) = exact(given), given[1]
     numbers, rows = exact(given), [exact(x[1]) for x in given if not isinstance(x, Fraction)]
-    short = {
+    short: dict[str, Any] = {
         "pair": lambda: curve_of(mp, given[add], add),
         "gaussian": lambda: gaussian(1 / numbers[0]),
         "gaussians": lambda: gaussian(mp.sqrt(numbers[0])),

@@ -25,13 +25,11 @@ from evr.errors import LedgerError
 
 VERSION = 6
 _FORGOTTEN_SECONDS = 600.0  # after which a silent process on another machine is taken for dead
-
-DECLARED = {
+DECLARED = {  # as SQLite declares it; ``content`` is JSON
     "head": "version INTEGER NOT NULL, links INTEGER NOT NULL, seal TEXT NOT NULL",
     "entries": "link INTEGER PRIMARY KEY, kind TEXT NOT NULL, content TEXT NOT NULL, seal TEXT NOT NULL",
     "signs_of_life": "attempt INTEGER PRIMARY KEY, seen TEXT NOT NULL",
 }
-"""What the database holds, as SQLite declares it; ``content`` is JSON."""
 BUSY_SECONDS = 60.0
 _LOCK = 0x45565231  # "EVR1"
 _MOUNTS = Path("/proc/self/mounts")
@@ -68,9 +66,9 @@ class Database(abc.ABC):
     def _tables(self) -> set[str]:
         """The names of the tables that are there."""
 
-    def damage(self) -> str | None:
-        """What the driver finds broken."""
-        return None
+    def damage(self) -> str:
+        """What the driver finds broken; empty if nothing."""
+        return ""
 
     def _is_found_again(self) -> bool:
         """Whether what is written will be there when it is opened again."""
@@ -167,9 +165,9 @@ class SqliteFile(Database):
         self.execute("PRAGMA synchronous = EXTRA")  # of the folder, too
         self._identity = self._at_its_place()
 
-    def damage(self) -> str | None:
+    def damage(self) -> str:
         (answer,) = self.execute("PRAGMA integrity_check").fetchone()
-        return None if answer == "ok" else str(answer)
+        return "" if answer == "ok" else str(answer)
 
     def _begin(self, *, writes: bool) -> None:
         self.execute("BEGIN IMMEDIATE" if writes else "BEGIN")

@@ -128,12 +128,11 @@ class Spending:
 
 
 _ROWS: dict[str, Any] = {"releases": ReleaseRow, "attempts": Attempt, "budgets": BudgetRow, "spendings": Spending}
-_READ: dict[str, Callable[[Any], Any]] = {
+_READ: dict[str, Callable[[Any], Any]] = {  # columns that JSON does not hold as they are
     "terms": lambda fields: Terms(**fields),
     "settings": lambda fields: Settings(**fields),
     "relation": lambda name: NeighboringRelation[name],
 }
-"""How columns are read that JSON does not hold as they are."""
 
 
 class Journal:
@@ -227,10 +226,10 @@ class Ledger(contextlib.AbstractContextManager["Ledger"]):
 
     def check(self) -> None:
         """Raise if the ledger is damaged."""
-        with self._database.guarded():
-            if (found := self._database.damage()) is not None:
+        with self.transaction(writes=False) as database:
+            if found := database.damage():
                 raise DamagedRow(found)
-        self.contents()
+            Journal(database)
 
     def contents(self) -> Journal:
         """Everything that is counted, at one moment."""

@@ -263,7 +263,7 @@ def _spent(ledger: Ledger, attempt: Attempt) -> dict[str, Any]:
     budget = Budget(**attempt.options["budget"], ledger=ledger)
     spending = budget.spend(event_from_json(attempt.event), attempt=attempt)
     row = budget.account().row
-    named = {"name": row.name, "epsilon": row.epsilon, "delta": row.delta, "kind": row.kind}
+    named = {name: getattr(row, name) for name in ("name", "epsilon", "delta", "kind")}
     return {**named, "spending": spending.number, "by": spending.spender}
 
 

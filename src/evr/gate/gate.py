@@ -111,15 +111,7 @@ def certify(
 
 @dataclass(frozen=True)
 class Release(Generic[T]):
-    """The outcome of a release.
-
-    Attributes
-    ----------
-    released
-        Whether the mechanism ran and its output was released.
-    certificate
-        The certificate of the attempt that decided.
-    """
+    """The outcome of a release: whether the output was ``released``, and the ``certificate`` that decided it."""
 
     released: bool
     certificate: Certificate

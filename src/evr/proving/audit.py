@@ -251,11 +251,6 @@ def audit(
     neighboring_relation
         As of ``estimate_delta``; a certificate has its own.
 
-    Raises
-    ------
-    ValueError
-        If scores and coins do not match, or a value is out of its range.
-
     Examples
     --------
     >>> import numpy as np

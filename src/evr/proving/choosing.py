@@ -40,8 +40,7 @@ from evr.verification.summary import Work
 DEFAULT = 0.99  # tau where nothing better is known, and where a claim seems to be false
 LOOSEST = 0.5  # the least tau that is chosen from an estimate: below, samples are few in any case
 QUICK = 10.0  # seconds that a strict proof may take where nobody asked for one
-TOO_LONG = {"cpu": 3e12, "cuda": 3e15}
-"""Steps to draw that take hours to days on one core, or on a GPU. Refused unless ``max_samples`` is given."""
+TOO_LONG = {"cpu": 3e12, "cuda": 3e15}  # steps to draw: hours to days. Refused unless ``max_samples`` is given
 _PILOT_SECONDS, _PILOT_BLOCKS = 0.3, 64  # of a pilot, at the most
 _UNLIKELY = 3.0  # standard errors
 
@@ -76,9 +75,8 @@ class Sampling:
     def of(cls, options: Mapping[str, Any]) -> Sampling:
         """From keywords; one that does not exist is named."""
         known = [one.name for one in fields(cls)]
-        for name in options:
-            if name not in known:
-                raise TypeError(f"unexpected keyword argument {name!r}: the options of samples are {', '.join(known)}")
+        for name in options.keys() - set(known):
+            raise TypeError(f"unexpected keyword argument {name!r}: the options of samples are {', '.join(known)}")
         return cls(**options)
 
     def __post_init__(self) -> None:
@@ -165,16 +163,8 @@ def likely_tau(composition: Composition, claim: Claim) -> float:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a proof is about to take.
-
-    Attributes
-    ----------
-    composition, claim, settings
-        What is to be proved, and how.
-    samples, seconds
-        About how many samples are drawn and how long it takes, by direction.
-    planning, strict
-        The plans and proofs that were found on the way, for ``prove``.
+    """What a proof is about to take: about how many ``samples`` are drawn, and for how many ``seconds``, by direction.
+    ``planning`` and ``strict`` hold the plans and proofs that were found on the way, for ``prove``.
     """
 
     composition: Composition = field(repr=False)

@@ -25,9 +25,7 @@ from evr.verification.results import Guarantee
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SPACING = 0.1
-"""Of the epsilons whose delta is proved: bounds on true positive rates are within ``e^SPACING``."""
-
+SPACING = 0.1  # of the epsilons whose delta is proved: bounds on true positive rates are within e^SPACING
 _LEAST_DELTA = 1e-8  # of the last point: false positive rates of 1e-6 are served well
 _MOST_POINTS = 100  # in one direction: up to an epsilon of 10 they are spaced as stated
 
@@ -57,15 +55,9 @@ class TradeoffCurve(Curve):
 class Risk:
     """Upper bounds on every attack that asks whether one record took part, or what it holds.
 
-    Attributes
-    ----------
-    proof
-        ``"strict"`` where every point of the curve has a strict proof; ``"certificate"`` where the one pair of a
-        sampled certificate is all there is, and holds with its false-positive rate.
-    points
-        How many points of the curve were proved.
-    both_ways
-        The bounds for attackers who look for members, and for those who look for the others.
+    ``proof`` is ``"strict"`` where all ``points`` of the curve have a strict proof, or ``"certificate"`` where there is
+    only the pair of a sampled certificate, which holds with its false-positive rate. ``both_ways`` are the bounds for
+    attackers who look for members, and for those who look for the others.
     """
 
     proof: str
@@ -127,7 +119,7 @@ class Risk:
 
 
 def risk(event: Any, *, neighboring_relation: Relation | None = None) -> Risk:
-    """What an attacker can do at most.
+    """What an attacker can do at most who has any computing power, sees all outputs and knows all other records.
 
     Parameters
     ----------
@@ -135,11 +127,6 @@ def risk(event: Any, *, neighboring_relation: Relation | None = None) -> Risk:
         A ``DpEvent`` tree, or a ``Certificate``.
     neighboring_relation
         As of ``estimate_delta``; a certificate has its own.
-
-    Returns
-    -------
-    Risk
-        Bounds on every attacker with any computing power who sees all outputs and knows all other records.
 
     Raises
     ------
