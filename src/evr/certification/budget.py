@@ -142,16 +142,12 @@ class Account:
         """The most steps of a training that could be spent; None where what ran is not one mechanism, repeated."""
         if not isinstance(event, dp_event.SelfComposedDpEvent):
             return None
-
-        def is_too_much(steps: int) -> bool:
-            return not self.seems_to_allow(dp_event.SelfComposedDpEvent(event.event, steps))
-
-        return bisect.bisect_left(range(1, int(event.count) + 1), True, key=is_too_much)
+        repeated, steps = dp_event.SelfComposedDpEvent, range(1, int(event.count) + 1)
+        return bisect.bisect_left(steps, True, key=lambda n: not self.seems_to_allow(repeated(event.event, n)))
 
     def least_noise(self, event: Any) -> float | None:
         """The least noise multiplier with which an event could be spent, to four digits; None where there is none."""
-        with_noise = other_noise(event)
-        if with_noise is None:
+        if (with_noise := other_noise(event)) is None:
             return None
         logs = range(int(math.log(noise_of(event)) / _CLOSE), int(math.log(_MOST_NOISE) / _CLOSE))
         least = bisect.bisect_left(logs, True, key=lambda log: self.seems_to_allow(with_noise(math.exp(log * _CLOSE))))
@@ -173,12 +169,11 @@ def _is_one_law(total: Composition) -> bool:
     """Whether everything is one law, repeated, or Gaussian mechanisms only (Section B3). Laws that add, such as those
     of zCDP, are one law only if they are equal.
     """
-
-    def one(direction: Direction) -> bool:
-        folded, steps = total.simplified(direction), {step.law for step in total.steps(direction)} - {TRIVIAL_PAIR}
-        return len(folded) == 1 and (len(steps) == 1 or isinstance(folded[0].exact, ExactGaussian))
-
-    return all(map(one, Direction))
+    for direction in Direction:
+        folded, laws = total.simplified(direction), {step.law for step in total.steps(direction)} - {TRIVIAL_PAIR}
+        if len(folded) != 1 or (len(laws) != 1 and not isinstance(folded[0].exact, ExactGaussian)):
+            return False
+    return True
 
 
 class Budget:
@@ -186,21 +181,13 @@ class Budget:
 
     Everything that is ever spent from it is ``(epsilon, delta)``-DP together, proved in exact arithmetic where laws
     allow it. A *planned* budget composes exactly: what is spent next must not depend on what was released before. An
-    *adaptive* budget holds also if it does. The proof is docs/guarantees_budget.md.
-
-    Parameters
-    ----------
-    name
-        Of a budget that ``Budget.create`` made.
-    ledger
-        Where it lives: as of ``evr.certify``.
-    by
-        Who spends: a team, a person. By default the user's name.
+    *adaptive* budget holds also if it does. The proof is docs/guarantees_budget.md. ``Budget.create`` makes one, and
+    ``Budget(name)`` opens it; ``ledger`` is as of ``evr.certify``, and ``by`` says who spends, by default the user.
 
     Examples
     --------
     >>> import evr, tempfile
-    >>> from dp_accounting import NeighboringRelation, dp_event
+    >>> from dp_accounting import dp_event
     >>> folder = tempfile.TemporaryDirectory()
     >>> budget = evr.Budget.create("patients", epsilon=2.0, delta=1e-6, by="vision",
     ...                            ledger=f"{folder.name}/ledger.sqlite")

@@ -736,8 +736,7 @@ def enclosures(file: File) -> int:
                 wrong += len(sides) * (kind.infinite + sum(mass for mass, _ in sets) < unit)
                 listed = [(r, 0, kind.infinite + sum(m * (1 - r / x) for m, x in sets if x > r)) for _, r in sets]
             for side in sides:
-                curve = curve_of(mp, law_of(text), side)
-                slack = mp.mpf(2) ** -20
+                curve, slack = curve_of(mp, law_of(text), side), mp.mpf(2) ** -20
                 wrong += sum(not low - slack <= unit * curve(r) <= high + slack for r, low, high in listed)
                 number += len(listed)
     print(f"mpmath computed {number} numbers again: {wrong or 'none'} of them disagree.")

@@ -53,6 +53,7 @@ class Database(abc.ABC):
     errors: tuple[type[Exception], ...]
     _connection: Any = None
     _mark = "?"  # for a value in a statement
+    _first: tuple[str, ...] = ()  # statements before the tables are made
 
     @abc.abstractmethod
     def _connect(self) -> None:
@@ -88,10 +89,8 @@ class Database(abc.ABC):
                 self._connect()
                 with self.transaction():
                     found = self._tables()
-                    if not found and create:
-                        self._create()
-                    elif not found:
-                        raise self._missing()
+                    if not found:
+                        self._create(allowed=create)
                     elif not found >= DECLARED.keys():
                         raise self._unusable("its tables are those of another program, or of an older evr")
                     head = self.execute("SELECT version FROM head").fetchone()
@@ -101,14 +100,16 @@ class Database(abc.ABC):
                 self.close()
                 raise
 
-    def _create(self) -> None:
-        for name, columns in DECLARED.items():
-            self.execute(f"CREATE TABLE {name} ({columns})")
+    def _create(self, *, allowed: bool) -> None:
+        if not allowed:
+            raise self._missing()
+        tables = (f"CREATE TABLE {name} ({columns})" for name, columns in DECLARED.items())
+        for statement in (*self._first, *tables):
+            self.execute(statement)
         self.execute("INSERT INTO head VALUES (?, 0, '')", (VERSION,))
 
     def _unusable(self, reason: str) -> LedgerError:
-        keep = "keep the file for its record, and start a new ledger for new releases"
-        return self.error(f"not a ledger that can be used: {reason}: {keep}")
+        return self.error(f"not a ledger that can be used: {reason}: keep it for its record, and start a new ledger")
 
     @contextlib.contextmanager
     def transaction(self, *, writes: bool = True) -> Iterator[Database]:
@@ -196,6 +197,7 @@ class PostgresServer(Database):
     """
 
     _mark = "%s"
+    _first = ("CREATE SCHEMA IF NOT EXISTS evr",)
 
     def __init__(self, address: str, *, create: bool) -> None:
         self.name, self.address = without_password(address), address
@@ -237,10 +239,6 @@ class PostgresServer(Database):
     def _tables(self) -> set[str]:
         rows = self.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'evr'").fetchall()
         return {row["tablename"] for row in rows}
-
-    def _create(self) -> None:
-        self.execute("CREATE SCHEMA IF NOT EXISTS evr")
-        super()._create()
 
 
 def without_password(address: str) -> str:

@@ -193,14 +193,9 @@ class Journal:
 
 
 class Ledger(contextlib.AbstractContextManager["Ledger"]):
-    """Attempts, shared by any number of processes: a SQLite file of one machine, or a PostgreSQL database that several
-    machines share. What a method has written is on the disk when it returns.
-
-    Parameters
-    ----------
-    path
-        ``.evr/ledger.sqlite`` in the working directory by default; a missing folder is made. Or
-        ``"postgresql://USER@HOST/DATABASE"``, whose schema ``evr`` it is.
+    """Attempts, shared by any number of processes: a SQLite file of one machine, by default ``.evr/ledger.sqlite`` in
+    the working directory; or the schema ``evr`` of ``"postgresql://USER@HOST/DATABASE"``, for several machines. What a
+    method has written is on the disk when it returns.
 
     Examples
     --------

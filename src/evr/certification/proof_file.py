@@ -34,7 +34,6 @@ from evr.mechanisms.relations import name_of
 _RAISES = 5  # of the precision, until a ball decides a floor
 _MOST_ORDER = 48
 
-
 _PARTS: dict[type[exact.ExactLaw], Callable[[Any], tuple[Any, ...]]] = {
     exact.ExactGaussian: lambda law: _gaussian(law.square),
     exact.ExactLaplace: lambda law: ("laplace", law.scale),

@@ -47,10 +47,8 @@ _RESUMABLE = (*_STOPPED, OSError, MemoryError, LedgerError, BrokenExecutor, Canc
 
 
 class Request:
-    """A claim about an event, and how an attempt at it is made: all is checked here, before the attempt is counted.
-
-    Parameters as of ``certify``; ``name`` is the release's. With ``for_output``, the release must not have let out its
-    one output, and a pair that seems to be false is tested all the same.
+    """What ``certify`` is asked for, checked before an attempt is counted. With ``for_output``, the release must not
+    have let out its one output, and a pair that seems to be false is tested all the same.
     """
 
     def __init__(

@@ -88,10 +88,9 @@ def certify(
     BudgetExceededError, FalseClaimError
         If the event does not fit in the budget, or the pair is false by its estimate, or true by too little to be
         verified: the error says what would do, and nothing is spent or counted.
-    ValueError, UnsupportedEventError
-        If a value is out of its range, or a mechanism has no law here, or none under the relation. Nothing is counted.
-    LedgerError
-        If the ledger cannot be used, or the release does not allow the claim.
+    ValueError, UnsupportedEventError, LedgerError
+        If a value is out of its range, a mechanism has no law under the relation, the ledger cannot be used, or the
+        release does not allow the claim.
 
     Examples
     --------

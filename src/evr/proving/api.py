@@ -115,8 +115,7 @@ def prove(
     composition: Composition, claim: Claim, settings: Settings, how: Attempt, ahead: Forecast | None = None
 ) -> Verification:
     """``verify`` with value objects, for the ledger. ``ahead`` has the proofs and plans in hand."""
-    if ahead is None:
-        ahead = Forecast(composition, claim, settings, StrictProving(composition))
+    ahead = ahead or Forecast(composition, claim, settings, StrictProving(composition))
     grids, proofs = ahead.strict.planner(claim), ahead.strict.proofs
     if settings.method == "strict":
         return how.run(composition, claim, settings, strictly=grids, proofs=proofs)

@@ -26,7 +26,6 @@ from evr.proving.risk import of_certificate, risk
 
 FEWEST_CANARIES = 10
 CONSISTENT, CONTRADICTS = "consistent", "contradicts the certificate"
-
 _SPACING, _POINTS = 0.1, 24  # of the epsilons by which a curve of the family is known, and the most of these
 _FARTHEST = 64.0  # a bound is looked for from one over this to this: times the event's strength, or mu, or epsilon
 _CLOSE = 4e-3  # of a bound, relatively
@@ -181,10 +180,8 @@ class Audit:
     epsilon, delta, confidence
         With this confidence, epsilon at delta is at least ``epsilon``, for mechanisms of ``family``, whose curves are
         near-exact estimates.
-    family
-        ``"noise"``: the event with another noise multiplier; ``"gaussian"``.
-    epsilon_of_any
-        The bound that assumes no family, which is weaker.
+    family, epsilon_of_any
+        ``"noise"``: the event with another noise multiplier; ``"gaussian"``. Without a family, the bound is weaker.
     claimed
         Epsilon at delta of the claimed curve, about; None if no curve was claimed.
     guesses, correct, canaries
