@@ -87,7 +87,7 @@ def certify(
     ------
     BudgetExceededError, FalseClaimError
         If the event does not fit in the budget, or the pair is false by its estimate, or true by too little to be
-        verified: the error says what would do, and nothing is spent or counted.
+        verified: nothing is spent, and the error says what would do.
     ValueError, UnsupportedEventError, LedgerError
         If a value is out of its range, a mechanism has no law under the relation, the ledger cannot be used, or the
         release does not allow the claim.
@@ -102,7 +102,7 @@ def certify(
     >>> certificate.verdict, certificate.guarantee.delta, round(certificate.guarantee.epsilon, 2)
     ('accepted', 1e-05, 0.93)
     """
-    asked = dict(locals())
+    asked = dict(locals())  # every parameter by its name
     request = Request(name=asked.pop("release"), **asked.pop("sampling"), **asked)
     with opened(request.ledger) as one:
         return attempted(one, request)[1]
