@@ -83,6 +83,11 @@ def certify(
     method, progress, neighboring_relation, sampling
         As of ``evr.verify``.
 
+    Returns
+    -------
+    Certificate
+        Accepted or rejected; written to ``path`` where one is given.
+
     Raises
     ------
     BudgetExceededError, FalseClaimError
@@ -160,6 +165,11 @@ def release(
     options
         ``name`` of the release; others as of ``evr.certify``.
 
+    Returns
+    -------
+    Release
+        ``released``, the certificate and ``value``, which raises ``NotReleasedError`` where nothing was released.
+
     Raises
     ------
     AlreadyReleasedError
@@ -229,6 +239,11 @@ def resume(
         Where to write the certificate, instead of the file that was planned.
     workers, executor, progress
         As of ``evr.verify``.
+
+    Returns
+    -------
+    Certificate
+        Of the attempt, now complete.
 
     Raises
     ------

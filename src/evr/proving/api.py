@@ -78,6 +78,11 @@ def verify(
         ``seed``, ``max_samples``, ``workers``, ``executor``, ``device``, ``proposal``: the fields of
         ``evr.proving.Sampling``.
 
+    Returns
+    -------
+    Verification
+        The verdict, the guarantee if it is ``ACCEPTED``, and what happened in each direction.
+
     Raises
     ------
     UnsupportedEventError

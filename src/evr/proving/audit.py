@@ -248,6 +248,16 @@ def audit(
     neighboring_relation
         As of ``estimate_delta``; a certificate has its own.
 
+    Returns
+    -------
+    Audit
+        The p-value of the claim, the verdict, and the lower bound.
+
+    Raises
+    ------
+    ValueError
+        If scores and coins do not match, or a value is out of its range.
+
     Examples
     --------
     >>> import numpy as np

@@ -119,7 +119,7 @@ class Risk:
 
 
 def risk(event: Any, *, neighboring_relation: Relation | None = None) -> Risk:
-    """What an attacker can do at most who has any computing power, sees all outputs and knows all other records.
+    """What an attacker can do at most.
 
     Parameters
     ----------
@@ -127,6 +127,11 @@ def risk(event: Any, *, neighboring_relation: Relation | None = None) -> Risk:
         A ``DpEvent`` tree, or a ``Certificate``.
     neighboring_relation
         As of ``estimate_delta``; a certificate has its own.
+
+    Returns
+    -------
+    Risk
+        Bounds on every attacker with any computing power who sees all outputs and knows all other records.
 
     Raises
     ------
