@@ -128,7 +128,7 @@ def _claimed(
     if epsilon is None:
         delta = validate.half_open_probability(delta=delta)
         if delta <= _LEAST:
-            raise ValueError(f"delta={delta!r}: floats cannot tell a claim up to {_LEAST:g} from 0; claim more")
+            raise ValueError(f"delta={delta!r} is not above {_LEAST:g}: floats cannot tell it from 0; claim more")
         return _with_epsilon(event, delta, tau)
     delta = validate.probability(delta=delta)
     if tau is not None:
