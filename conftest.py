@@ -20,8 +20,7 @@ collect_ignore = [
     file
     for extra, file in (
         ("opacus", "src/evr/integrations/opacus.py"),
-        ("torch", "src/evr/integrations/canaries.py"),
-        ("opacus", "src/evr/integrations/sensitivity.py"),
+        ("torch", "src/evr/integrations/auditing.py"),
         ("distributed", "src/evr/integrations/dask.py"),
     )
     if not find_spec(extra)

@@ -6,11 +6,9 @@ from dataclasses import asdict
 from typing import Any
 
 import evr
-from evr.certification.ledger import opened
-from evr.certification.tables import Attempt
-from evr.gate.attempt import attempted
+from evr.certification.ledger import Attempt, opened
+from evr.gate.attempt import Request, attempted
 from evr.gate.attempt import start as started
-from evr.gate.request import Request
 from evr.verification import Claim
 from evr.verification.settings import Settings
 
@@ -26,8 +24,6 @@ def certify_claim(event: Any, claim: Claim, settings: Settings, *, ledger: Any, 
         return attempted(one, _request(event, claim, settings, **how))[1]
 
 
-def start(
-    ledger: evr.Ledger, event: Any, claim: Claim, settings: Settings, *, for_output: bool = False, **how: Any
-) -> Attempt:
+def start(ledger: evr.Ledger, event: Any, claim: Claim, settings: Settings, **how: Any) -> Attempt:
     """Write an attempt down."""
-    return started(ledger, _request(event, claim, settings, **how), for_output=for_output)
+    return started(ledger, _request(event, claim, settings, **how))

@@ -28,7 +28,7 @@ from typing import Any
 from dp_accounting import dp_event
 
 import evr
-from evr.certification import tables
+from evr.certification import databases
 from evr.certification.budget import Budget
 from evr.errors import BudgetExceededError, LedgerError
 from evr.estimation.closed_forms import pair_delta
@@ -57,7 +57,7 @@ def work(address: str, folder: Path, number: int, seed: int) -> None:
     me, chance = os.getpid(), random.Random(seed)
     host = f"host-{number % HOSTS}"
     vars(socket)["gethostname"] = lambda: host
-    tables._FORGOTTEN_SECONDS = 2.0  # so that processes take over what a slow one still works on
+    databases._FORGOTTEN_SECONDS = 2.0  # so that processes take over what a slow one still works on
     start, spend = attempts.start, Budget.spend
 
     def started(*args: Any, **more: Any) -> Any:

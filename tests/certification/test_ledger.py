@@ -15,9 +15,9 @@ from dp_accounting import dp_event
 import evr
 import messages
 from attempts import certify_claim, start
-from evr.certification import tables
+from evr.certification import databases
+from evr.certification.databases import is_alive
 from evr.certification.ledger import now
-from evr.certification.tables import is_alive
 from evr.errors import LedgerError
 from evr.gate.attempt import perform
 from evr.verification import Claim
@@ -181,12 +181,12 @@ def test_a_claim_of_nothing(ledger: evr.Ledger) -> None:
 
 def test_schema_versions(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
-    for version in (tables.VERSION + 1, 1, 0):
+    for version in (databases.VERSION + 1, 1, 0):
         evr.Ledger(path).close()
         with sqlite3.connect(path) as other:
             other.execute(f"UPDATE head SET version = {version}")
         other.close()
-        with pytest.raises(LedgerError, match=messages.schema_version(version, tables.VERSION)):
+        with pytest.raises(LedgerError, match=messages.schema_version(version, databases.VERSION)):
             evr.Ledger(path)
         path.unlink()
 

@@ -114,7 +114,7 @@ def test_an_owner_elsewhere_is_never_forgotten(
 def test_clocks_and_names_of_machines_do_not_matter(claim: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     evr.release(lambda: 1, SURE, **claim)
     monkeypatch.setattr(ledger_module, "now", lambda: "1970-01-01T00:00:00.000+00:00")
-    monkeypatch.setattr("evr.certification.tables.socket.gethostname", lambda: "another-machine")
+    monkeypatch.setattr("evr.certification.databases.socket.gethostname", lambda: "another-machine")
     assert_shut(claim, "let out its one output at 2")
 
 

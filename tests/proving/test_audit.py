@@ -20,8 +20,21 @@ from scipy.stats import binom, norm
 
 import evr
 import messages
-from evr.proving.audit import CONSISTENT, CONTRADICTS, _chosen, _estimated, _tests, audit, scaled
-from evr.proving.one_run import Count, Independent, Several, gaussian, hull, pair
+from evr.proving.audit import (
+    CONSISTENT,
+    CONTRADICTS,
+    Count,
+    Independent,
+    Several,
+    _chosen,
+    _estimated,
+    _tests,
+    audit,
+    gaussian,
+    hull,
+    pair,
+    scaled,
+)
 from evr.proving.risk import risk
 from evr.report import plots
 from helpers import full, near

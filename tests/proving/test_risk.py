@@ -44,7 +44,7 @@ def gaussian(epsilons: list[float]) -> Risk:
     steps = Composition.of(dp_event.GaussianDpEvent(1.0)).exact(Direction.REMOVE)
     points = [(proof.epsilon, proof.delta) for proof in StrictCurve(steps).points(epsilons)]
     bound = Tradeoff.of_points(points, points)
-    return Risk("strict", 2 * len(points), bound, bound)
+    return Risk("strict", 2 * len(points), (bound, bound))
 
 
 @pytest.mark.parametrize("name", POINTS)
@@ -154,10 +154,10 @@ def test_gaussian_privacy_is_stated_in_both_directions() -> None:
     rest = Fraction(19, 1000)
     assert forward.gdp(rest) is None
     assert backward.gdp(rest) == near(0.036, rel=0.02)
-    assert Risk("strict", 1, forward, backward).gdp(0.019) is None
-    assert Risk("strict", 1, backward, forward).gdp(0.019) is None
+    assert Risk("strict", 1, (forward, backward)).gdp(0.019) is None
+    assert Risk("strict", 1, (backward, forward)).gdp(0.019) is None
     both = [way.gdp(Fraction(1, 40)) for way in (forward, backward)]
-    assert Risk("strict", 1, forward, backward).gdp(0.025) == max(mu for mu in both if mu is not None)
+    assert Risk("strict", 1, (forward, backward)).gdp(0.025) == max(mu for mu in both if mu is not None)
 
 
 def test_nobody_accused_is_nobody_found() -> None:

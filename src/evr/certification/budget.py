@@ -1,9 +1,8 @@
 """Budgets: an ``(epsilon, delta)`` that all spendings together keep (docs/guarantees_budget.md).
 
-A budget lives in the ledger. A spending is one row, written by one transaction before anything is released, and stays:
-what is spent is never given back. The proof that the budget is kept is made outside of the transaction, about a list
-of spendings. The row is written only if that list is still the whole list; else somebody was faster, and the proof is
-made again. So no lock is held while a proof is made, nobody waits in a circle, and the budget is never exceeded.
+A spending is one row of the ledger, written before anything is released; it is never given back. The proof that the
+budget is kept is about a list of spendings, and is made without a lock. The row is written only if that list is still
+the whole list; else somebody was faster, and the proof is made again. So the budget is never exceeded.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
 from evr.bounds.filters import PrivacyFilter
+from evr.certification.databases import this_process
 from evr.certification.event_json import event_digest, event_from_json, event_to_json, in_alphabet, named
-from evr.certification.ledger import Ledger, now, opened
-from evr.certification.tables import Attempt, BudgetRow, Journal, Spending, this_process
+from evr.certification.ledger import Attempt, BudgetRow, Journal, Ledger, Spending, now, opened
 from evr.errors import AccuracyError, BudgetExceededError, LedgerError, UnsupportedEventError
 from evr.estimation import estimate_delta, estimate_epsilon
 from evr.estimation.calibration import needed, noise_of, other_noise
@@ -38,16 +37,13 @@ from evr.verification import Claim, Terms
 from evr.verification.attempts import Attempt as Trying
 from evr.verification.settings import Settings
 
-KAPPA = 2.0**-12
-"""The part of delta that pays for all false positives of sampled proofs."""
-_MOST_NOISE = 1e6
+KAPPA = 2.0**-12  # the part of delta that pays for all false positives of sampled proofs
+_MOST_NOISE, _CLOSE = 1e6, 1e-6  # of a noise multiplier that is looked for, and how close to the least one, relatively
 
 
 @dataclass(frozen=True)
 class Account:
-    """A budget (``row``), everything that was spent from it, in order, and how many sampled proofs were begun: at one
-    moment.
-    """
+    """A budget at one moment: its ``row``, what was spent, in order, and how many sampled proofs were begun."""
 
     row: BudgetRow
     spent: tuple[Spending, ...]
@@ -76,9 +72,7 @@ class Account:
         return dp_event.ComposedDpEvent([*self.events, *more])
 
     def total(self, *more: Any) -> Composition | None:
-        """The laws of it, where their exact composition decides: always in a planned budget, of one law in an adaptive
-        one (docs/guarantees_budget.md, Section B3).
-        """
+        """The laws of ``event`` where their exact composition decides: if adaptive, where all are one law (B3)."""
         total = Composition.of(self.event(*more), self.row.relation)
         return total if self.is_planned or _is_one_law(total) else None
 
@@ -104,15 +98,26 @@ class Account:
 
     def seems_to_allow(self, event: Any) -> bool:
         """Whether the event could be spent, by an estimate. Nothing rests on it."""
-        if (total := self.total(event)) is None:
+        total = self.total(event)
+        if total is not None:
+            room = self.delta * (1 - KAPPA) if self.is_planned else self.delta
+            try:
+                fits = needed(estimate_delta(total, self.row.epsilon)) <= room
+            except AccuracyError:  # too small to tell
+                fits = True
+            if fits or self.is_planned:
+                return fits
+        try:
             return self.filter().fits(self.event(event))
-        if self.is_planned:
-            return _seems_below(total, self.row.epsilon, self.delta * (1 - KAPPA))
-        if _seems_below(total, self.row.epsilon, self.delta):
-            return True
-        with contextlib.suppress(UnsupportedEventError):  # a law without proved moments has the first account only
-            return self.filter().fits(self.event(event))
-        return False
+        except UnsupportedEventError:  # a law without proved moments has the first account only
+            if total is None:
+                raise
+            return False
+
+    def check(self, event: Any) -> None:
+        """Raise, and say what would fit, if the event seems not to."""
+        if not self.seems_to_allow(event):
+            raise self.refusal(event)
 
     def method(self, event: Any) -> str:
         """How it can be proved that the event fits."""
@@ -134,31 +139,19 @@ class Account:
         return None if self.is_planned or not self.filter().fits(self.event(event)) else "renyi"
 
     def most_steps(self, event: Any) -> int | None:
-        """The greatest number of steps of a training that could be spent, at most what it has; None where what ran is
-        not one mechanism, repeated.
-        """
+        """The most steps of a training that could be spent; None where what ran is not one mechanism, repeated."""
         if not isinstance(event, dp_event.SelfComposedDpEvent):
             return None
-
-        def is_too_much(steps: int) -> bool:
-            return not self.seems_to_allow(dp_event.SelfComposedDpEvent(event.event, steps))
-
-        return bisect.bisect_left(range(1, int(event.count) + 1), True, key=is_too_much)
+        repeated, steps = dp_event.SelfComposedDpEvent, range(1, int(event.count) + 1)
+        return bisect.bisect_left(steps, True, key=lambda n: not self.seems_to_allow(repeated(event.event, n)))
 
     def least_noise(self, event: Any) -> float | None:
         """The least noise multiplier with which an event could be spent, to four digits; None where there is none."""
-        with_noise = other_noise(event)
-        if with_noise is None:
+        if (with_noise := other_noise(event)) is None:
             return None
-        low = high = noise_of(event)
-        while not self.seems_to_allow(with_noise(high)):
-            low, high = high, 2 * high
-            if high > _MOST_NOISE:
-                return None
-        while high / low > 1 + 1e-5:
-            middle = math.sqrt(low * high)
-            low, high = (low, middle) if self.seems_to_allow(with_noise(middle)) else (middle, high)
-        return round_up(high, 4)
+        logs = range(int(math.log(noise_of(event)) / _CLOSE), int(math.log(_MOST_NOISE) / _CLOSE))
+        least = bisect.bisect_left(logs, True, key=lambda log: self.seems_to_allow(with_noise(math.exp(log * _CLOSE))))
+        return round_up(math.exp(logs[least] * _CLOSE), 4) if least < len(logs) else None
 
     def refusal(self, event: Any) -> BudgetExceededError:
         row, ways = self.row, []
@@ -167,29 +160,20 @@ class Account:
         if (noise := self.least_noise(event)) is not None:
             ways.append(f"a noise multiplier of {noise!r} instead of {noise_of(event)!r}")
         left = f"What would fit: {', or '.join(ways)}" if ways else "Nothing like it fits any more"
-        return BudgetExceededError(
-            f"budget {row.name!r}, ({row.epsilon!r}, {row.delta!r}) under {name_of(row.relation)}: this does not fit, "
-            f"and nothing was spent. {self.used():.1%} is used. {left}"
-        )
+        budget = f"budget {row.name!r}, ({row.epsilon!r}, {row.delta!r}) under {name_of(row.relation)}"
+        spent = f"this does not fit, and nothing was spent. {self.used():.1%} is used"
+        return BudgetExceededError(f"{budget}: {spent}. {left}")
 
 
 def _is_one_law(total: Composition) -> bool:
-    """Whether everything is one law, repeated, or Gaussian mechanisms only (Section B3). Laws of two numbers that add,
-    as those of zCDP and of integer noise, are one law only if they are equal.
+    """Whether everything is one law, repeated, or Gaussian mechanisms only (Section B3). Laws that add, such as those
+    of zCDP, are one law only if they are equal.
     """
-
-    def one(direction: Direction) -> bool:
-        folded, steps = total.simplified(direction), {step.law for step in total.steps(direction)} - {TRIVIAL_PAIR}
-        return len(folded) == 1 and (len(steps) == 1 or isinstance(folded[0].exact, ExactGaussian))
-
-    return all(map(one, Direction))
-
-
-def _seems_below(total: Composition, epsilon: float, delta: float) -> bool:
-    try:
-        return needed(estimate_delta(total, epsilon)) <= delta
-    except AccuracyError:  # too small to tell
-        return True
+    for direction in Direction:
+        folded, laws = total.simplified(direction), {step.law for step in total.steps(direction)} - {TRIVIAL_PAIR}
+        if len(folded) != 1 or (len(laws) != 1 and not isinstance(folded[0].exact, ExactGaussian)):
+            return False
+    return True
 
 
 class Budget:
@@ -197,21 +181,13 @@ class Budget:
 
     Everything that is ever spent from it is ``(epsilon, delta)``-DP together, proved in exact arithmetic where laws
     allow it. A *planned* budget composes exactly: what is spent next must not depend on what was released before. An
-    *adaptive* budget holds also if it does. The proof is docs/guarantees_budget.md.
-
-    Parameters
-    ----------
-    name
-        Of a budget that ``Budget.create`` made.
-    ledger
-        Where it lives: as of ``evr.certify``.
-    by
-        Who spends: a team, a person. By default the user's name.
+    *adaptive* budget holds also if it does. The proof is docs/guarantees_budget.md. ``Budget.create`` makes one, and
+    ``Budget(name)`` opens it; ``ledger`` is as of ``evr.certify``, and ``by`` says who spends, by default the user.
 
     Examples
     --------
     >>> import evr, tempfile
-    >>> from dp_accounting import NeighboringRelation, dp_event
+    >>> from dp_accounting import dp_event
     >>> folder = tempfile.TemporaryDirectory()
     >>> budget = evr.Budget.create("patients", epsilon=2.0, delta=1e-6, by="vision",
     ...                            ledger=f"{folder.name}/ledger.sqlite")
@@ -231,7 +207,10 @@ class Budget:
     def __init__(self, name: str, *, ledger: Ledger | str | Path | None = None, by: str | None = None) -> None:
         self.name = named(name=name)
         self.ledger = ledger
-        self.by = _user() if by is None else named(by=by)
+        self.by = "unknown" if by is None else named(by=by)
+        if by is None:
+            with contextlib.suppress(OSError, KeyError, ImportError, ValueError):  # a process may have no user
+                self.by = named(by=in_alphabet(getpass.getuser()))
 
     @classmethod
     def create(
@@ -245,26 +224,17 @@ class Budget:
         ledger: Ledger | str | Path | None = None,
         by: str | None = None,
     ) -> Budget:
-        """Make a budget. Its numbers, its relation of neighbours and its kind never change.
-
-        ``epsilon`` and ``delta``, both above 0, bound everything that is spent together. ``adaptive`` says whether what
-        is spent next may depend on what was released before.
+        """Make a budget; nothing of it ever changes. ``epsilon`` and ``delta``, both above 0, bound everything that is
+        spent together. ``adaptive`` says whether what is spent next may depend on what was released before.
         """
-        found = cls(name, ledger=ledger, by=by)
-        row = {
-            "name": found.name,
-            "kind": "adaptive" if adaptive else "planned",
-            "epsilon": validate.positive(epsilon=epsilon),
-            "delta": validate.open_probability(delta=delta),
-            "relation": relation_named(neighboring_relation),
-            "owner": this_process(),
-            "created": now(),
-        }
+        found, kind = cls(name, ledger=ledger, by=by), "adaptive" if adaptive else "planned"
+        pair = {"epsilon": validate.positive(epsilon=epsilon), "delta": validate.open_probability(delta=delta)}
+        row = {**pair, "relation": relation_named(neighboring_relation), "owner": this_process(), "created": now()}
         Claim(epsilon, delta / 2)  # its numbers can be tested
         with opened(ledger) as one, one.counting() as held:
             if any(other.name == name for other in held.budgets.values()):
                 raise LedgerError(f"{one.path}: there is a budget {name!r} already: give this one another name")
-            held.write("budgets", **row)
+            held.write("budgets", name=found.name, kind=kind, **row)
         return found
 
     @classmethod
@@ -280,10 +250,8 @@ class Budget:
         """Which data sets are neighbours: what is asked for must agree."""
         fixed = self.account().row.relation
         if asked is not None and relation_named(asked) is not fixed:
-            raise ValueError(
-                f"neighboring_relation={name_of(relation_named(asked))!r}, but budget {self.name!r} is under "
-                f"{name_of(fixed)!r}: spend it under that one, or from another budget"
-            )
+            wrong = f"neighboring_relation={name_of(relation_named(asked))!r}, but budget {self.name!r} is under"
+            raise ValueError(f"{wrong} {name_of(fixed)!r}: spend it under that one, or from another budget")
         return fixed
 
     def account(self) -> Account:
@@ -296,8 +264,8 @@ class Budget:
         return self.account().seems_to_allow(event)
 
     def spend(self, event: Any, *, attempt: Attempt | None = None) -> Spending:
-        """Spend an event, before it runs: prove that it fits beside everything that was spent, and write it down. An
-        attempt spends once, however often it is continued. ``BudgetExceededError`` says what would fit.
+        """Spend an event before it runs: prove that it fits beside what was spent, and write it down. An attempt spends
+        once, however often it is continued. ``BudgetExceededError`` says what would fit.
         """
         document = event_to_json(event)
         with opened(self.ledger) as ledger:
@@ -308,21 +276,16 @@ class Budget:
                         if one.event != document or attempt.event_digest != event_digest(event):
                             raise LedgerError(f"attempt {attempt.id} has spent another event: start another attempt")
                         return one
-                if not account.seems_to_allow(event):
-                    raise account.refusal(event)
-                method = account.method(event)
+                account.check(event)
+                method, tries = account.method(event), 1
                 row = {"attempt_id": attempt and attempt.id, "event": document, "method": method, "spender": self.by}
-                tries = max(account.tries, 1)
                 if method == "sequential":  # counts before its first sample
-                    tried = _written(ledger, account, {**row, "state": "tried"})
-                    if tried is None:
+                    if (tried := _written(ledger, account, {**row, "state": "tried"})) is None:
                         continue
                     tries = tried.number
-                proved = account.proves(event, method, tries)
-                if proved is None:
+                if (proved := account.proves(event, method, tries)) is None:
                     raise account.refusal(event)
-                spent = _written(ledger, account, {**row, "state": "spent", "method": proved})
-                if spent is not None:
+                if (spent := _written(ledger, account, {**row, "state": "spent", "method": proved})) is not None:
                     return spent
 
 
@@ -336,9 +299,3 @@ def _written(ledger: Ledger, account: Account, row: dict[str, Any]) -> Spending 
         signed = {"budget_id": account.row.id, "number": number, "owner": this_process(), "moment": now()}
         written: Spending = held.write("spendings", **row, **signed)
         return written
-
-
-def _user() -> str:
-    with contextlib.suppress(OSError, KeyError, ImportError, ValueError):  # a process may have no user
-        return named(by=in_alphabet(getpass.getuser()))
-    return "unknown"

@@ -14,9 +14,10 @@ import decimal
 import hashlib
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
-from itertools import accumulate
+from functools import lru_cache
+from itertools import accumulate, chain, repeat
 from typing import Any, NamedTuple
 
 MOST_BYTES = 1 << 26
@@ -97,10 +98,9 @@ def body_of(data: bytes) -> bytes:
     """What precedes the last line, which is its SHA-256."""
     if len(data) > MOST_BYTES:
         raise NotReadError(f"too large: {len(data):,} bytes, and {MOST_BYTES:,} is the most")
-    found = re.search(rb"\nsha256 ([0-9a-f]{64})\n\Z", data[-73:])
+    body, found = data[:-72], re.search(rb"\nsha256 ([0-9a-f]{64})\n\Z", data[-73:])
     if found is None:
         raise NotReadError("unreadable: the last line is not 'sha256' and 64 digits")
-    body = data[:-72]
     if hashlib.sha256(body).hexdigest().encode() != found[1]:
         raise NotReadError("damaged: the SHA-256 of the text is not the one on its last line")
     return body
@@ -108,20 +108,23 @@ def body_of(data: bytes) -> bytes:
 
 def unpacked(word: str) -> list[int]:
     """The integers of a packed word."""
-    found, number, shift = [], 0, 0
-    for code in word.encode():
-        digit = code - 48
-        if not 0 <= digit < 64 or shift > MOST_WORD_BITS:
-            raise NotReadError("unreadable: a packed word")
-        number |= (digit & 31) << shift
-        if digit < 32:
-            found.append(-(number + 1 >> 1) if number & 1 else number >> 1)
-            number = shift = 0
-        else:
-            shift += 5
-    if shift:
+    if not re.fullmatch(f"([P-o]{{0,{MOST_WORD_BITS // 5}}}[0-O])*", word):
         raise NotReadError("unreadable: a packed word")
+    found = []
+    for digits in re.findall("[P-o]*[0-O]", word):
+        number = 0
+        for digit in reversed(digits):
+            number = number << 5 | ord(digit) - 48 & 31
+        found.append(-(number + 1 >> 1) if number & 1 else number >> 1)
     return found
+
+
+def natural(word: str, most: int | None = None) -> int:
+    """A number from 0 to `most`."""
+    known = re.fullmatch("[0-9]+", word) and len(word) <= MOST_DIGITS
+    if not known or (most is not None and int(word) > most):
+        raise NotReadError(f"unreadable: {word[:40]!r} is not a number from 0 {f'to {most}' if most else 'on'}")
+    return int(word)
 
 
 class Words:
@@ -132,43 +135,33 @@ class Words:
             raise NotReadError("unreadable: words are visible characters, a space between them")
         self._words: Iterator[str] = iter(body.decode().split())
 
-    def any(self) -> str:
-        word = next(self._words, None)
-        if word is None:
-            raise NotReadError("unreadable: the text ends too soon")
-        return word
-
-    def the(self, *expected: str) -> Words:
-        """Pass these words, which must be the next ones."""
-        for word in expected:
-            if (found := self.any()) != word:
-                raise NotReadError(f"unreadable: {found[:40]!r} where {word!r} is expected")
-        return self
-
-    def natural(self, most: int | None = None, word: str | None = None) -> int:
-        """A number from 0 to `most`."""
-        word = self.any() if word is None else word
-        if not re.fullmatch("[0-9]+", word) or len(word) > MOST_DIGITS:
-            raise NotReadError(f"unreadable: {word[:40]!r} is not a number from 0 on")
-        if most is not None and int(word) > most:
-            raise NotReadError(f"unreadable: {word[:40]} is above {most}, which is the most")
-        return int(word)
-
-    def integers(self, number: int) -> list[int]:
-        words = [self.any() for _ in range(number)]
-        return [(-1 if w[0] == "-" else 1) * self.natural(None, w[w[0] == "-" :]) for w in words]
-
-    def fraction(self) -> Fraction:
-        """A number such as 3/4."""
-        over, _, under = self.any().partition("/")
-        above, below = self.natural(None, over), self.natural(None, under)
-        if not below:
-            raise NotReadError("unreadable: a denominator of 0")
-        return Fraction(above, below)
+    def read(self, *pattern: Any) -> list[Any]:
+        """The next words: `str` is any word, `int` an integer, `Fraction` a ratio such as 3/4, a number the most that a
+        natural number may be, None one without limit; a text must be there, and is not returned.
+        """
+        found: list[Any] = []
+        for one in pattern:
+            word = next(self._words, None)
+            if word is None:
+                raise NotReadError("unreadable: the text ends too soon")
+            if one is str:
+                found.append(word)
+            elif one is int:
+                found.append(-natural(word[1:]) if word[0] == "-" else natural(word))
+            elif one is Fraction:
+                over, under = map(natural, word.partition("/")[::2])
+                if not under:
+                    raise NotReadError("unreadable: a denominator of 0")
+                found.append(Fraction(over, under))
+            elif not isinstance(one, str):
+                found.append(natural(word, one))
+            elif word != one:
+                raise NotReadError(f"unreadable: {word[:40]!r} where {one!r} is expected")
+        return found
 
     def run(self, number: int) -> list[int]:
         """So many integers, given by their differences of some order."""
-        order, word = self.natural(MOST_ORDER), self.any()
+        order, word = self.read(MOST_ORDER, str)
         found = [] if word == "-" else unpacked(word)
         if len(found) != number:
             raise NotReadError(f"unreadable: {len(found)} packed integers where {number} are due")
@@ -177,43 +170,37 @@ class Words:
         return found
 
     def kind(self) -> Kind:
-        name = self.any()
-        (off,), halv = self.integers(1), self.natural(MOST_HALVINGS)
-        runs = [(self.integers(1)[0], self.natural(MOST_ITEMS)) for _ in range(3)]
-        vbits = self.natural(MOST_VALUE_BITS)
+        name, off, halv, *ends, vbits = self.read(str, int, MOST_HALVINGS, *(int, MOST_ITEMS) * 3, MOST_VALUE_BITS)
+        runs = list(zip(ends[::2], ends[1::2]))
         if name == "curve":
-            width, exact = self.natural(MOST_ITEMS), self.natural(MOST_ITEMS)
+            width, exact = self.read(MOST_ITEMS, MOST_ITEMS)
             values = [v for _, number in runs for v in self.run(number)]
-            wide = len(values) - exact
-            pairs = [(v, width if i < wide else 0) for i, v in enumerate(values)]
+            pairs = [(v, width if i < len(values) - exact else 0) for i, v in enumerate(values)]
             return Kind(off, halv, runs, vbits, pairs, 0, [])
         if name != "outcomes":
             raise NotReadError(f"unreadable: {name[:40]!r} is neither 'curve' nor 'outcomes'")
-        infinite, number = self.natural(), self.natural(MOST_ITEMS)
+        infinite, number = self.read(None, MOST_ITEMS)
         cells, masses, losses = (self.run(number) for _ in range(3))
         return Kind(off, halv, runs, vbits, None, infinite, list(zip(cells, masses, losses)))
 
     def section(self, kinds: int) -> Section:
         """One direction."""
-        mark = self.the("direction").any()
-        bits, den, spacing = self.the("grid").natural(MOST_BITS), self.natural(), self.natural()
+        mark, bits, den, spacing = self.read("direction", str, "grid", MOST_BITS, None, None)
         known = [self.kind() for _ in range(kinds)]
-        number = self.the("products").natural(1_000)
-        products = [[*self.integers(2), self.natural(MOST_HALVINGS), *self.integers(4)] for _ in range(number)]
-        i, j = self.the("halves").integers(2)
+        (number,) = self.read("products", 1_000)
+        products = [self.read(int, int, MOST_HALVINGS, int, int, int, int) for _ in range(number)]
+        i, j = self.read("halves", int, int)
         if mark not in ("remove", "add", "both"):
             raise NotReadError(f"unreadable: {mark[:40]!r} is not a direction")
         return Section(mark, bits, den, spacing, known, products, (i, j))
 
     def file(self) -> File:
-        relation = self.the("evr-proof", "1", "relation").any()
-        epsilon = self.the("epsilon").fraction()
-        delta = self.the("delta").fraction()
-        number = self.the("steps").natural(MOST_KINDS)
-        steps = [(self.natural(), self.any()) for _ in range(number)]
-        number = self.the("directions").natural(2)
+        head = ("evr-proof", "1", "relation", str, "epsilon", Fraction, "delta", Fraction, "steps", MOST_KINDS)
+        relation, epsilon, delta, number = self.read(*head)
+        steps = [(count, law) for count, law in (self.read(None, str) for _ in range(number))]
+        (number,) = self.read("directions", 2)
         sections = [self.section(len(steps)) for _ in range(number)]
-        self.the("end")
+        self.read("end")
         if next(self._words, None) is not None:
             raise NotReadError("unreadable: words after the end")
         return File(relation, epsilon, delta, steps, sections)
@@ -221,33 +208,26 @@ class Words:
 
 def check_size(section: Section) -> None:
     """Raise where a section is larger than the limits."""
-
-    def near(place: int, halv: int = 0) -> bool:
-        return abs(place) <= MOST_PLACE << halv
-
-    unit, small = section.bits + 100, True
-    cell = max([1, *(1 << kind.halv for kind in section.kinds)])
-    work = sum((len(kind.sets) * unit + cell) * unit for kind in section.kinds)
-    for _, _, halv, low, high, floor, top in section.products:
-        small &= near(low, halv) and near(high, halv) and near(floor) and near(top)
-        span = max(0, top - floor) + (max(0, high - low) if halv else 0)
-        work += (span + cell) * unit
+    unit, cell = section.bits + 100, max([1, *(1 << kind.halv for kind in section.kinds)])
+    work, places = 0, []
     for kind in section.kinds:
-        (floor, _), (low, _), (high, _) = kind.runs
-        small &= near(floor) and near(low, kind.halv) and near(high)
-    if not small or work > MOST_WORK:
+        work += (len(kind.sets) * unit + cell) * unit
+        places += [(first, halv) for (first, _), halv in zip(kind.runs, (0, kind.halv, 0))]
+    for _, _, halv, low, high, floor, top in section.products:
+        work += (max(0, top - floor) + (max(0, high - low) if halv else 0) + cell) * unit
+        places += [(low, halv), (high, halv), (floor, 0), (top, 0)]
+    if work > MOST_WORK or any(abs(place) > MOST_PLACE << halv for place, halv in places):
         raise NotReadError(f"too large: places up to {MOST_PLACE:,} and {MOST_WORK:,} bits of masses are followed")
 
 
-# --- products of lists of non-negative integers ---------------------------------------------------
+# --- masses ---------------------------------------------------------------------------------------
 
 
-def product(p: list[int], q: list[int]) -> list[int]:
-    """Coefficients of the product of two polynomials, by one product of two long numbers in base 10: `decimal`
-    multiplies those by a transform.
-    """
+def product(m: Masses, n: Masses) -> Masses:
+    """The masses of sums of places, by one product of two long numbers that `decimal` multiplies by a transform."""
+    first, p, q = m.first + n.first, m.coef, n.coef
     if not p or not q:
-        return [0] * len(p)
+        return Masses(first, [0] * len(p))
     number, width = len(p) + len(q) - 1, len(str(sum(p) * sum(q)))
 
     def packed(f: list[int]) -> decimal.Decimal:
@@ -261,10 +241,7 @@ def product(p: list[int], q: list[int]) -> list[int]:
         text = format(one * (one if p is q else packed(q)), "f").zfill(number * width)
     if len(text) != number * width:
         raise ArithmeticError("a product is longer than its bound")
-    return [int(text[i - width : i]) for i in range(number * width, 0, -width)]
-
-
-# --- masses ---------------------------------------------------------------------------------------
+    return Masses(first, [int(text[i - width : i]) for i in range(number * width, 0, -width)])
 
 
 def ceiling(a: int, b: int) -> int:
@@ -300,7 +277,7 @@ class Checker:
         self.bits, self.den, self.spacing = bits, den, spacing
         self.unit, self.wide = 1 << bits, 1 << bits + GUARD
         self.squarings, self.q = bits + 150, 1 << 2 * bits + 300
-        self._shares: dict[tuple[int, int], list[int]] = {}
+        self.shares = lru_cache(maxsize=None)(self._shares)
         self.step_down = self.power(self.unit, -spacing)
 
     def exp_down(self, n: int, d: int) -> int:
@@ -328,10 +305,7 @@ class Checker:
         places = kind.places()
         if not places or any(a >= b for a, b in zip(places, places[1:])):
             raise RefusedError("the places of a step do not rise")
-        if kind.values is None:
-            masses, infinite = self._by_outcomes(kind, places)
-        else:
-            masses, infinite = self._by_curve(kind, places)
+        masses, infinite = (self._by_outcomes if kind.values is None else self._by_curve)(kind, places)
         (floor, number), (low, fine), (high, _) = kind.runs
         end = number + fine
         coarse = plus(Masses(floor, masses[:number]), Masses(high, masses[end:]))
@@ -339,20 +313,15 @@ class Checker:
 
     def _gaps(self, kind: Kind, places: list[int]) -> list[tuple[int, int]]:
         """Bounds of q e^(-width) from each place to the next."""
-        known: dict[int, tuple[int, int]] = {}
-        d = self.den << kind.halv
-        for width in {b - a for a, b in zip(places, places[1:])}:
-            known[width] = (self.exp_down(-self.spacing * width, d), self.exp_up(self.spacing * width, d))
-        return [known[b - a] for a, b in zip(places, places[1:])]
+        d, widths = self.den << kind.halv, [(b - a) * self.spacing for a, b in zip(places, places[1:])]
+        known = {width: (self.exp_down(-width, d), self.exp_up(width, d)) for width in set(widths)}
+        return [known[width] for width in widths]
 
     def _by_curve(self, kind: Kind, places: list[int]) -> tuple[list[int], int]:
         assert kind.values is not None
         q, value = self.q, 1 << kind.vbits
-        most = value
-        for v, d in kind.values:
-            if not 0 <= v <= most:
-                raise RefusedError("the curve of a step is not between 0 and 1, or does not fall")
-            most = v + d
+        if any(not 0 <= v <= most + d for (most, d), (v, _) in zip([(value, 0), *kind.values], kind.values)):
+            raise RefusedError("the curve of a step is not between 0 and 1, or does not fall")
         masses, before = [], value
         for (v, d), (v2, d2), (lo, hi) in zip(kind.values, kind.values[1:], self._gaps(kind, places)):
             down = 0 if q <= lo else (q * v - lo * (v2 + d2)) // (q - lo)
@@ -387,17 +356,15 @@ class Checker:
         masses = [ceiling(x * self.unit, value * q) for x in found]
         return masses[:-1], masses[-1]
 
-    def shares(self, a: int, b: int) -> list[int]:
+    def _shares(self, a: int, b: int) -> list[int]:
         """The shares that go up in a cell of a coarser grid (S4.3)."""
-        if (a, b) not in self._shares:
-            d, size, q = self.den << a, 1 << a - b, self.q
-            lo, hi = self.exp_down(-self.spacing, d), self.exp_up(self.spacing * size, d)
-            y, found = q, []
-            for _ in range(size):
-                found.append(self.unit if q <= hi else min(self.unit, ceiling((q - y) * self.unit, q - hi)))
-                y = y * lo // q
-            self._shares[a, b] = found
-        return self._shares[a, b]
+        d, size, q = self.den << a, 1 << a - b, self.q
+        lo, hi = self.exp_down(-self.spacing, d), self.exp_up(self.spacing * size, d)
+        y, found = q, []
+        for _ in range(size):
+            found.append(self.unit if q <= hi else min(self.unit, ceiling((q - y) * self.unit, q - hi)))
+            y = y * lo // q
+        return found
 
     def to_grid(self, a: int, b: int, m: Masses) -> Masses:
         """Masses from a grid of `a` halvings on one of `b`."""
@@ -429,25 +396,19 @@ class Checker:
         """1 - (1 - a)(1 - b), rounded up."""
         return min(a + b - a * b // self.unit, self.unit)
 
-    def _times(self, m: Masses, n: Masses) -> Masses:
-        return Masses(m.first + n.first, product(m.coef, n.coef))
-
-    def _rounded(self, m: Masses) -> Masses:
-        return Masses(m.first, [z + self.unit - 1 >> self.bits for z in m.coef])
-
     def times(self, x: Law, y: Law) -> Law:
         """The law of both (S4.5)."""
         halv = min(x.halv, y.halv)
         x, y = (a := self.at(halv, x)), (a if y is x else self.at(halv, y))
-        fine = self._times(x.fine, y.fine)
         mixed = self.to_grid(x.halv, 0, x.fine)
         if x is y:
-            coarse = self._times(x.coarse, plus(plus(mixed, mixed), x.coarse))
+            coarse = product(x.coarse, plus(plus(mixed, mixed), x.coarse))
         else:
             all_of_y = plus(self.to_grid(y.halv, 0, y.fine), y.coarse)
-            coarse = plus(self._times(x.coarse, all_of_y), self._times(mixed, y.coarse))
-        infinite = self.either(x.infinite, y.infinite)
-        return Law(halv, self._rounded(fine), self._rounded(coarse), infinite)
+            coarse = plus(product(x.coarse, all_of_y), product(mixed, y.coarse))
+        masses = (product(x.fine, y.fine), coarse)
+        fine, coarse = (Masses(m.first, [z + self.unit - 1 >> self.bits for z in m.coef]) for m in masses)
+        return Law(halv, fine, coarse, self.either(x.infinite, y.infinite))
 
     def within(self, x: Law, halv: int, low: int, high: int, floor: int, top: int) -> Law:
         """A law cut to a window (S4.4)."""
@@ -458,9 +419,7 @@ class Checker:
         inside = since(m, floor)
         above = since(inside, top + 1)
         weight, kept = self.unit, 0
-        for _ in range(above.first - (top + 1) if above.coef else 0):
-            weight = weight * self.step_down // self.unit
-        for mass in above.coef:
+        for mass in chain(repeat(0, above.first - (top + 1) if above.coef else 0), above.coef):
             weight = weight * self.step_down // self.unit
             kept += mass * weight
         kept //= self.unit
@@ -476,7 +435,7 @@ class Checker:
             return unit * unit
         step, rest = (self.power(wide, -self.spacing), self.power(wide, eps - offset - cut * self.spacing))
         start = cut + 1 - (m.first + len(m.coef) - 1)
-        masses = [0] * (n.first - start) + n.coef if start <= n.first else n.coef[start - n.first :]
+        masses = [0] * (n.first - start) + since(n, start).coef
         s = r = 0
         tails = []
         for mass in reversed(masses):
@@ -549,41 +508,40 @@ def check(data: bytes) -> Answer:
 
 def shown(number: Fraction) -> str:
     """A number in decimals, rounded up unless a float holds it."""
-    near = number.numerator / number.denominator if number < 1 << 1000 else float("inf")
-    if Fraction(near) == number and near != float("inf"):
-        return repr(near)
+    if number < 1 << 1000 and Fraction(float(number)) == number:
+        return repr(float(number))
     with decimal.localcontext() as context:
-        context.prec, context.rounding = 6, decimal.ROUND_UP
-        context.Emin = decimal.MIN_EMIN
+        context.prec, context.rounding, context.Emin = 6, decimal.ROUND_UP, decimal.MIN_EMIN
         return str(decimal.Decimal(number.numerator) / decimal.Decimal(number.denominator))
 
 
-def words(answer: Answer) -> Iterable[str]:
+def words(answer: Answer) -> list[str]:
     """What the checker found, for people."""
     file = answer.file
     pair = f"epsilon = {shown(file.epsilon)}, delta is at most {shown(file.delta)}"
-    yield f"The file states, of this mechanism (neighbours: {file.relation}):"
-    for count, law in file.steps:
-        yield f"  {count} x {law}"
-    yield f"that at {pair}, in both directions."
-    yield ""
-    if answer.accepted:
-        yield f"ACCEPTED. The checker accepts: at {pair},"
-        yield "provided that the listed numbers enclose the privacy curve of one step,"
-        yield "in each direction."
-        for section, units in zip(file.sections, answer.bounds):
-            both = "both directions" if section.mark == "both" else f"direction {section.mark}"
-            yield f"  {both}: at most {shown(Fraction(units or 0, 1 << 2 * section.bits))}"
-        yield "Not checked: those numbers (see --enclosures), and that this mechanism is what ran."
-    else:
-        yield "REFUSED. This file proves nothing:"
-        yield from (f"  {reason}" for reason in answer.reasons)
+    stated = [
+        f"The file states, of this mechanism (neighbours: {file.relation}):",
+        *(f"  {count} x {law}" for count, law in file.steps),
+        f"that at {pair}, in both directions.\n",
+    ]
+    if not answer.accepted:
+        return [*stated, "REFUSED. This file proves nothing:", *(f"  {reason}" for reason in answer.reasons)]
+    bounds = []
+    for section, units in zip(file.sections, answer.bounds):
+        both = "both directions" if section.mark == "both" else f"direction {section.mark}"
+        bounds.append(f"  {both}: at most {shown(Fraction(units or 0, 1 << 2 * section.bits))}")
+    return [
+        *stated,
+        f"ACCEPTED. The checker accepts: at {pair},",
+        "provided that the listed numbers enclose the privacy curve of one step,\nin each direction.",
+        *bounds,
+        "Not checked: those numbers (see --enclosures), and that this mechanism is what ran.",
+    ]
 
 
 def main(arguments: list[str]) -> int:
-    options = [one for one in arguments if one.startswith("--")]
-    paths = [one for one in arguments if not one.startswith("--")]
-    if len(paths) != 1 or not set(options) <= {"--enclosures"}:
+    paths = [one for one in arguments if one != "--enclosures"]
+    if len(paths) != 1 or paths[0].startswith("--"):
         print(__doc__)
         return 2
     try:
@@ -593,9 +551,9 @@ def main(arguments: list[str]) -> int:
         print(f"NOT CHECKED: {why}")
         return 2
     print("\n".join(words(answer)))
-    if answer.accepted and options:
-        return enclosures(answer.file)
-    return 0 if answer.accepted else 3
+    if not answer.accepted:
+        return 3
+    return enclosures(answer.file) if "--enclosures" in arguments else 0
 
 
 # --- the listed numbers, computed again -----------------------------------------------------------
@@ -637,27 +595,28 @@ def curve_of(mp: Any, law: Any, add: bool) -> Any:
 
         return value
 
+    def root(rising: Any) -> Any:
+        low, high = mp.mpf(-1), mp.mpf(1)
+        while rising(low) > 0:
+            low *= 2
+        while rising(high) < 0:
+            high *= 2
+        return mp.findroot(rising, (low, high), solver="anderson", maxsteps=500, verify=False)
+
     def mixtures(above: list[tuple[Any, Any]], below: list[tuple[Any, Any]]) -> Any:
         """For two mixtures of Gaussians (mean, weight) of deviation 1, the ratio of which rises."""
 
-        def ratio(t: Any, r: Any) -> Any:
-            here, there = (sum(w * mp.exp(m * t - m * m / 2) for m, w in side) for side in (above, below))
+        def excess(r: Any, part: Any) -> Any:
+            here, there = (sum(w * part(m) for m, w in side) for side in (above, below))
             return here - r * there
 
         def value(r: Any) -> Any:
-            least, greatest = (sum(w for m, w in side if m == 0) for side in (above, below))
-            if all(m == 0 for m, _ in below) and r <= least:
+            if all(m == 0 for m, _ in below) and r <= sum(w for m, w in above if m == 0):
                 return 1 - r
-            if all(m == 0 for m, _ in above) and r * greatest >= 1:
+            if all(m == 0 for m, _ in above) and r * sum(w for m, w in below if m == 0) >= 1:
                 return mp.mpf(0)
-            low, high = mp.mpf(-1), mp.mpf(1)
-            while ratio(low, r) > 0:
-                low *= 2
-            while ratio(high, r) < 0:
-                high *= 2
-            t = mp.findroot(lambda t: ratio(t, r), (low, high), solver="anderson", maxsteps=500, verify=False)
-            here, there = (sum(w * beyond(t - m) for m, w in side) for side in (above, below))
-            return here - r * there
+            t = root(lambda t: excess(r, lambda m: mp.exp(m * t - m * m / 2)))
+            return excess(r, lambda m: beyond(t - m))
 
         return value
 
@@ -671,22 +630,22 @@ def curve_of(mp: Any, law: Any, add: bool) -> Any:
     if name == "replaced" and given[1][0] != "laplace":
         (chance,), (name, given) = exact(given), given[1]
     numbers, rows = exact(given), [exact(x[1]) for x in given if not isinstance(x, Fraction)]
-    if name == "pair":
-        return curve_of(mp, given[add], add)
-    if name == "gaussian":
-        return gaussian(1 / numbers[0])
-    if name == "gaussians":
-        return gaussian(mp.sqrt(numbers[0]))
-    if name == "laplace":
-        return lambda r: max(mp.mpf(0), 1 - r, 1 - mp.sqrt(r * mp.exp(-1 / numbers[0])))
-    if name == "poisson":
-        return sampled(curve_of(mp, given[1], add), numbers[0], add)
+    short: dict[str, Any] = {
+        "pair": lambda: curve_of(mp, given[add], add),
+        "gaussian": lambda: gaussian(1 / numbers[0]),
+        "gaussians": lambda: gaussian(mp.sqrt(numbers[0])),
+        "shifted": lambda: lambda r: gaussian(mp.sqrt(numbers[0]))(r * mp.exp(-numbers[1])),
+        "laplace": lambda: lambda r: max(mp.mpf(0), 1 - r, 1 - mp.sqrt(r * mp.exp(-1 / numbers[0]))),
+        "poisson": lambda: sampled(curve_of(mp, given[1], add), numbers[0], add),
+        "outcomes": lambda: outcomes(list(zip(*rows))),
+        "bounded_range": lambda: range_curve(mp, numbers[0], int(given[1]) if len(given) > 1 else 1),
+    }
+    if name in short:
+        return short[name]()
     if name == "without_replacement":
         base = curve_of(mp, given[1], add)
         below, above = (sampled(base, numbers[0], other) for other in (True, False))
         return lambda r: above(r) if r >= 1 else below(r)
-    if name == "outcomes":
-        return outcomes(list(zip(*rows)))
     if name == "epsilon_delta":
         (e, d), high = numbers, (1 - numbers[1]) / (1 + mp.exp(-numbers[0]))
         return outcomes([(d, 0), (0, d), (high, high * mp.exp(-e)), (high * mp.exp(-e), high)])
@@ -701,50 +660,35 @@ def curve_of(mp: Any, law: Any, add: bool) -> Any:
 
         return lambda r: upper(r) if r >= 1 else 1 - r + r * upper(1 / r)
     if name in ("discrete_laplace", "discrete_gaussian"):
-        scale, shift = numbers[0], int(given[1])
-        if name == "discrete_laplace":
-            reach, rate, power = int((mp.prec + 9) / scale) + 1, scale, 1
-        else:
-            reach, rate, power = int(scale * mp.sqrt(2 * (mp.prec + 9))) + 1, 1 / (2 * scale**2), 2
+        rate, power = (numbers[0], 1) if name == "discrete_laplace" else (1 / (2 * numbers[0] ** 2), 2)
+        reach, shift = int(mp.root((mp.prec + 9) / rate, power)) + 1, int(given[1])
         whole = sum(mp.exp(-rate * abs(x) ** power) for x in range(-reach, reach + 1))
-
-        def term(x: int) -> Any:
-            return mp.exp(-rate * abs(x) ** power) / whole
-
         around = range(-reach - shift, reach + shift + 1)
+        here, moved = ([mp.exp(-rate * abs(x - by) ** power) / whole for x in around] for by in (0, shift))
         if chance:
-            moved = [(1 - chance) * term(x) + chance * term(x - shift) for x in around]
-            return outcomes(list(zip(moved, reversed(moved))))
-        return outcomes([(term(x - shift), term(x)) for x in around])
+            moved = [(1 - chance) * p + chance * q for p, q in zip(here, moved)]
+            here = moved[::-1]
+        return outcomes(list(zip(moved, here)))
     if name == "two_sided":
         sizes = [(mp.sqrt(numbers[0]) * m, w) for m, w in zip(*rows)]
         return mixtures(sizes, [(-m, w) for m, w in sizes])
     if name == "mixture":
         means, one = list(zip(*rows)), [(mp.mpf(0), mp.mpf(1))]
         return mixtures(one, [(-m, w) for m, w in means]) if add else mixtures(means, one)
-    if name == "shifted":
-        return lambda r: gaussian(mp.sqrt(numbers[0]))(r * mp.exp(-numbers[1]))
     if name == "zcdp":
 
         def concentrated(r: Any) -> Any:
             """e^((a-1)(a rho + xi - eps)) (1 - 1/a)^a / (a - 1), where its derivative in a is 0."""
-            eps, low, high = mp.log(r) - numbers[1], mp.mpf(-99), mp.mpf(99)
-            for _ in range(mp.prec):
-                middle = (low + high) / 2
-                a = 1 + mp.exp(middle)
-                falls = (2 * a - 1) * numbers[0] - eps + mp.log(1 - 1 / a) < 0
-                low, high = (middle, high) if falls else (low, middle)
+            eps = mp.log(r) - numbers[1]
+            a = 1 + mp.exp(root(lambda t: (2 * mp.exp(t) + 1) * numbers[0] - eps + t - mp.log1p(mp.exp(t))))
             return min(mp.mpf(1), mp.exp((a - 1) * (a * numbers[0] - eps)) * (1 - 1 / a) ** a / (a - 1))
 
         return lambda r: concentrated(r) if r >= 1 else min(concentrated(r), 1 - r + r * concentrated(1 / r))
-    if name == "bounded_range":
-        return range_curve(mp, numbers[0], int(given[1]) if len(given) > 1 else 1)
     if name == "truncated":
         n, most = int(given[0]), int(given[2])
-        q, noise = numbers[1], numbers[3]
-        cut, more = (mp.betainc(m, n - most, 0, q, regularized=True) for m in (most, most + 1))
-        whole = sampled(gaussian(1 / noise), q, add)
-        half = sampled(gaussian(2 / noise), more * most / (cut * n), add)
+        cut, more = (mp.betainc(m, n - most, 0, numbers[1], regularized=True) for m in (most, most + 1))
+        whole = sampled(gaussian(1 / numbers[3]), numbers[1], add)
+        half = sampled(gaussian(2 / numbers[3]), more * most / (cut * n), add)
         return lambda r: (1 - cut) * whole(r) + cut * half(r)
     raise NotReadError(f"the law {name!r} is not known here")
 
@@ -754,13 +698,14 @@ def range_curve(mp: Any, epsilon: Any, steps: int) -> Any:
     whole = mp.exp(epsilon)
     if steps == 1:
         return lambda r: max(0, 1 - r, (max(0, mp.sqrt(whole) - mp.sqrt(r)) ** 2 / (whole - 1) if r * whole > 1 else 0))
-    cells, last = 4, 4 * steps
+    cells, reach = 4, 8 * steps
     chances = [float((whole - mp.exp(epsilon * i / cells)) / (whole - 1)) for i in range(cells + 1)]
-    table = {j: max(0.0, float(1 - mp.exp(epsilon * j / cells))) for j in range(-2 * last, 2 * last + 1)}
-    for k in range(1, steps + 1):
-        reach = range(-2 * last + k * cells, 2 * last + 1 - k * cells)
+    table = {j: max(0.0, float(1 - mp.exp(epsilon * j / cells))) for j in range(-reach, reach + 1)}
+    for _ in range(steps):
+        reach -= cells
         table = {
-            j: max(p * table[j - i] + (1 - p) * table[j - i + cells] for i, p in enumerate(chances)) for j in reach
+            j: max(p * table[j - i] + (1 - p) * table[j - i + cells] for i, p in enumerate(chances))
+            for j in range(-reach, reach + 1)
         }
 
     def value(r: Any) -> Any:
@@ -783,21 +728,17 @@ def enclosures(file: File) -> int:
         for kind, (_, text) in zip(section.kinds, file.steps):
             mp.prec = kind.vbits + 100
             unit, fine = mp.mpf(2) ** kind.vbits, mp.mpf(section.den << kind.halv)
-            slack = mp.mpf(2) ** -20
-            for side in sides:
-                curve = curve_of(mp, law_of(text), side)
-                if kind.values is not None:
-                    for place, (v, d) in zip(kind.places(), kind.values):
-                        r = mp.exp(((kind.off << kind.halv) + place * section.spacing) / fine)
-                        wrong += not v - slack <= unit * curve(r) <= v + d + slack
-                        number += 1
-                    continue
+            if kind.values is not None:
+                ratios = [mp.exp(((kind.off << kind.halv) + p * section.spacing) / fine) for p in kind.places()]
+                listed = [(r, v, v + d) for r, (v, d) in zip(ratios, kind.values)]
+            else:  # a curve is convex: what holds at these ratios, holds at all
                 sets = [(mass, mp.exp(loss / (fine * unit))) for _, mass, loss in kind.sets]
-                for _, r in sets:  # a curve is convex: what holds at these ratios, holds at all
-                    listed = kind.infinite + sum(m * (1 - r / x) for m, x in sets if x > r)
-                    wrong += not unit * curve(r) <= listed + slack
-                    number += 1
-                wrong += kind.infinite + sum(mass for mass, _ in sets) < unit
+                wrong += len(sides) * (kind.infinite + sum(mass for mass, _ in sets) < unit)
+                listed = [(r, 0, kind.infinite + sum(m * (1 - r / x) for m, x in sets if x > r)) for _, r in sets]
+            for side in sides:
+                curve, slack = curve_of(mp, law_of(text), side), mp.mpf(2) ** -20
+                wrong += sum(not low - slack <= unit * curve(r) <= high + slack for r, low, high in listed)
+                number += len(listed)
     print(f"mpmath computed {number} numbers again: {wrong or 'none'} of them disagree.")
     return 3 if wrong else 0
 

@@ -1,30 +1,31 @@
 """The ledger: every attempt at a release, written down before its first sample (docs/guarantees.md, Section 5).
 
-A *release* fixes ``kappa`` and the base of its budgets with its first attempt; attempt ``i`` may then be wrong with
-probability ``kappa base 2^-i``, so all of them together with less than ``kappa base``, whatever ``tau`` they use. By
-default all attempts at the same ``(epsilon, delta)`` are one release and the base is that delta. A named release takes
-any claims that are at least that of its first attempt, the base.
-
-A crash, Ctrl-C or kill counts, because the entry is there already. Whoever writes has read the whole journal under the
-database's write lock, so no two processes have the same number. The one output of a release is counted in the same way,
-before its mechanism starts, and stays counted (Section 5.6).
+A release fixes ``kappa`` and the base of its budgets with its first attempt. Attempt ``i`` is wrong with probability
+at most ``kappa base 2^-i``. By default all attempts at the same ``(epsilon, delta)`` are one release, and the base is
+that delta; a named release takes any claims that are at least its first one. An interrupted attempt counts, because its
+entry is there already. Whoever writes has read the whole journal under the database's write lock, so no two processes
+have the same number. The one output of a release is counted in the same way, before its mechanism starts (Section 5.6).
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from enum import Enum
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from dp_accounting import NeighboringRelation
 
-from evr.certification.databases import database_at
+from evr.certification.databases import DamagedRow, database_at, is_alive, this_process
 from evr.certification.event_json import named
-from evr.certification.tables import Attempt, Journal, ReleaseRow, this_process
 from evr.errors import AlreadyReleasedError, LedgerError, NearbyReleaseWarning
 from evr.verification import Claim, Terms
 from evr.verification.settings import Settings
@@ -39,15 +40,162 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-class Ledger:
-    """Attempts, shared by any number of processes: a SQLite file of one machine, or a PostgreSQL database that several
-    machines share. What a method has written is on the disk when it returns.
+@dataclass(frozen=True)
+class ReleaseRow:
+    """A release, and its one output."""
 
-    Parameters
-    ----------
-    path
-        ``.evr/ledger.sqlite`` in the working directory by default; a missing folder is made. Or
-        ``"postgresql://USER@HOST/DATABASE"``, whose schema ``evr`` it is.
+    id: int
+    key: str  # what its attempts have in common
+    name: str | None
+    terms: Terms  # kappa and the base of the budgets
+    created: str
+    output: str | None = None  # once it is counted: "open" (running or crashed), "released" (returned) or "raised"
+    attempt_id: int | None = None  # the attempt that allows the output
+    owner: str = ""  # the process that runs the mechanism
+    opened: str | None = None
+    ended: str | None = None
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An attempt: everything needed to continue it."""
+
+    id: int
+    release_id: int
+    number: int
+    entropy: int
+    entropy_is_fresh: bool
+    epsilon: float
+    delta: float
+    tau: float
+    log_budget: float
+    settings: Settings
+    relation: NeighboringRelation
+    options: dict[str, Any]
+    event: Any
+    event_digest: str
+    software: dict[str, Any]
+    started: str
+    state: str
+    owner: str
+    seen: str
+    finished: str | None = None
+    samples: int | None = None
+    message: str | None = None
+    written: str | None = None  # the certificate, if it went elsewhere than was planned
+
+    @property
+    def budget(self) -> float:
+        """The false-positive probability that it may have: none for an exact proof."""
+        return 0.0 if self.settings.method in ("strict", "both") else math.exp(self.log_budget)
+
+    @property
+    def certificate(self) -> str | None:
+        """Where its certificate was written, or is to be; None if it leaves none."""
+        return self.written or self.options.get("path")
+
+
+@dataclass(frozen=True)
+class BudgetRow:
+    """A budget: what all that is spent from it may cost together."""
+
+    id: int
+    name: str
+    kind: str
+    epsilon: float
+    delta: float
+    relation: NeighboringRelation
+    owner: str
+    created: str
+
+
+@dataclass(frozen=True)
+class Spending:
+    """What was spent (``state="spent"``), or a sampled proof that it may be (``"tried"``): it counts before its first
+    sample. ``number`` counts each of the two from 1; ``event`` is JSON; ``method`` proved that the budget is kept.
+    """
+
+    id: int
+    budget_id: int
+    attempt_id: int | None
+    state: str
+    number: int
+    event: Any
+    method: str
+    spender: str
+    owner: str
+    moment: str
+
+
+_ROWS: dict[str, Any] = {"releases": ReleaseRow, "attempts": Attempt, "budgets": BudgetRow, "spendings": Spending}
+_READ: dict[str, Callable[[Any], Any]] = {  # columns that JSON does not hold as they are
+    "terms": lambda fields: Terms(**fields),
+    "settings": lambda fields: Settings(**fields),
+    "relation": lambda name: NeighboringRelation[name],
+}
+
+
+class Journal:
+    """Everything that a ledger counts, at one moment: rows by their id, oldest first. ``write`` adds to it, inside the
+    transaction that it was read in.
+
+    A journal only grows: an entry makes a row of a table, or changes some of its columns. Entries are a chain of seals,
+    and its head stands by itself, so a changed or missing entry shows. This shows damage, not forgery. The time at
+    which an attempt was last seen alive stands beside the journal, and is replaced.
+    """
+
+    def __init__(self, connection: Any) -> None:
+        self._connection, self._links, self._seal = connection, 0, ""
+        self.releases: dict[int, ReleaseRow] = {}
+        self.attempts: dict[int, Attempt] = {}
+        self.budgets: dict[int, BudgetRow] = {}
+        self.spendings: dict[int, Spending] = {}
+        for row in connection.execute("SELECT link, kind, content, seal FROM entries ORDER BY link").fetchall():
+            if row["kind"] not in _ROWS or not isinstance(row["content"], str):
+                raise DamagedRow(f"entry {row['link']} is not one of a ledger's")
+            self._seal_next(row["kind"], row["content"])
+            if (row["link"], row["seal"]) != (self._links, self._seal):
+                raise DamagedRow(f"entry {self._links} is missing, or not what was written ({row['kind']})")
+            self._enter(row["kind"], json.loads(row["content"]))
+        head = connection.execute("SELECT links, seal FROM head").fetchone()
+        if head is None or (head["links"], head["seal"]) != (self._links, self._seal):
+            raise DamagedRow("an entry that was written is missing, or the head of the chain")
+        for row in connection.execute("SELECT attempt, seen FROM signs_of_life").fetchall():
+            if (attempt := self.attempts.get(row["attempt"])) is None:
+                raise DamagedRow(f"attempt {row['attempt']} was seen alive, and is not in the journal")
+            self.attempts[attempt.id] = replace(attempt, seen=max(attempt.seen, row["seen"]))
+
+    def of(self, release: ReleaseRow) -> list[Attempt]:
+        """The attempts at a release."""
+        return [one for one in self.attempts.values() if one.release_id == release.id]
+
+    def write(self, kind: str, /, **columns: Any) -> Any:
+        """Make a row of a table, or change the one with this ``id``; the row."""
+        columns = {"id": 1 + len(getattr(self, kind)), **columns}
+        content = json.dumps(columns, default=lambda one: one.name if isinstance(one, Enum) else asdict(one))
+        self._seal_next(kind, content)
+        entry = (self._links, kind, content, self._seal)
+        self._connection.execute("INSERT INTO entries (link, kind, content, seal) VALUES (?, ?, ?, ?)", entry)
+        self._connection.execute("UPDATE head SET links = ?, seal = ?", (self._links, self._seal))
+        return self._enter(kind, json.loads(content))
+
+    def _seal_next(self, kind: str, content: str) -> None:
+        """The seal of an entry is a digest of it and of the seal before it."""
+        self._links += 1
+        self._seal = hashlib.sha256(json.dumps((self._seal, kind, content)).encode()).hexdigest()
+
+    def _enter(self, kind: str, columns: dict[str, Any]) -> Any:
+        table: dict[int, Any] = getattr(self, kind)
+        columns |= {name: read(columns[name]) for name, read in _READ.items() if name in columns}
+        known = table.get(columns["id"])
+        row = table[columns["id"]] = _ROWS[kind](**columns) if known is None else replace(known, **columns)
+        return row
+
+
+class Ledger(contextlib.AbstractContextManager["Ledger"]):
+    """Attempts, shared by any number of processes: a SQLite file of one machine, by default ``.evr/ledger.sqlite`` in
+    the working directory; or the schema ``evr`` of ``"postgresql://USER@HOST/DATABASE"``, for several machines. What a
+    method has written is on the disk when it returns.
 
     Examples
     --------
@@ -68,19 +216,15 @@ class Ledger:
         """Let the database go."""
         self._database.close()
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # --- reading ----------------------------------------------------------------------------------
-
     def check(self) -> None:
         """Raise if the ledger is damaged."""
-        if (found := self._database.damage()) is not None:
-            raise self._database.damaged(found)
-        self.contents()
+        with self.transaction(writes=False) as database:
+            if found := database.damage():
+                raise DamagedRow(found)
+            Journal(database)
 
     def contents(self) -> Journal:
         """Everything that is counted, at one moment."""
@@ -97,19 +241,16 @@ class Ledger:
 
     def interrupted(self) -> list[Attempt]:
         """Attempts that were interrupted, or whose process is gone, latest first."""
-        return [a for a in reversed(self.attempts()) if a.state == "interrupted" or a.is_orphan]
+        open_ones = [a for a in reversed(self.attempts()) if a.state in ("interrupted", "running")]
+        return [a for a in open_ones if a.state == "interrupted" or not is_alive(a.owner, a.seen)]
 
     def upcoming(
         self, claim: Claim, *, name: str | None, relation: NeighboringRelation, for_output: bool
     ) -> tuple[Terms, int]:
-        """The terms and the number that the next attempt would have; nothing is written. ``for_output``: refused if the
-        release has let out its one output.
-        """
+        """The terms and the number that the next attempt would have. Refused ``for_output`` after the one output."""
         held = self.contents()
         release = _release_of(held, claim, name, relation, for_output)
         return release.terms, len(held.of(release)) + 1
-
-    # --- counting ---------------------------------------------------------------------------------
 
     @contextlib.contextmanager
     def counting(self) -> Iterator[Journal]:
@@ -134,31 +275,16 @@ class Ledger:
             earlier = held.of(release)
             number, terms = len(earlier) + 1, release.terms
             if any(one.entropy == entropy for one in earlier):
-                raise LedgerError(
-                    f"entropy {entropy:#x} was used before in this release: an attempt needs "
-                    "fresh samples, so give another seed, or none"
-                )
+                raise LedgerError(f"entropy {entropy:#x} was used before in this release: give another seed, or none")
             if release.id == _UNWRITTEN:
                 if name is None:
                     _warn_of_twins(held, claim, relation)
                 release = held.write("releases", key=release.key, name=name, terms=terms, created=release.created)
-            attempt: Attempt = held.write(
-                "attempts",
-                **columns,
-                release_id=release.id,
-                number=number,
-                entropy=entropy,
-                epsilon=claim.epsilon,
-                delta=claim.delta,
-                tau=claim.tau,
-                log_budget=Claim(claim.epsilon, claim.delta, claim.tau, terms).log_budget(number),
-                settings=settings,
-                relation=relation,
-                started=now(),
-                state="running",
-                owner=this_process(),
-                seen=now(),
-            )
+            log_budget = Claim(claim.epsilon, claim.delta, claim.tau, terms).log_budget(number)
+            columns |= {"release_id": release.id, "number": number, "entropy": entropy, "log_budget": log_budget}
+            columns |= {"epsilon": claim.epsilon, "delta": claim.delta, "tau": claim.tau}
+            columns |= {"settings": settings, "relation": relation, "started": now(), **_running()}
+            attempt: Attempt = held.write("attempts", **columns)
             return attempt
 
     def finish(self, attempt: Attempt, state: str, **known: Any) -> None:
@@ -171,31 +297,25 @@ class Ledger:
         """Say that an attempt is still being made: one that is silent for long is taken for interrupted."""
         with self.transaction() as connection:
             _check_owner(Journal(connection), attempt)
-            connection.execute(
-                "INSERT INTO signs_of_life VALUES (?, ?) ON CONFLICT (attempt) DO UPDATE SET seen = excluded.seen",
-                (attempt.id, now()),
-            )
+            replacing = "ON CONFLICT (attempt) DO UPDATE SET seen = excluded.seen"
+            connection.execute(f"INSERT INTO signs_of_life VALUES (?, ?) {replacing}", (attempt.id, now()))
 
     def take_over(self, attempt: Attempt) -> Attempt:
         """Make an interrupted attempt this process's own; only one of several gets it."""
         with self.counting() as held:
             _check_owner(held, attempt, attempt.state)
-            mine = {"state": "running", "owner": this_process(), "seen": now(), "finished": None, "message": None}
-            taken: Attempt = held.write("attempts", id=attempt.id, **mine)
+            taken: Attempt = held.write("attempts", id=attempt.id, finished=None, message=None, **_running())
             return taken
 
     def count_output(self, attempt: Attempt) -> None:
-        """Count the one output of a release, for good, before a mechanism runs.
-
-        Raises ``AlreadyReleasedError`` if it is counted already, by whomever and however that ended.
-        """
+        """Count the one output of a release, for good, before a mechanism runs; a second one is refused."""
         with self.counting() as held:
             release = held.releases[attempt.release_id]
             _refuse_second_output(release)
             if held.attempts[attempt.id].state != "accepted":
                 raise LedgerError(f"attempt {attempt.number} was not accepted: it allows no output")
-            opened = {"attempt_id": attempt.id, "owner": this_process(), "opened": now()}
-            held.write("releases", id=release.id, output="open", **opened)
+            mine = {"attempt_id": attempt.id, "owner": this_process(), "opened": now()}
+            held.write("releases", id=release.id, output="open", **mine)
 
     def end_output(self, attempt: Attempt, ending: Literal["released", "raised"]) -> None:
         """Write down how the mechanism ended, for the reader: its output is counted already, and stays so."""
@@ -217,6 +337,11 @@ def opened(ledger: Ledger | str | Path | None) -> Iterator[Ledger]:
             one.close()
 
 
+def _running() -> dict[str, str]:
+    """The columns of an attempt that this process makes."""
+    return {"state": "running", "owner": this_process(), "seen": now()}
+
+
 def _release_of(
     held: Journal, claim: Claim, name: str | None, relation: NeighboringRelation, for_output: bool
 ) -> ReleaseRow:
@@ -231,15 +356,11 @@ def _release_of(
         return ReleaseRow(_UNWRITTEN, key, name, Terms(claim.kappa, claim.delta), now())
     # docs/guarantees_relations.md, Section R1
     if (first := held.of(release)[0].relation) is not relation:
-        raise LedgerError(
-            f"release {name!r} was begun under {first.name}, and this is {relation.name}: a "
-            "release has one relation of neighbours; give the new one another name"
-        )
-    if claim.delta < release.terms.base:
-        raise LedgerError(
-            f"the claim {claim.delta!r} is below {release.terms.base!r}, which the first attempt at "
-            f"release {name!r} fixed as the least: claim a greater delta, or start another release"
-        )
+        begun = f"release {name!r} was begun under {first.name}"
+        raise LedgerError(f"{begun}, and this is {relation.name}: give the new release another name")
+    if claim.delta < (least := release.terms.base):
+        fixed = f"delta={claim.delta!r} is below {least!r}, which its first attempt fixed as the least of {name!r}"
+        raise LedgerError(f"{fixed}: claim a greater delta, or start another release")
     if for_output:
         _refuse_second_output(release)
     return release
@@ -247,38 +368,30 @@ def _release_of(
 
 def _warn_of_twins(held: Journal, claim: Claim, relation: NeighboringRelation) -> None:
     """Warn if a release that is about to be made differs from an older one by rounding only."""
+    near = partial(math.isclose, rel_tol=_ALIKE)
     for release in held.releases.values():
         first = held.of(release)[0]
-        pairs = ((first.epsilon, claim.epsilon), (first.delta, claim.delta))
-        near = all(math.isclose(one, other, rel_tol=_ALIKE) for one, other in pairs)
-        if near and release.name is None and first.relation is relation:
+        alike = near(first.epsilon, claim.epsilon) and near(first.delta, claim.delta)
+        if alike and release.name is None and first.relation is relation:
             out = "has let out its output" if release.output else "has let nothing out yet"
-            warnings.warn(
-                f"a new release: ({claim.epsilon!r}, {claim.delta!r}) differs only by rounding from "
-                f"({first.epsilon!r}, {first.delta!r}) of {release.created}, which {out}. Their attempts and outputs "
-                "are counted apart. If they are meant to be one release, claim exactly the older numbers",
-                NearbyReleaseWarning,
-                stacklevel=2,
-            )
+            text = f"a new release: ({claim.epsilon!r}, {claim.delta!r}) differs only by rounding from "
+            text += f"({first.epsilon!r}, {first.delta!r}) of {release.created}, which {out}. They are counted apart. "
+            text += "If they are meant to be one release, claim exactly the older numbers"
+            warnings.warn(text, NearbyReleaseWarning, stacklevel=2)
 
 
 def _refuse_second_output(release: ReleaseRow) -> None:
     if release.output is None:
         return
     what = "this release (the same epsilon and delta)" if release.name is None else f"release {release.name!r}"
-    if release.output == "released":
-        raise AlreadyReleasedError(
-            f"{what} let out its one output at {release.ended}. Another output costs privacy "
-            "again: if that is meant, give the new release another name"
-        )
     host, process = release.owner.split(" ")[:2]
-    ran = f"at {release.opened} in process {process} on {host}, which is still running or has crashed"
-    if release.output == "raised":
-        ran = f"and raised at {release.ended}"
-    raise AlreadyReleasedError(
-        f"{what} ran its mechanism {ran}. Its one output may have gone out: give a new release "
-        "another name (if nothing went out, it costs what this one would have)"
-    )
+    crashed = f"at {release.opened} in process {process} on {host}, which is still running or has crashed"
+    happened = {
+        "released": f"let out its one output at {release.ended}",
+        "raised": f"ran its mechanism, which raised at {release.ended}: its one output may have gone out",
+        "open": f"ran its mechanism {crashed}: its one output may have gone out",
+    }[release.output]
+    raise AlreadyReleasedError(f"{what} {happened}. Another costs privacy again: give the new release another name")
 
 
 def _check_owner(held: Journal, attempt: Attempt, *state: str) -> None:

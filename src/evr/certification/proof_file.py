@@ -1,8 +1,7 @@
 """Proof files: what a strict certificate rests on, so that nothing of evr is needed to check it (docs/proof_format.md).
 
 A file lists what balls enclose: the curve of one step at the places of its grid, or its outcomes. ``check_proof.py``,
-which is beside this module and goes beside the file, computes the rest in integers. Every file is checked by it before
-it is handed out.
+which goes beside the file, computes the rest in integers, and checks every file before it is handed out.
 """
 
 from __future__ import annotations
@@ -35,7 +34,6 @@ from evr.mechanisms.relations import name_of
 _RAISES = 5  # of the precision, until a ball decides a floor
 _MOST_ORDER = 48
 
-
 _PARTS: dict[type[exact.ExactLaw], Callable[[Any], tuple[Any, ...]]] = {
     exact.ExactGaussian: lambda law: _gaussian(law.square),
     exact.ExactLaplace: lambda law: ("laplace", law.scale),
@@ -64,20 +62,13 @@ _PARTS: dict[type[exact.ExactLaw], Callable[[Any], tuple[Any, ...]]] = {
 def proof_file(
     composition: Composition, epsilon: Fraction, delta: Fraction, plans: Mapping[Direction, ProofPlan | None]
 ) -> bytes:
-    """The file that proves delta at epsilon by these plans; the same bytes whenever it is made.
-
-    Raises
-    ------
-    UnsupportedEventError
-        If a law has no text, or the two directions are not made of the same steps.
-    ValueError
-        If the plans do not show delta.
+    """The file that proves delta at epsilon by these plans; the same bytes whenever it is made. Refused if a law has no
+    text, the two directions are not made of the same steps, or the plans do not show delta.
     """
     pairs = check_texts(composition)
     remove, add = (composition.exact(one) for one in Direction)
     if len(plans) == 1 and any(a != b for a, b in pairs):
         raise UnsupportedEventError("one plan is given, and the two directions are not the same")
-    listed = zip(remove, pairs, strict=True)
     marks = {one: one.value if len(plans) == 2 else "both" for one in plans}
     lines = [
         "evr-proof 1",
@@ -85,7 +76,7 @@ def proof_file(
         f"epsilon {epsilon.numerator}/{epsilon.denominator}",
         f"delta {delta.numerator}/{delta.denominator}",
         f"steps {len(remove)}",
-        *(f"{s.count} {a if a == b else f'pair({a},{b})'}" for s, (a, b) in listed),
+        *(f"{s.count} {a if a == b else f'pair({a},{b})'}" for s, (a, b) in zip(remove, pairs, strict=True)),
         f"directions {len(marks)}",
     ]
     for one, mark in marks.items():
@@ -103,11 +94,8 @@ def proof_of(certificate: Certificate) -> bytes:
     """The proof file of an accepted certificate whose proof is strict."""
     if not certificate.accepted or certificate.verification.method not in ("strict", "both"):
         raise CertificateError("only an accepted certificate with a proof in exact arithmetic has a proof file")
-    sections = certificate.verification.directions.items()
-    plans = {
-        Direction(name): None if one.strict is None else StatedProof.from_json(one.strict).plan
-        for name, one in sections
-    }
+    strict = {Direction(name): one.strict for name, one in certificate.verification.directions.items()}
+    plans = {one: None if stated is None else StatedProof.from_json(stated).plan for one, stated in strict.items()}
     composition, claim = Composition.of(certificate.dp_event(), certificate.relation), certificate.claim
     return proof_file(composition, Fraction(claim.epsilon), Fraction(claim.delta), plans)
 
@@ -135,30 +123,22 @@ def check_texts(composition: Composition) -> list[tuple[str, str]]:
 def law_text(law: exact.ExactLaw) -> str:
     """The law as a word; one without a text is refused by name.
 
-    Examples
-    --------
     >>> law_text(exact.ExactGaussian(1 / Fraction(1.1) ** 2))
     'gaussian(1.1)'
     """
     if type(law) not in _PARTS:
-        raise UnsupportedEventError(
-            f"{type(law).__name__} has no text, so no proof file can be written of it: the "
-            "certificate's own replay checks it"
-        )
+        raise UnsupportedEventError(f"{type(law).__name__} has no text for proof files: replay the certificate instead")
     return _text(_PARTS[type(law)](law))
 
 
 def _text(part: Any) -> str:
+    """A law, a named list, or a number: an integer, a float as it is shown, or a ratio of integers."""
     if isinstance(part, tuple):
         return f"{part[0]}({','.join(map(_text, part[1:]))})"
-    return law_text(part) if isinstance(part, exact.ExactLaw) else _number(Fraction(part))
-
-
-def _number(number: Fraction) -> str:
-    """An integer, a float as it is shown, or a ratio of integers."""
-    if number.denominator == 1:
-        return str(number)
-    near = float(number)
+    if isinstance(part, exact.ExactLaw):
+        return law_text(part)
+    number = Fraction(part)
+    near = math.inf if number.denominator == 1 else float(number)
     return repr(near) if math.isfinite(near) and Fraction(near) == number else str(number)
 
 
@@ -169,49 +149,41 @@ def _gaussian(square: Fraction) -> tuple[Any, ...]:
 
 
 class _Places(NamedTuple):
-    """Where a kind of step is listed: at coarse places (run 0), fine ones (run 1) and coarse ones (run 2)."""
+    """Where a kind of step is listed: runs of coarse, of fine and of coarse places, in units of their grids."""
 
     offset: Fraction
     spacing: Fraction
     halvings: int
-    listed: list[tuple[int, int]]  # the run, and the place in units of its grid
-
-    @classmethod
-    def single(cls, loss: Fraction) -> _Places:
-        """One place, for S5.1."""
-        return cls(loss, Fraction(1), 0, [(0, 0)])
+    runs: list[range]
 
     @classmethod
     def of(cls, grid: Grid, spacing: Fraction) -> _Places:
         """The places of a plan's grid."""
-        h = grid.halvings
-        runs = [range(grid.floor, grid.top + 1)]
+        h, runs = grid.halvings, [range(grid.floor, grid.top + 1), range(0), range(0)]
         if h:
             fine = range(grid.low << h, (grid.high << h) + 1)
             runs = [range(grid.floor, grid.low), fine, range(grid.high + 1, grid.top + 1)]
-        return cls(grid.offset, spacing, h, [(run, place) for run, places in enumerate(runs) for place in places])
+        return cls(grid.offset, spacing, h, runs)
 
     def losses(self) -> list[Fraction]:
-        unit = self.spacing / (1 << self.halvings)
-        return [self.offset + (place if run == 1 else place << self.halvings) * unit for run, place in self.listed]
+        unit, halvings = self.spacing / (1 << self.halvings), (self.halvings, 0, self.halvings)
+        return [self.offset + (x << h) * unit for run, h in zip(self.runs, halvings, strict=True) for x in run]
 
     def words(self, den: int, vbits: int) -> str:
         """The grid of a kind, as the file has it."""
-        runs = [[place for one, place in self.listed if one == run] for run in range(3)]
-        ends = (f"{run[0] if run else 0} {len(run)}" for run in runs)
+        ends = (f"{run.start if run else 0} {len(run)}" for run in self.runs)
         return f"{int(self.offset * den)} {self.halvings} {' '.join(ends)} {vbits}"
 
 
 def _section(steps: Sequence[Step], epsilon: Fraction, plan: ProofPlan | None) -> list[str]:
     """One direction: grid, kinds of steps, products, halves."""
-    bits, spacing = (GUARD, Fraction(1)) if plan is None else (plan.bits, plan.spacing)
-    if plan is None:  # no loss is beyond epsilon: each step at its greatest one
-        places = [_Places.single(_greatest(step.exact_law)) for step in steps]
-    elif not plan.grids:  # one step alone: its curve at epsilon
-        spacing, places = Fraction(1), [_Places.single(epsilon)]
-    else:
-        places = [_Places.of(grid, spacing) for grid in plan.grids]
-    den = math.lcm(*(number.denominator for number in (spacing, epsilon, *(p.offset for p in places))))
+    bits = GUARD if plan is None else plan.bits
+    if plan is not None and plan.grids:
+        spacing, grids = plan.spacing, plan.grids
+    else:  # one step alone: its curve at epsilon; no loss beyond epsilon: each step at its greatest one
+        losses = [_greatest(step.exact_law) for step in steps] if plan is None else [epsilon]
+        spacing, grids = Fraction(1), tuple(Grid(loss, 0, 0, 0, 0, 0) for loss in losses)
+    den = math.lcm(*(number.denominator for number in (spacing, epsilon, *(grid.offset for grid in grids))))
     products: list[tuple[int, ...]] = []
     windows = iter(plan.windows if plan else ())
 
@@ -221,13 +193,14 @@ def _section(steps: Sequence[Step], epsilon: Fraction, plan: ProofPlan | None) -
 
     first, second = compose([step.count for step in steps], lambda kind: kind + 1, times)
     checker = check_proof.Checker(bits, den, int(spacing * den))
-    lines = [f"grid {bits} {den} {int(spacing * den)}"]
-    for k, step in enumerate(steps):
-        grid = plan.grids[k] if plan and plan.grids else None
-        lines.append(_kind(step.exact_law, places[k], grid, plan is None, checker))
-    lines.append(f"products {len(products)}")
-    lines += [" ".join(map(str, row)) for row in products]
-    return [*lines, f"halves {first[0] if first else 0} {second[0] if second else 0}"]
+    kinds = (_kind(step.exact_law, grid, plan, spacing, checker) for step, grid in zip(steps, grids, strict=True))
+    return [
+        f"grid {bits} {den} {int(spacing * den)}",
+        *kinds,
+        f"products {len(products)}",
+        *(" ".join(map(str, row)) for row in products),
+        f"halves {first[0] if first else 0} {second[0] if second else 0}",
+    ]
 
 
 def _greatest(law: ExactLaw) -> Fraction:
@@ -246,13 +219,14 @@ def _above(number: arb) -> int:
     return found
 
 
-def _kind(law: ExactLaw, places: _Places, grid: Grid | None, ends: bool, checker: check_proof.Checker) -> str:
+def _kind(law: ExactLaw, grid: Grid, plan: ProofPlan | None, spacing: Fraction, checker: check_proof.Checker) -> str:
     """The listed numbers of one kind of step: with so many bits that the masses are evr's own."""
-    wanted = None if grid is None else one_step(law, grid, places.spacing, checker.bits)
-    text, finer = "", places.halvings + max(0, int(1 / places.spacing).bit_length())
+    places, whole = _Places.of(grid, spacing), plan is None or not plan.grids
+    wanted = None if whole else one_step(law, grid, spacing, checker.bits)
+    text, finer = "", grid.halvings + max(0, int(1 / spacing).bit_length())
     for precision in (checker.bits + GUARD, 2 * checker.bits + 4 * GUARD):  # as evr's own
         if isinstance(law, ExactCurve):
-            text = _curve(law, places, precision + finer, checker, whole=grid is None, ends=ends)
+            text = _curve(law, places, precision + finer, checker, whole=whole, ends=plan is None)
         else:
             assert isinstance(law, ExactOutcomes)  # every law with a text is one of the two
             text = _outcomes(law, places, precision, checker)
@@ -282,12 +256,14 @@ def _curve(
             start = bisect_left(losses, True, key=lambda loss: not ball(loss) <= least)
             end = bisect_left(losses, True, key=lambda loss: bool(ball(loss) >= most))
         start = min(max(0, start - 1), end)
-    cut, exact = places._replace(listed=places.listed[start : end + 1]), int(end < len(losses))
     values, width = _floors(law, losses[start:end], vbits)
-    values += [0] * exact
-    parts = [[value for value, (one, _) in zip(values, cut.listed, strict=True) if one == run] for run in range(3)]
-    runs = [line for part in parts for line in _packed(part)]
-    return "\n".join([f"curve {cut.words(checker.den, vbits)} {width} {exact}", *runs])
+    exact, runs, before = int(end < len(losses)), [], 0
+    for run in places.runs:
+        runs.append(run[max(0, start - before) : max(0, end + 1 - before)])
+        before += len(run)
+    rest = iter(values + [0] * exact)
+    packed = [line for run in runs for line in _packed([next(rest) for _ in run])]
+    return "\n".join([f"curve {places._replace(runs=runs).words(checker.den, vbits)} {width} {exact}", *packed])
 
 
 def _floors(law: ExactCurve, losses: Sequence[Fraction], vbits: int) -> tuple[list[int], int]:

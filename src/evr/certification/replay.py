@@ -29,7 +29,7 @@ from evr.errors import CertificateError, DeviceError, DisagreementError, TooLong
 from evr.laws import Direction, Step
 from evr.mechanisms import Composition
 from evr.proving import prove
-from evr.proving.showing import check_progress, watching
+from evr.proving.api import check_progress, watching
 from evr.randomness import ENTROPY_BITS
 from evr.sampling import DrawPlan
 from evr.verification import Claim, Progress, Terms, Verification

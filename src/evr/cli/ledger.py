@@ -17,7 +17,7 @@ from evr.numbers import stated
 
 if TYPE_CHECKING:
     from evr.certification.budget import Account
-    from evr.certification.tables import Attempt
+    from evr.certification.ledger import Attempt
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the budget.", show_default=False)]
 Level = Annotated[float, options.number("The limit for everything that is spent, together.")]

@@ -1,92 +1,217 @@
-"""One attempt: written down, verified, certified. And its continuation after a crash."""
+"""One attempt: requested and checked, written down, verified, certified."""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import time
-from collections.abc import Iterator
-from concurrent.futures import BrokenExecutor, CancelledError, Executor
+from collections.abc import Iterator, Mapping
+from concurrent.futures import BrokenExecutor, CancelledError
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from evr import atomic, validate
 from evr.certification.budget import Budget
-from evr.certification.build import build, differences, epsilon_per_record, software
+from evr.certification.build import build, epsilon_per_record, software
 from evr.certification.certificate import Certificate
-from evr.certification.event_json import digest_of, event_from_json
-from evr.certification.ledger import Ledger, now, opened
-from evr.certification.proof_file import proof_file, seal_of, write_proof
-from evr.certification.tables import Attempt
-from evr.errors import ClusterError, DeviceError, EvrError, LedgerError
-from evr.gate.request import Request, writable
+from evr.certification.event_json import digest_of, event_from_json, event_to_json
+from evr.certification.event_words import assumptions, describe
+from evr.certification.ledger import Attempt, Ledger, now
+from evr.certification.proof_file import check_texts, proof_file, seal_of, write_proof
+from evr.certification.words import description_of
+from evr.errors import ClusterError, DeviceError, EvrError, FalseClaimError, LedgerError
+from evr.estimation import Estimate, UpperBound, calibrate, estimate_delta, estimate_epsilon
+from evr.estimation.calibration import TIGHTEST, noise_of, other_noise
 from evr.laws import Direction
 from evr.mechanisms import Composition
+from evr.mechanisms.relations import Relation
+from evr.numbers import round_up
 from evr.planning.sampled import chosen_device
 from evr.proving import Announce, Forecast, Sampling, forecast, prove
-from evr.proving.showing import check_progress
-from evr.randomness import fresh_entropy
+from evr.proving.api import check_progress
+from evr.proving.choosing import DEFAULT, LOOSEST, StrictProving, not_below, tau_of
+from evr.randomness import entropy_of
 from evr.verification import Claim, Verification
 from evr.verification.attempts import Attempt as Trying
 from evr.verification.driver import ProgressHook
 from evr.verification.executors import check_at_work
 from evr.verification.settings import Settings
+from evr.verification.strict import threshold_of
 
+_LEAST = 1e-290 / LOOSEST  # of a delta that is not 0
 _STOPPED = (KeyboardInterrupt, SystemExit, GeneratorExit)
 _RESUMABLE = (*_STOPPED, OSError, MemoryError, LedgerError, BrokenExecutor, CancelledError, DeviceError)
 
 
-def start(ledger: Ledger, request: Request, *, for_output: bool = False) -> Attempt:
+class Request:
+    """What ``certify`` is asked for, checked before an attempt is counted. With ``for_output``, the release must not
+    have let out its one output, and a pair that seems to be false is tested all the same.
+    """
+
+    def __init__(
+        self,
+        event: Any,
+        *,
+        epsilon: float | None,
+        delta: float | None,
+        tau: float | None = None,
+        method: str = "auto",
+        ledger: Ledger | str | Path | None = None,
+        path: str | Path | None = None,
+        proof: str | Path | None = None,
+        name: str | None = None,
+        budget: Budget | str | None = None,
+        progress: ProgressHook | None = None,
+        announce: Announce | None = None,
+        neighboring_relation: Relation | None = None,
+        record: dict[str, Any] | None = None,
+        description: Mapping[str, Any] | None = None,
+        for_output: bool = False,
+        **sampling: Any,
+    ) -> None:
+        self.sampling = Sampling.of(sampling)
+        self.ledger, self.record, self.progress = ledger, record, check_progress(progress)
+        self.announce = None if announce is None else validate.function(announce=announce)
+        self.budget = None if budget is None else Budget.of(budget, ledger)
+        if self.budget is not None:
+            self.ledger = self.budget.ledger
+            neighboring_relation = self.budget.relation(neighboring_relation)
+        self.document = event_to_json(event)
+        self.composition = Composition.of(event, neighboring_relation)
+        self.release: dict[str, Any] = {"name": name, "relation": self.composition.relation, "for_output": for_output}
+        written = event_from_json(self.document)
+        _ = describe(written), assumptions(written)  # the words of a mechanism of somebody's own may fail
+        self.description = description_of(description, written)
+        self.path = writable(path=path)
+        if self.budget is not None:
+            self.budget.account().check(event)
+        self.claim = _claimed(self.composition, event, epsilon=epsilon, delta=delta, tau=tau, refuses=not for_output)
+        self.strict = StrictProving(self.composition)
+        enough = threshold_of(self.claim) * (1 - Fraction(self.claim.kappa))  # as an attempt of a release
+        self.settings = self.strict.settings(method, self.sampling, self.claim, enough)
+        self.proof = writable(proof=proof)
+        if proof is not None:
+            if self.settings.method not in ("strict", "both"):
+                raise ValueError(f"method={self.settings.method!r} draws samples: a proof file needs method='strict'")
+            if self.proof == self.path:
+                raise ValueError(f"proof={str(proof)!r} is where the certificate goes, too")
+            check_texts(self.composition)
+        check_at_work(self.sampling.executor)
+        if self.settings.method != "strict":
+            self.composition.check_drawn()
+
+
+def writable(**named: str | Path | None) -> Path | None:
+    """Where a file goes, absolute; refused if it cannot be written there."""
+    if None in named.values():
+        return None
+    target = validate.path(**named).absolute()
+    atomic.check_writable(path=target)
+    return target
+
+
+def _claimed(
+    event: Composition, ran: Any, *, epsilon: float | None, delta: float | None, tau: float | None, refuses: bool
+) -> Claim:
+    """The claim to test. ``ran`` is the event as it was given; a pair that seems to be false is refused, or tested."""
+    epsilon = None if epsilon is None else validate.level(epsilon=epsilon)
+    tau = None if tau is None else validate.open_probability(tau=tau)
+    if delta is None:
+        if epsilon is None:
+            raise ValueError("certify what? Give delta (epsilon is found), epsilon (delta is found), or both")
+        tau = DEFAULT if tau is None else tau
+        least = not_below(estimate_delta(event, epsilon)) / tau
+        digits = 5 + math.ceil(-math.log10(1.0 - tau))  # a thousandth of the slack, or less
+        return Claim(epsilon, max(min(1.0, round_up(least, digits)), _LEAST) if least > 0 else least, tau)
+    if epsilon is None:
+        delta = validate.half_open_probability(delta=delta)
+        if delta <= _LEAST:
+            raise ValueError(f"delta={delta!r} is not above {_LEAST:g}: floats cannot tell it from 0; claim more")
+        return _with_epsilon(event, delta, tau)
+    delta = validate.probability(delta=delta)
+    if tau is not None:
+        return Claim(epsilon, delta, tau)
+    found = estimate_delta(event, epsilon)
+    if refuses and not_below(found) > TIGHTEST * delta:
+        raise _false(event, epsilon, delta, found, ran)
+    return Claim(epsilon, delta, tau_of(found, delta))
+
+
+def _with_epsilon(event: Composition, delta: float, tau: float | None) -> Claim:
+    """The least epsilon of three digits; without a tau, the estimate there leaves one, 0.99 at the most."""
+    least = estimate_epsilon(event, delta if tau is None else tau * delta)
+    if not math.isfinite(least.value):
+        raise ValueError(f"no epsilon is enough for delta={delta!r}: a mechanism may fail with more; claim more")
+    epsilon = round_up(not_below(least), 3)
+    if tau is not None:
+        return Claim(epsilon, delta, tau)
+    found = estimate_delta(event, epsilon)
+    for _ in range(3):
+        if not_below(found) <= DEFAULT * delta:
+            break
+        epsilon = round_up(epsilon * (1.0 + 1e-9), 3)
+        found = estimate_delta(event, epsilon)
+    return Claim(epsilon, delta, tau_of(found, delta))
+
+
+def _false(event: Composition, epsilon: float, delta: float, found: Estimate | UpperBound, ran: Any) -> FalseClaimError:
+    """The refusal of a pair that is false, or true by too little, with what would hold."""
+    wrong = "false" if found.value > delta else "true by too little to be verified"
+    ways = [
+        f"epsilon={_with_epsilon(event, delta, None).epsilon!r} at this delta would hold",
+        f"delta={round_up(found.value / DEFAULT, 3)!r} at this epsilon",
+    ]
+    if (with_noise := other_noise(ran)) is not None:  # what ran is one Gaussian mechanism, sampled and repeated
+        with contextlib.suppress(ValueError):  # no noise is enough
+            asked = {"epsilon": epsilon, "delta": delta, "neighboring_relation": event.relation}
+            noise = calibrate(with_noise, **asked, low=noise_of(ran)).value
+            ways.append(f"this pair with noise_multiplier={noise!r}")
+    what = f"epsilon={epsilon!r}, delta={delta!r}: this is {wrong}, for delta({epsilon!r}) is about {found.value:.6g}"
+    return FalseClaimError(f"{what}; {', or '.join(ways)}")
+
+
+def attempted(ledger: Ledger, request: Request) -> tuple[Attempt, Certificate]:
+    """One attempt from its forecast, which may refuse it and is announced before it counts, to its certificate."""
+    terms, number = ledger.upcoming(request.claim, **request.release)
+    claim, drawn, strict = replace(request.claim, terms=terms), request.sampling, request.strict
+    settings, workers = request.settings, drawn.workers
+    ahead = forecast(request.composition, claim, settings, attempt=number, workers=workers, strict=strict)
+    if request.announce is not None:
+        request.announce(ahead)
+    attempt = start(ledger, request)
+    return attempt, perform(ledger, attempt, drawn, progress=request.progress, ahead=ahead)
+
+
+def start(ledger: Ledger, request: Request) -> Attempt:
     """Write an attempt down; from here on it counts. What can be refused is refused before."""
-    device, seed, path, budget = _device(request.settings), request.sampling.seed, request.path, request.budget
+    device, seed, path, budget = drawing_device(request.settings), request.sampling.seed, request.path, request.budget
     return ledger.begin(
         request.claim,
         request.settings,
-        relation=request.composition.relation,
-        name=request.name,
-        for_output=for_output,
-        entropy=fresh_entropy() if seed is None else seed,
+        **request.release,
+        entropy=entropy_of(seed),
         entropy_is_fresh=seed is None,
         event=request.document,
         event_digest=digest_of(request.document),
         options={
             "device": device,
-            "path": None if path is None else str(path),
-            "proof": None if request.proof is None else str(request.proof),
+            "path": path and str(path),
+            "proof": request.proof and str(request.proof),
             "record": request.record,
             "description": request.description,
             "replaces": path is not None and path.is_file(),
-            "budget": None if budget is None else {"name": budget.name, "by": budget.by},
+            "budget": budget and {"name": budget.name, "by": budget.by},
         },
         software=software(),
     )
 
 
-def _device(settings: Settings) -> str | None:
+def drawing_device(settings: Settings) -> str | None:
     """Who draws; None where nothing is drawn. A device that is not here is refused."""
     return None if settings.method == "strict" else chosen_device(settings.device)[0]
-
-
-def attempted(
-    ledger: Ledger, request: Request, announce: Announce | None = None, *, for_output: bool = False
-) -> tuple[Attempt, Certificate]:
-    """One attempt from its forecast, which is announced before it counts, to its certificate. The forecast refuses
-    requests whose plan shows that they cannot succeed.
-    """
-    composition, claim = request.composition, request.claim
-    terms, number = ledger.upcoming(claim, name=request.name, relation=composition.relation, for_output=for_output)
-    ahead = forecast(
-        composition,
-        replace(claim, terms=terms),
-        request.settings,
-        attempt=number,
-        workers=request.sampling.workers,
-        strict=request.strict,
-    )
-    if announce is not None:
-        announce(ahead)
-    attempt = start(ledger, request, for_output=for_output)
-    return attempt, perform(ledger, attempt, request.sampling, progress=request.progress, ahead=ahead)
 
 
 def perform(
@@ -98,28 +223,17 @@ def perform(
     path: Path | None = None,
     ahead: Forecast | None = None,
 ) -> Certificate:
-    """Verify an attempt that is written down, write its certificate, and close it. Its entropy fixes every block, so
-    nothing of an earlier run is needed.
-
-    The certificate goes to ``path``, or else where the attempt says. ``ahead`` is the forecast of the request that
-    the attempt was started with.
+    """Verify an attempt that is written down, write its certificate to ``path``, or else where the attempt says, and
+    close it. Its entropy fixes every block, so nothing of an earlier run is needed, nor the forecast ``ahead`` of it.
     """
-    release = next(r for r in ledger.releases() if r.id == attempt.release_id)
+    release = ledger.contents().releases[attempt.release_id]
     event, options, drawn = event_from_json(attempt.event), attempt.options, sampling or Sampling()
-    if digest_of(attempt.event) != attempt.event_digest:
-        raise LedgerError(f"{ledger.path}: the ledger is damaged (the event of attempt {attempt.id})")
     composition = Composition.of(event, attempt.relation) if ahead is None else ahead.composition
     claim = Claim(attempt.epsilon, attempt.delta, attempt.tau, release.terms)
     begun = time.perf_counter()
     with _accounted_for(ledger, attempt):
-        how = Trying(
-            number=attempt.number,
-            seed=attempt.entropy,
-            executor=drawn.executor,
-            workers=drawn.workers,
-            progress=progress,
-            alive=lambda: ledger.keep(attempt),
-        )
+        alive = partial(ledger.keep, attempt)
+        how = Trying(attempt.number, attempt.entropy, None, drawn.executor, drawn.workers, progress, alive)
         verification = prove(composition, claim, attempt.settings, how, ahead)
         given: dict[str, Any] = {
             **dict.fromkeys(("budget", "proof", "per_record")),
@@ -127,60 +241,43 @@ def perform(
             "description": options["description"],
             "neighboring_relation": attempt.relation.name,
             "software": attempt.software,
-            "record": options.get("record"),
+            "record": options["record"],
         }
         if verification.accepted:
-            given["budget"] = _spent(ledger, attempt)
-            given["proof"] = _proof_written(composition, claim, verification, options.get("proof"))
+            given["budget"] = options["budget"] and _spent(ledger, attempt)
+            given["proof"] = options["proof"] and _proof_written(composition, claim, verification, options["proof"])
             if verification.method in ("strict", "both"):
                 given["per_record"] = epsilon_per_record(event, claim.delta, attempt.relation)
         given["times"] = {"started": attempt.started, "finished": now(), "seconds": time.perf_counter() - begun}
-        certificate = build(
-            verification,
-            claim,
-            attempt.settings,
-            name=release.name,
-            entropy_is_fresh=attempt.entropy_is_fresh,
-            given=given,
-        )
+        name, fresh = release.name, attempt.entropy_is_fresh
+        certificate = build(verification, claim, attempt.settings, name=name, entropy_is_fresh=fresh, given=given)
         if (where := path or options["path"]) is not None:
             certificate.save(where)
-        elsewhere = None if path is None else str(path)
-        ledger.finish(attempt, certificate.verdict, samples=verification.samples, written=elsewhere)
+        ledger.finish(attempt, certificate.verdict, samples=verification.samples, written=path and str(path))
     return certificate
 
 
-def _spent(ledger: Ledger, attempt: Attempt) -> dict[str, Any] | None:
-    """Spend what an attempt is about from its budget, if it has one; an attempt that is continued spends once."""
-    if not attempt.options.get("budget"):
-        return None
+def _spent(ledger: Ledger, attempt: Attempt) -> dict[str, Any]:
+    """Spend what an attempt is about from its budget; an attempt that is continued spends once."""
     budget = Budget(**attempt.options["budget"], ledger=ledger)
     spending = budget.spend(event_from_json(attempt.event), attempt=attempt)
     row = budget.account().row
-    named = {"name": row.name, "epsilon": row.epsilon, "delta": row.delta, "kind": row.kind}
+    named = {name: getattr(row, name) for name in ("name", "epsilon", "delta", "kind")}
     return {**named, "spending": spending.number, "by": spending.spender}
 
 
-def _proof_written(composition: Composition, claim: Claim, verification: Verification, path: str | None) -> str | None:
-    """Write the proof file and the checker beside it, where that was asked for and there is a proof; the file's
-    digest.
-    """
-    if path is None:
-        return None
-    proofs = {
-        Direction(name): None if report.strict is None else report.strict.plan
-        for name, report in verification.directions.items()
-    }
-    data = proof_file(composition, Fraction(claim.epsilon), Fraction(claim.delta), proofs)
+def _proof_written(composition: Composition, claim: Claim, verification: Verification, path: str) -> str:
+    """Write the proof file and the checker beside it; the file's digest."""
+    reports = verification.directions.items()
+    plans = {Direction(name): None if one.strict is None else one.strict.plan for name, one in reports}
+    data = proof_file(composition, Fraction(claim.epsilon), Fraction(claim.delta), plans)
     write_proof(path, data)
     return seal_of(data)
 
 
 @contextlib.contextmanager
 def _accounted_for(ledger: Ledger, attempt: Attempt) -> Iterator[None]:
-    """Write down how an attempt ended if it does not end well; where that fails too, the row says that it was
-    running.
-    """
+    """Write down how an attempt ended if it does not end well; where that fails too, its row says that it runs."""
     try:
         yield
     except BaseException as error:
@@ -190,62 +287,3 @@ def _accounted_for(ledger: Ledger, attempt: Attempt) -> Iterator[None]:
         if isinstance(error, ClusterError | KeyboardInterrupt):
             error.add_note("the attempt counts; `evr resume` continues it")
         raise
-
-
-def resume(
-    ledger: Ledger | str | Path | None = None,
-    *,
-    attempt: int | None = None,
-    path: str | Path | None = None,
-    progress: ProgressHook | None = None,
-    workers: int | None = None,
-    executor: Executor | None = None,
-) -> Certificate:
-    """Continue a verification that was interrupted: its samples are drawn again, and the verdict is the one that it
-    would have had.
-
-    Parameters
-    ----------
-    ledger
-        Where it is counted: ``.evr/ledger.sqlite`` in the working directory by default.
-    attempt
-        The ``id`` of one in ``Ledger.interrupted()``; the latest by default.
-    path
-        Where to write the certificate, instead of the file that was planned.
-    workers, executor, progress
-        As of ``evr.verify``.
-
-    Returns
-    -------
-    Certificate
-        Of the attempt, now complete.
-
-    Raises
-    ------
-    LedgerError
-        If there is none, or if it was begun with another version of evr, NumPy or SciPy, or on another device: its
-        samples could not be drawn again.
-    """
-    with opened(ledger) as one:
-        waiting = [each for each in one.interrupted() if attempt in (None, each.id)]
-        if not waiting:
-            what = "no verification was interrupted" if attempt is None else f"attempt {attempt!r} was not interrupted"
-            raise LedgerError(f"{one.path}: {what}")
-        chosen = waiting[0]
-        if changed := differences(chosen.software, software()):
-            raise LedgerError(
-                f"attempt {chosen.number} was begun with {changed[0]}: its samples "
-                "may not come out the same, so start another attempt"
-            )
-        begun = chosen.options.get("device")
-        if chosen.settings.device == "auto" and _device(chosen.settings) != begun:
-            raise LedgerError(
-                f"attempt {chosen.number} was begun with device={begun!r}, and device='auto' is another one here: its "
-                "samples would differ, so start another attempt"
-            )
-        elsewhere = writable(path=path)
-        writable(path=elsewhere or chosen.options["path"])
-        check_progress(progress)
-        check_at_work(executor)
-        sampling = Sampling(workers=workers, executor=executor)
-        return perform(one, one.take_over(chosen), sampling, progress=progress, path=elsewhere)

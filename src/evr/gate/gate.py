@@ -1,7 +1,5 @@
-"""The gate: ``certify`` estimates, verifies and writes down; ``release`` verifies first, and runs the mechanism only if
-its claim was verified (Algorithm 1 of the paper and its variants).
-
-Whatever the mechanism and however often one tries, what comes out is ``(epsilon, delta)``-DP: docs/guarantees.md,
+"""The gate: ``certify`` estimates, verifies and writes down; ``release`` runs a mechanism only if its claim is verified
+(Algorithm 1 of the paper). However often one tries, what comes out is ``(epsilon, delta)``-DP: docs/guarantees.md,
 Section 5. Verification never sees data.
 """
 
@@ -10,20 +8,23 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 from evr import validate
 from evr.certification.budget import Budget
+from evr.certification.build import differences, software
 from evr.certification.certificate import Certificate
 from evr.certification.ledger import Ledger, opened
-from evr.errors import EvrError, NotReleasedError
-from evr.gate.attempt import attempted
-from evr.gate.request import Request
+from evr.errors import EvrError, LedgerError, NotReleasedError
+from evr.gate.attempt import Request, attempted, drawing_device, perform, writable
 from evr.mechanisms.relations import Relation
-from evr.proving import Announce
+from evr.proving import Announce, Sampling
+from evr.proving.api import check_progress
 from evr.verification.driver import ProgressHook
+from evr.verification.executors import check_at_work
 
 T = TypeVar("T")
 
@@ -49,10 +50,9 @@ def certify(
 ) -> Certificate:
     """Certify what everything that ran guarantees: estimate, verify, write down.
 
-    With ``delta``, the least epsilon is found, rounded up to three digits and certified; with ``epsilon``, the least
-    delta, and its estimate over ``tau`` is certified; with both, just that pair is, or an error says at once that it is
-    false and what would hold. A claim that is not verified gives a certificate with the verdict ``"rejected"`` and
-    without a guarantee.
+    With ``delta``, the least epsilon is found, rounded up to three digits and certified. With ``epsilon``, the least
+    delta is found, and certified over ``tau``. With both, the pair is certified, or refused at once if it is false. A
+    claim that is not verified gives a certificate with the verdict ``"rejected"`` and without a guarantee.
 
     Parameters
     ----------
@@ -62,38 +62,26 @@ def certify(
         One of the two, or both.
     tau
         In (0, 1): how far below the claim the truth is taken to be. The closer to 1, the tighter what is found and the
-        more samples. By default it is chosen from the estimate. A pair with a ``tau`` is tested as it is, without an
-        estimate.
+        more samples. By default it is chosen from the estimate. A pair with a ``tau`` is tested without an estimate.
     ledger
         Where the attempt is counted: ``.evr/ledger.sqlite`` in the working directory by default.
-    path
-        Where to write the certificate.
-    proof
-        Where to write its proof file, which anybody can check without evr: a strict method is needed.
-        ``check_proof.py`` is put beside it.
+    path, proof
+        Where to write the certificate, and its proof file, which anybody can check without evr by ``check_proof.py``
+        beside it. A proof file needs a strict method.
     release
         A name that groups attempts across claims; the first fixes the least that any may claim.
     budget
-        An ``evr.Budget``, or its name in the ledger: an accepted attempt is spent from it, before the certificate is
+        An ``evr.Budget``, or its name in the ledger: an accepted attempt is spent from it before the certificate is
         written, and the certificate names it. What does not fit is refused.
-    progress
-        As of ``evr.verify``.
     announce
-        Called with a ``Forecast`` (claim, method, samples, seconds) before the attempt is counted; what it raises stops
-        everything, and costs nothing.
-    method
-        As of ``evr.verify``. ``"both"`` is for where doubt is expensive. The statement says how the claim was proved.
-    neighboring_relation
-        Which data sets are neighbours: as of ``evr.estimate_delta``. The certificate holds it, and the statement names
-        it.
+        Called with a ``Forecast`` before the attempt is counted; what it raises stops everything, and costs nothing.
     record
         What the certificate says of the record that the event comes from: ``Record.certify`` gives it.
     description
         The training in the numbers that people state, for the statement: ``title``, ``unit`` (``"example"``, ``"user"``
-        or ``"client"``), ``dataset_size``, ``batch_size``, ``epochs``. Each may be left out. Numbers that do not fit
-        the event are refused.
-    sampling
-        ``seed``, ``max_samples``, ``workers``, ``executor``, ``device``, ``proposal`` as of ``evr.verify``.
+        or ``"client"``), ``dataset_size``, ``batch_size``, ``epochs``. Numbers that do not fit the event are refused.
+    method, progress, neighboring_relation, sampling
+        As of ``evr.verify``.
 
     Returns
     -------
@@ -102,16 +90,12 @@ def certify(
 
     Raises
     ------
-    BudgetExceededError
-        If the event does not fit in the budget: nothing is spent then, and the error says what would fit.
-    FalseClaimError
-        If the pair is false by its estimate, or true by too little to be verified. Nothing is counted then.
-    ValueError
-        If a value is out of its range. Nothing is counted then.
-    UnsupportedEventError
-        If some mechanism has no law here, or none under the relation.
-    LedgerError
-        If the ledger cannot be used, or the release does not allow the claim.
+    BudgetExceededError, FalseClaimError
+        If the event does not fit in the budget, or the pair is false by its estimate, or true by too little to be
+        verified: nothing is spent, and the error says what would do.
+    ValueError, UnsupportedEventError, LedgerError
+        If a value is out of its range, a mechanism has no law under the relation, the ledger cannot be used, or the
+        release does not allow the claim.
 
     Examples
     --------
@@ -122,49 +106,16 @@ def certify(
     ...                               ledger=f"{folder}/ledger.sqlite")
     >>> certificate.verdict, certificate.guarantee.delta, round(certificate.guarantee.epsilon, 2)
     ('accepted', 1e-05, 0.93)
-
-    The pair that one prints:
-
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     pair = evr.certify(dp_event.GaussianDpEvent(4.0), epsilon=0.95, delta=1e-5,
-    ...                        ledger=f"{folder}/ledger.sqlite")
-    >>> pair.guarantee.epsilon, pair.guarantee.delta
-    (0.95, 1e-05)
     """
-    if announce is not None:
-        validate.function(announce=announce)
-    request = Request(
-        event,
-        epsilon=epsilon,
-        delta=delta,
-        tau=tau,
-        method=method,
-        ledger=ledger,
-        path=path,
-        proof=proof,
-        name=release,
-        budget=budget,
-        progress=progress,
-        neighboring_relation=neighboring_relation,
-        record=record,
-        description=description,
-        **sampling,
-    )
+    asked = dict(locals())  # every parameter by its name
+    request = Request(name=asked.pop("release"), **asked.pop("sampling"), **asked)
     with opened(request.ledger) as one:
-        return attempted(one, request, announce)[1]
+        return attempted(one, request)[1]
 
 
 @dataclass(frozen=True)
 class Release(Generic[T]):
-    """The outcome of a release.
-
-    Attributes
-    ----------
-    released
-        Whether the mechanism ran and its output was released.
-    certificate
-        That of the attempt which decided.
-    """
+    """The outcome of a release: whether the output was ``released``, and the ``certificate`` that decided it."""
 
     released: bool
     certificate: Certificate
@@ -174,8 +125,7 @@ class Release(Generic[T]):
     def value(self) -> T:
         """The mechanism's output; raises ``NotReleasedError`` if nothing was released."""
         if not self.released:
-            claim = self.certificate.claim
-            pair = f"({claim.epsilon!r}, {claim.delta!r})"
+            pair = f"({self.certificate.claim.epsilon!r}, {self.certificate.claim.delta!r})"
             why = f"nothing was released: {pair}-differential privacy could not be verified"
             raise NotReleasedError(why, self.certificate)
         value: T = self._value
@@ -189,16 +139,16 @@ def release(
     epsilon: float,
     delta: float,
     ledger: Ledger | str | Path | None = None,
+    certified: Callable[[Certificate], None] = lambda _: None,
     **options: Any,
 ) -> Release[T]:
     """Run ``mechanism()`` only if what it costs has been verified; what is released is ``(epsilon, delta)``-DP.
 
     One output for each release: by default a release is all attempts in a ledger at the same ``(epsilon, delta)``,
-    however many mechanisms they try. The output is counted before the mechanism starts, and the next is refused,
-    however that run ends: what may have gone out counts as out, also where the mechanism raises (its exception goes on
-    to the caller) or the process dies. To let out another, which costs privacy again, give it a ``name``. Where a claim
-    is rejected, another mechanism may be tried at the same claim: that is the next attempt of the release (the paper's
-    fallback; docs/guarantees.md, Section 5.4).
+    however many mechanisms they try. The output is counted before the mechanism starts and stays counted, also where
+    the mechanism raises (its exception goes on to the caller) or the process dies: what may have gone out counts as
+    out. To let out another, which costs privacy again, give it a ``name``. Where a claim is rejected, another mechanism
+    may be tried at the same claim, as the next attempt (the paper's fallback; docs/guarantees.md, Section 5.4).
 
     Parameters
     ----------
@@ -210,14 +160,15 @@ def release(
         What is promised.
     ledger
         A path or a ``Ledger``; ``.evr/ledger.sqlite`` in the working directory by default.
+    certified
+        Called with the certificate before the mechanism runs; if it raises, the mechanism does not run.
     options
-        ``name`` of the release; ``method``, ``tau``, ``path``, ``budget``, ``neighboring_relation``, ``progress`` and
-        the options of samples as of ``evr.certify``.
+        ``name`` of the release; others as of ``evr.certify``.
 
     Returns
     -------
     Release
-        ``released``, ``value`` (which raises ``NotReleasedError`` where nothing was released) and the certificate.
+        ``released``, the certificate and ``value``, which raises ``NotReleasedError`` where nothing was released.
 
     Raises
     ------
@@ -241,24 +192,15 @@ def release(
     >>> bad.released
     False
     """
-    return behind_gate(mechanism, event, epsilon=epsilon, delta=delta, ledger=ledger, **options)
-
-
-def behind_gate(
-    mechanism: Callable[[], T], event: Any, certified: Callable[[Certificate], None] = lambda _: None, **options: Any
-) -> Release[T]:
-    """As ``release``; ``certified`` is given the certificate before the mechanism runs."""
     validate.function(mechanism=mechanism)
     late_kinds = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
     if any(is_late(mechanism) for is_late in late_kinds):
-        raise TypeError(
-            f"mechanism={mechanism!r} is a generator or a coroutine: it would run after the gate has closed; give a "
-            "function that returns its result"
-        )
-    request = Request(event, refuses=False, **options)
+        late = f"mechanism={mechanism!r} is a generator or a coroutine: it would run after the gate has closed"
+        raise TypeError(f"{late}; give a function that returns its result")
+    request = Request(event, epsilon=epsilon, delta=delta, ledger=ledger, for_output=True, **options)
     with opened(request.ledger) as counting:
         counting.check()
-        attempt, certificate = attempted(counting, request, for_output=True)
+        attempt, certificate = attempted(counting, request)
         certified(certificate)
         if not certificate.accepted:
             return Release(False, certificate)
@@ -273,3 +215,57 @@ def behind_gate(
         with contextlib.suppress(EvrError), Ledger(address, create=False) as counting:
             counting.end_output(attempt, ending)
     return Release(True, certificate, value)
+
+
+def resume(
+    ledger: Ledger | str | Path | None = None,
+    *,
+    attempt: int | None = None,
+    path: str | Path | None = None,
+    progress: ProgressHook | None = None,
+    workers: int | None = None,
+    executor: Executor | None = None,
+) -> Certificate:
+    """Continue a verification that was interrupted: its samples are drawn again, and the verdict is the one that it
+    would have had.
+
+    Parameters
+    ----------
+    ledger
+        Where it is counted: ``.evr/ledger.sqlite`` in the working directory by default.
+    attempt
+        The ``id`` of one in ``Ledger.interrupted()``; the latest by default.
+    path
+        Where to write the certificate, instead of the file that was planned.
+    workers, executor, progress
+        As of ``evr.verify``.
+
+    Returns
+    -------
+    Certificate
+        Of the attempt, now complete.
+
+    Raises
+    ------
+    LedgerError
+        If there is none, or if it was begun with another version of evr, NumPy or SciPy, or on another device: its
+        samples could not be drawn again.
+    """
+    with opened(ledger) as one:
+        waiting = [each for each in one.interrupted() if attempt in (None, each.id)]
+        if not waiting:
+            what = "no verification was interrupted" if attempt is None else f"attempt {attempt!r} was not interrupted"
+            raise LedgerError(f"{one.path}: {what}")
+        chosen = waiting[0]
+        changed, device = differences(chosen.software, software()), chosen.options["device"]
+        if chosen.settings.device == "auto" and drawing_device(chosen.settings) != device:
+            changed.append(f"device={device!r}, and device='auto' is another one here")
+        if changed:
+            begun = f"attempt {chosen.number} was begun with {changed[0]}"
+            raise LedgerError(f"{begun}: its samples may not come out the same, so start another attempt")
+        elsewhere = writable(path=path)
+        writable(path=elsewhere or chosen.options["path"])
+        check_progress(progress)
+        check_at_work(executor)
+        sampling = Sampling(workers=workers, executor=executor)
+        return perform(one, one.take_over(chosen), sampling, progress=progress, path=elsewhere)

@@ -1,26 +1,32 @@
-"""``verify``: one attempt to prove a claim."""
+"""``verify``: one attempt to prove a claim; and the line that shows how far it is, on a terminal or in a notebook."""
 
 from __future__ import annotations
 
+import contextlib
+import math
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from dp_accounting import dp_event
 
+from evr import validate
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 from evr.planning.sampled import Planning
-from evr.proving.choosing import DEFAULT, Sampling, StrictProving, likely_tau
-from evr.proving.forecast import Forecast, affordable
-from evr.proving.showing import check_progress, watching
+from evr.proving.choosing import DEFAULT, Forecast, Sampling, StrictProving, affordable, likely_tau
 from evr.sampling import DrawPlan
 from evr.verification.attempts import Attempt
 from evr.verification.claims import Claim
 from evr.verification.directions import Trial
-from evr.verification.driver import ProgressHook
-from evr.verification.results import Verification
+from evr.verification.driver import Hook, ProgressHook
+from evr.verification.results import Progress, Verification
 from evr.verification.settings import Settings
 from evr.verification.strict import threshold_of
+
+_AFTER = 1.0  # seconds: what is over by then needs no progress
+_OFTEN = 5.0  # seconds between lines of a log
 
 
 def verify(
@@ -81,10 +87,8 @@ def verify(
     ------
     UnsupportedEventError
         If some mechanism has no law here, or none under the relation.
-    ValueError, TypeError
-        If a value is out of its range, or what is asked for cannot be tested: the error says what can.
-    DeviceError
-        If ``device="cuda"`` and no GPU can be used.
+    ValueError, TypeError, DeviceError
+        If a value is out of its range, no GPU can be used, or the claim cannot be tested: the error says what can.
 
     Examples
     --------
@@ -116,8 +120,7 @@ def prove(
     composition: Composition, claim: Claim, settings: Settings, how: Attempt, ahead: Forecast | None = None
 ) -> Verification:
     """``verify`` with value objects, for the ledger. ``ahead`` has the proofs and plans in hand."""
-    if ahead is None:
-        ahead = Forecast(composition, claim, settings, StrictProving(composition))
+    ahead = ahead or Forecast(composition, claim, settings, StrictProving(composition))
     grids, proofs = ahead.strict.planner(claim), ahead.strict.proofs
     if settings.method == "strict":
         return how.run(composition, claim, settings, strictly=grids, proofs=proofs)
@@ -131,3 +134,57 @@ def prove(
     with watching(how.progress) as hook:
         found = replace(how, progress=hook).run(composition, claim, settings, planned, grids, proofs)
     return found.noted(*planning.notes)
+
+
+def check_progress(progress: ProgressHook | None) -> ProgressHook | None:
+    """Refuse what is neither a hook nor True nor False."""
+    if progress is not None and not isinstance(progress, bool):
+        validate.function(progress=progress)
+    return progress
+
+
+@contextlib.contextmanager
+def watching(progress: ProgressHook | None) -> Iterator[Hook | None]:
+    """The caller's hook; none for False; else one that renews a line where somebody looks, or logs one now and then."""
+    if callable(progress) or progress is False or (progress is None and not _somebody_looks()):
+        yield progress if callable(progress) else None
+        return
+    width, last = 0, -math.inf
+
+    def renew(text: str, end: str = "") -> None:
+        nonlocal width
+        if text or width:
+            print(f"\r{text.ljust(width)}", end=end, file=sys.stderr, flush=True)
+            width = len(text)
+
+    def show(state: Progress) -> None:
+        nonlocal last
+        if _somebody_looks():
+            if state.seconds > _AFTER:
+                renew(in_words(state))
+        elif not last < state.seconds < last + _OFTEN:  # less: the next direction
+            last = state.seconds
+            print(in_words(state), file=sys.stderr)
+
+    try:
+        yield show
+    finally:
+        renew("", "\r")
+
+
+def in_words(state: Progress) -> str:
+    """How far a verification is.
+
+    >>> in_words(Progress("remove", 40_000, None, 9.5e-10, 10.0, 20.0, 2.0, 3.2))
+    'evr, remove: 40,000 samples, delta about 9.5e-10, evidence 50%, about 3 s left'
+    """
+    left = "" if state.seconds_left is None else f", about {state.seconds_left:,.0f} s left"
+    what = "evidence" if state.log_target > 0 else "done"
+    drawn = f"evr, {state.direction}: {state.samples:,} samples, delta about {state.estimate:.4g}"
+    return f"{drawn}, {what} {state.fraction:.0%}{left}"
+
+
+def _somebody_looks() -> bool:
+    """Whether there is a terminal or a notebook."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return type(shell).__name__ == "ZMQInteractiveShell" or bool(sys.stderr and sys.stderr.isatty())

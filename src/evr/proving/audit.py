@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Iterable
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -13,6 +14,7 @@ import attrs
 import numpy as np
 import scipy
 from dp_accounting.dp_event import DpEvent, GaussianDpEvent
+from scipy.special import ndtr
 
 from evr import validate
 from evr.bounds.strict.tradeoff import Tradeoff
@@ -20,12 +22,10 @@ from evr.estimation import estimate_epsilon, privacy_curve
 from evr.laws import Floats
 from evr.mechanisms.relations import Relation
 from evr.numbers import above, round_up
-from evr.proving.one_run import Count, Curve, Independent, Several, gaussian, hull, pair
 from evr.proving.risk import of_certificate, risk
 
 FEWEST_CANARIES = 10
 CONSISTENT, CONTRADICTS = "consistent", "contradicts the certificate"
-
 _SPACING, _POINTS = 0.1, 24  # of the epsilons by which a curve of the family is known, and the most of these
 _FARTHEST = 64.0  # a bound is looked for from one over this to this: times the event's strength, or mu, or epsilon
 _CLOSE = 4e-3  # of a bound, relatively
@@ -36,23 +36,152 @@ _SHARES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5)  # of canaries guessed 
 
 
 @dataclass(frozen=True)
+class Curve:
+    """``tau`` of docs/guarantees_audit.md, U1, by its corners: rates that rise from 0 to 1."""
+
+    false: Floats
+    true: Floats
+
+    def at(self, rate: float) -> float:
+        """The greatest true positive rate."""
+        return float(np.interp(rate, self.false, self.true))
+
+    def inverse(self) -> Callable[[float], float]:
+        """The least false positive rate at which a true positive rate is possible."""
+        true, false = self.true.tolist(), self.false.tolist()
+
+        def least(rate: float) -> float:
+            place = bisect_left(true, rate)
+            if place in (0, len(true)):
+                return math.inf if place else 0.0
+            share = (rate - true[place - 1]) / (true[place] - true[place - 1])
+            return float(false[place - 1] + share * (false[place] - false[place - 1]))
+
+        return least
+
+
+@dataclass(frozen=True)
+class Count:
+    """So many right guesses of so many, for so many canaries."""
+
+    correct: int
+    guesses: int
+    canaries: int
+
+    def p_value(self, curve: Curve) -> float:
+        """The greatest probability of so many right guesses or more (U3)."""
+        least, guessed = curve.inverse(), scipy.stats.binom.sf(self.correct - 1, self.guesses, 0.5)
+        if guessed >= 1.0 or self._possible(1.0, least):
+            return 1.0
+        return math.exp(_end(math.log(max(guessed, 1e-300)), 0.0, lambda log: self._possible(math.exp(log), least)))
+
+    def rejects(self, curve: Curve, level: float) -> bool:
+        """Whether the p-value is at most the level."""
+        guessed = float(scipy.stats.binom.sf(self.correct - 1, self.guesses, 0.5))
+        return guessed <= level and not self._possible(level, curve.inverse())
+
+    def _possible(self, chance: float, least: Callable[[float], float]) -> bool:
+        """Whether the recursion of U3 leaves room for that chance."""
+        number, whole = self.guesses, self.guesses / self.canaries
+        right = self.correct * chance / self.canaries
+        wrong = (number - self.correct) * chance / self.canaries
+        for t in range(self.correct, 0, -1):
+            needed = least(right)
+            if needed <= wrong:
+                break  # nothing changes any more
+            right += (t - 1) / (number - t + 1) * (needed - wrong)
+            wrong = needed
+            if right + wrong > whole * (1 + 1e-12):
+                return False
+        return right + wrong <= whole * (1 + 1e-12)
+
+
+@dataclass(frozen=True)
+class Independent:
+    """As ``Count``, where every canary is guessed and their scores are independent (U5)."""
+
+    correct: int
+    guesses: int
+
+    def p_value(self, curve: Curve) -> float:
+        # the greatest chance a of a right guess solves a = tau(1 - a)
+        chance = _end(0.5, 1.0, lambda a: a <= curve.at(1 - a))
+        return float(scipy.stats.binom.sf(self.correct - 1, self.guesses, chance))
+
+    def rejects(self, curve: Curve, level: float) -> bool:
+        return self.p_value(curve) <= level
+
+
+@dataclass(frozen=True)
+class Several:
+    """Tests at once, each at its share of the level: the shares sum to one (U6)."""
+
+    tests: Sequence[tuple[float, Count | Independent]]
+
+    def p_value(self, curve: Curve) -> float:
+        """The least p-value over its share, at most 1."""
+        return min(1.0, *(test.p_value(curve) / share for share, test in self.tests))
+
+    def rejects(self, curve: Curve, level: float) -> bool:
+        return any(test.rejects(curve, share * level) for share, test in self.tests)
+
+
+def _end(low: float, high: float, holds: Callable[[float], bool]) -> float:
+    """The end of where something holds, from above, by bisection."""
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return high
+
+
+def hull(ways: Sequence[Tradeoff]) -> Curve:
+    """The least concave curve above all of them."""
+    points = sorted({(float(x), min(float(y), 1.0)) for way in ways for x, y in way.corners})
+    kept: list[tuple[float, float]] = []
+    for x, y in points:
+        if kept and x == kept[-1][0]:
+            kept.pop()  # the higher of two at one rate comes last
+        while len(kept) > 1:
+            (a, b), (c, d) = kept[-2:]
+            if (c - a) * (y - b) < (d - b) * (x - a):
+                break  # the last corner stays above the chord
+            kept.pop()
+        kept.append((x, y))
+    false, true = np.array(kept).T
+    return Curve(false, true)
+
+
+def gaussian(mu: float) -> Curve:
+    """Above that of telling N(mu, 1) from N(0, 1): its tangents' corners."""
+    places = np.linspace(-8.0, 8.0 + mu, 400)  # thresholds
+    slopes = np.exp(mu * places - mu * mu / 2)[::-1]
+    heights = ndtr(mu - places[::-1]) - slopes * ndtr(-places[::-1])
+    meets = np.diff(heights) / -np.diff(slopes)
+    values = np.minimum(1.0, heights[:-1] + slopes[:-1] * meets)
+    false = np.concatenate(([0.0], np.clip(meets, 0.0, 1.0), [1.0]))
+    true = np.concatenate((heights[:1], values, [1.0]))
+    return Curve(np.maximum.accumulate(false), np.maximum.accumulate(true))
+
+
+def pair(epsilon: float, delta: float) -> Curve:
+    """That of one pair."""
+    return hull([Tradeoff.of_point(Fraction(epsilon), Fraction(delta))])
+
+
+@dataclass(frozen=True)
 class Audit:
     """What an audit found.
 
     Attributes
     ----------
-    verdict
-        ``"consistent"`` or ``"contradicts the certificate"``: the p-value is at most
-        ``1 - confidence``.
-    p_value
-        At most how probable so many right guesses are if the claimed curve is true.
+    verdict, p_value
+        ``"consistent"`` or ``"contradicts the certificate"``: the p-value is at most ``1 - confidence``. It bounds how
+        probable so many right guesses are if the claimed curve is true; that curve is proved.
     epsilon, delta, confidence
-        With this confidence, epsilon at delta is at least ``epsilon``, for mechanisms of ``family``. Curves of the
-        family are near-exact estimates; those behind ``p_value`` and ``verdict`` are proved.
-    family
-        ``"noise"``: the event with another noise multiplier; ``"gaussian"``.
-    epsilon_of_any
-        The bound that assumes no family, which is weaker.
+        With this confidence, epsilon at delta is at least ``epsilon``, for mechanisms of ``family``, whose curves are
+        near-exact estimates.
+    family, epsilon_of_any
+        ``"noise"``: the event with another noise multiplier; ``"gaussian"``. Without a family, the bound is weaker.
     claimed
         Epsilon at delta of the claimed curve, about; None if no curve was claimed.
     guesses, correct, canaries
@@ -82,17 +211,14 @@ class Audit:
     def sentence(self) -> str:
         """What was found, in words."""
         whom = {"noise": "this mechanism with any noise multiplier", "gaussian": "Gaussian mechanisms"}[self.family]
-        words = (
-            f"{self.correct:,} of {self.guesses:,} guesses were right, of {self.canaries:,} canaries. Epsilon at "
-            f"delta = {self.delta:g} is at least {abs(round_up(-self.epsilon, 3)):.3g} with confidence "
-            f"{self.confidence:g}, for {whom}."
-        )
+        least = f"{abs(round_up(-self.epsilon, 3)):.3g} with confidence {self.confidence:g}"
+        words = f"{self.correct:,} of {self.guesses:,} guesses were right, of {self.canaries:,} canaries. "
+        words += f"Epsilon at delta = {self.delta:g} is at least {least}, for {whom}."
         if self.p_value is None or self.claimed is None:
             return words
         verb = "is consistent with" if self.verdict == CONSISTENT else "contradicts"
-        return (
-            f"{words} The audit {verb} epsilon {above(self.claimed, 3)}, as claimed: p-value {above(self.p_value, 2)}."
-        )
+        p_value = above(self.p_value, 2)
+        return f"{words} The audit {verb} epsilon {above(self.claimed, 3)}, as claimed: p-value {p_value}."
 
 
 def audit(
@@ -109,16 +235,13 @@ def audit(
 
     Parameters
     ----------
-    scores
-        One number for each canary. Higher means "took part".
-    included
-        For each canary, whether its fair coin let it take part.
+    scores, included
+        For each canary, a number that is higher the more it seems to have taken part, and whether its fair coin let it.
     event
         The ``DpEvent`` tree or the ``Certificate`` that is claimed; None for a lower bound alone.
-    delta
-        Of the lower bound on epsilon; by default the certificate's, or 1e-5.
-    confidence
-        Of the lower bound; the claim is contradicted at a p-value of at most one minus this.
+    delta, confidence
+        Of the lower bound on epsilon; ``delta`` is by default the certificate's, or 1e-5. The claim is contradicted at
+        a p-value of at most ``1 - confidence``.
     independent
         Whether the scores of different canaries are independent given the coins, as those of one-hot gradients with
         independent noise are. The bounds are much stronger then.
@@ -160,10 +283,8 @@ def audit(
     p_value = None if curve is None else found.p_value(curve)
     is_strict = known is not None and known.proof == "strict"
     family, epsilon = _family_bound(found, tree if is_strict else None, relation, delta, level)
-    claimed = None
-    if proved is not None and delta == proved.delta:
-        claimed = proved.epsilon
-    elif known is not None:
+    claimed = proved.epsilon if proved is not None and delta == proved.delta else None
+    if claimed is None and known is not None:
         claimed = estimate_epsilon(tree, delta=delta, neighboring_relation=relation).value
     first = found.tests[0][1]
     return Audit(
@@ -186,11 +307,13 @@ def audit(
 def _tests(values: Floats, coins: Any, number: int, *, independent: bool) -> Several:
     """What the scores are tested by, the heaviest first (U6): so many are guessed in, and out, of the chosen test."""
 
-    def count(top: float, bottom: float) -> Count:
-        top, bottom = math.ceil(top), math.floor(bottom)
-        return Count(_right(values, coins, top, bottom), top + bottom, values.size)
+    ordered = coins[np.argsort(values, kind="stable")]  # ties are broken by place
 
-    chosen, tail = count(number, number), count(_TAIL * values.size, 0)
+    def count(top: int, bottom: int) -> Count:
+        right = ordered[values.size - top :].sum() + (~ordered[:bottom]).sum()
+        return Count(int(right), top + bottom, values.size)
+
+    chosen, tail = count(number, number), count(math.ceil(_TAIL * values.size), 0)
     every = math.floor(_MOST * values.size)
     tests: list[Count | Independent] = [chosen, tail, count(every, every)]
     if independent:
@@ -200,25 +323,14 @@ def _tests(values: Floats, coins: Any, number: int, *, independent: bool) -> Sev
 
 def _chosen(curve: Curve, canaries: int, level: float) -> int:
     """How many canaries to guess in, and out: as many as bound best if the attack is the best against the curve."""
-    best, number = -1.0, 1
-    for share in _SHARES:
+
+    def bound(share: float) -> tuple[float, int]:
         each = min(max(1, round(share * canaries)), canaries // 2)
         right = np.interp(each / canaries, (curve.false + curve.true) / 2, curve.true / 2)  # of those guessed in
         hits = Count(math.floor(2 * float(right) * canaries), 2 * each, canaries)
-        best, number = max((best, number), (_greatest_mu(hits, level), each))
-    return number
+        return _greatest(lambda mu: hits.rejects(gaussian(mu), level)), each
 
-
-def _greatest_mu(found: Count | Several, level: float) -> float:
-    """The greatest mu of a Gaussian mechanism that the guesses reject."""
-    return _greatest(lambda mu: found.rejects(gaussian(mu), level))
-
-
-def _right(values: Floats, coins: Any, top: int, bottom: int) -> int:
-    """How many guesses are right; ties are broken by place."""
-    order = np.argsort(values, kind="stable")
-    lowest, highest = order[:bottom], order[values.size - top :]
-    return int(coins[highest].sum()) + int((~coins[lowest]).sum())
+    return max(map(bound, _SHARES))[1]
 
 
 def _all_guessed(values: Floats, coins: Any) -> Independent:
@@ -246,7 +358,7 @@ def _family_bound(found: Several, tree: Any, relation: Any, delta: float, level:
         if not strength:
             return "noise", 0.0
         return "noise", estimate_epsilon(scaled(tree, 1 / strength), delta=delta, neighboring_relation=relation).value
-    mu = _greatest_mu(found, level)
+    mu = _greatest(lambda mu: found.rejects(gaussian(mu), level))
     return "gaussian", estimate_epsilon(GaussianDpEvent(1 / mu), delta=delta).value if mu else 0.0
 
 
@@ -283,9 +395,8 @@ def _estimated(event: Any, relation: Any) -> Curve:
     epsilons = np.linspace(0.0, last, max(2, min(_POINTS, math.ceil(last / _SPACING))) + 1)
 
     def points(direction: str) -> list[tuple[Fraction, Fraction]]:
-        found = privacy_curve(event, epsilons, direction=direction, neighboring_relation=relation)
-        deltas = np.minimum(found.deltas, 1.0)
-        return [(Fraction(e), Fraction(d)) for e, d in zip(epsilons.tolist(), deltas.tolist(), strict=True)]
+        deltas = privacy_curve(event, epsilons, direction=direction, neighboring_relation=relation).deltas
+        return [(Fraction(e), Fraction(min(d, 1.0))) for e, d in zip(epsilons, deltas, strict=True)]
 
     remove, add = points("remove"), points("add")
     return hull([Tradeoff.of_points(remove, add), Tradeoff.of_points(add, remove)])
@@ -296,13 +407,10 @@ def _checked(scores: Iterable[float], included: Iterable[bool]) -> tuple[Floats,
     values = np.asarray(list(scores), dtype=np.float64)
     coins = np.asarray(list(included))
     if values.ndim != 1 or coins.shape != values.shape:
-        raise ValueError(
-            f"scores has the shape {values.shape} and included {coins.shape}: give one of each for every canary"
-        )
+        shapes = f"scores has the shape {values.shape} and included {coins.shape}"
+        raise ValueError(f"{shapes}: give one of each for every canary")
     if values.size < FEWEST_CANARIES:
-        raise ValueError(
-            f"{values.size} canaries are too few to audit by: give at least {FEWEST_CANARIES}, better 1,000"
-        )
+        raise ValueError(f"{values.size} canaries are too few to audit by: give {FEWEST_CANARIES} or more, best 1,000")
     if np.isnan(values).any():
         raise ValueError(f"{int(np.isnan(values).sum())} of the scores are NaN: score every canary")
     if not np.isin(coins, (0, 1)).all():
@@ -310,10 +418,8 @@ def _checked(scores: Iterable[float], included: Iterable[bool]) -> tuple[Floats,
     coins = coins.astype(bool)
     more = max(coins.sum(), (~coins).sum())
     if more == coins.size or 2 * scipy.stats.binom.sf(more - 1, coins.size, 0.5) < 1e-6:
-        raise ValueError(
-            f"{coins.mean():.1%} of the canaries took part, which fair coins do not give: include each by a fair coin "
-            "of its own"
-        )
+        unfair = f"{coins.mean():.1%} of the canaries took part, which fair coins do not give"
+        raise ValueError(f"{unfair}: include each by a fair coin of its own")
     values = np.clip(values, -1e300, 1e300)
     # canaries are often listed by their coins; an order from fresh entropy knows nothing of them (Section U7)
     order = np.random.default_rng(secrets.randbits(128)).permutation(values.size)

@@ -1,6 +1,4 @@
-"""What an attacker can do at most against a mechanism: every number is proved from strict points of its privacy curve
-(docs/guarantees_risk.md).
-"""
+"""What an attacker can do at most, proved from strict points of a privacy curve (docs/guarantees_risk.md)."""
 
 from __future__ import annotations
 
@@ -13,8 +11,8 @@ import numpy as np
 from dp_accounting import NeighboringRelation
 
 from evr import validate
-from evr.bounds.strict import Proof, rounded_up
-from evr.bounds.strict.tradeoff import Tradeoff
+from evr.bounds.strict import rounded_up
+from evr.bounds.strict.tradeoff import Point, Tradeoff
 from evr.errors import UnsupportedEventError
 from evr.estimation.fft import epsilon_of
 from evr.estimation.results import Curve, drawn
@@ -27,22 +25,14 @@ from evr.verification.results import Guarantee
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SPACING = 0.1
-"""Of the epsilons whose delta is proved: bounds on true positive rates are within ``e^SPACING``."""
-
+SPACING = 0.1  # of the epsilons whose delta is proved: bounds on true positive rates are within e^SPACING
 _LEAST_DELTA = 1e-8  # of the last point: false positive rates of 1e-6 are served well
 _MOST_POINTS = 100  # in one direction: up to an epsilon of 10 they are spaced as stated
 
 
 @dataclass(frozen=True)
 class TradeoffCurve(Curve):
-    """The greatest true positive rate at each false positive rate, from above.
-
-    Attributes
-    ----------
-    false_positive_rates, true_positive_rates
-        Arrays of equal length: the corners of a concave, piecewise linear curve.
-    """
+    """The greatest true positive rate at each false positive rate, from above: the corners of a concave curve."""
 
     false_positive_rates: Floats
     true_positive_rates: Floats
@@ -51,9 +41,7 @@ class TradeoffCurve(Curve):
         return {"false_positive_rate": self.false_positive_rates, "true_positive_rate": self.true_positive_rates}
 
     def plot(self, ax: Axes | None = None, **style: Any) -> Axes:
-        """Draw the curve on logarithmic axes, with that of an attacker who guesses; ``style`` goes to matplotlib's
-        ``plot``.
-        """
+        """Draw the curve on logarithmic axes, with that of guessing; ``style`` goes to matplotlib's ``plot``."""
         rates = np.union1d(np.geomspace(1e-6, 1.0, 200), self.false_positive_rates)
         rates = rates[rates >= 1e-6]
         most = np.interp(rates, self.false_positive_rates, self.true_positive_rates)
@@ -67,37 +55,32 @@ class TradeoffCurve(Curve):
 class Risk:
     """Upper bounds on every attack that asks whether one record took part, or what it holds.
 
-    Attributes
-    ----------
-    proof
-        ``"strict"`` where every point of the curve has a strict proof; ``"certificate"`` where the one pair of a
-        sampled certificate is all there is, and holds with its false-positive rate.
-    points
-        How many points of the curve were proved.
+    ``proof`` is ``"strict"`` where all ``points`` of the curve have a strict proof, or ``"certificate"`` where there is
+    only the pair of a sampled certificate, which holds with its false-positive rate. ``both_ways`` are the bounds for
+    attackers who look for members, and for those who look for the others.
     """
 
     proof: str
     points: int
-    _present: Tradeoff = field(repr=False)
-    _absent: Tradeoff = field(repr=False)
+    both_ways: tuple[Tradeoff, Tradeoff] = field(repr=False)
 
     @property
     def advantage(self) -> float:
         """The greatest difference of true and false positive rate of a membership attack."""
-        return _shown(self._present.advantage)
+        return _shown(self.both_ways[0].advantage)
 
     def true_positive_rate(self, false_positive_rate: float) -> float:
         """The greatest share of members that an attacker finds who accuses that share of non-members."""
         rate = validate.probability(false_positive_rate=false_positive_rate)
-        return _shown(self._present.at(Fraction(rate)))
+        return _shown(self.both_ways[0].at(Fraction(rate)))
 
     def reconstruction(self, baseline: float) -> float:
         """The greatest chance to reconstruct a secret that is guessed without the output with chance ``baseline``."""
-        return _shown(self._present.at(Fraction(validate.probability(baseline=baseline))))
+        return _shown(self.both_ways[0].at(Fraction(validate.probability(baseline=baseline))))
 
     def accuracy(self, prior: float = 0.5) -> float:
         """The greatest chance of a right answer if a record is a member with that probability."""
-        return _shown(self._present.accuracy(Fraction(validate.probability(prior=prior))))
+        return _shown(self.both_ways[0].accuracy(Fraction(validate.probability(prior=prior))))
 
     def posterior(self, prior: float, false_positive_rate: float) -> float:
         """The greatest chance that an accused record is a member, for an attacker who accuses that share of
@@ -105,16 +88,14 @@ class Risk:
         """
         before = Fraction(validate.open_probability(prior=prior))
         rate = Fraction(validate.probability(false_positive_rate=false_positive_rate))
-        hits = before * self._present.at(rate)
+        hits = before * self.both_ways[0].at(rate)
         return _shown(hits / (hits + (1 - before) * rate)) if hits or rate else 0.0
 
     def certainty(self, posterior: float, prior: float = 0.5) -> float:
-        """The greatest chance that a member's trace in the output makes somebody surer than ``posterior`` that it is
-        one; ``prior`` is the chance before the attack.
-        """
+        """The greatest chance that the output makes somebody surer than ``posterior`` that a member is a member."""
         after = Fraction(validate.open_probability(posterior=posterior))
         before = Fraction(validate.open_probability(prior=prior))
-        return _shown(self._present.exceeding(after * (1 - before) / ((1 - after) * before)))
+        return _shown(self.both_ways[0].exceeding(after * (1 - before) / ((1 - after) * before)))
 
     def gdp(self, delta0: float) -> float | None:
         """The mu of Gaussian differential privacy that holds up to ``delta0``, in both directions: every attack is at
@@ -125,23 +106,16 @@ class Risk:
         return None if present is None or absent is None else max(present, absent)
 
     @property
-    def both_ways(self) -> tuple[Tradeoff, Tradeoff]:
-        """The bounds for attackers who look for members, and for those who look for the others."""
-        return self._present, self._absent
-
-    @property
     def tradeoff(self) -> TradeoffCurve:
         """The curve of true over false positive rates; it has ``plot`` and ``to_frame``."""
-        corners = self._present.corners
-        return TradeoffCurve(
-            np.array([_rounded_down(false) for false, _ in corners]), np.array([_shown(true) for _, true in corners])
-        )
+        corners = [(_rounded_down(false), _shown(true)) for false, true in self.both_ways[0].corners]
+        return TradeoffCurve(*np.array(corners).T)
 
     @classmethod
     def of_pair(cls, epsilon: float, delta: float) -> Risk:
         """From the one pair of a certificate, which holds in both directions."""
         bound = Tradeoff.of_point(Fraction(epsilon), Fraction(delta))
-        return cls("certificate", 1, bound, bound)
+        return cls("certificate", 1, (bound, bound))
 
 
 def risk(event: Any, *, neighboring_relation: Relation | None = None) -> Risk:
@@ -157,7 +131,7 @@ def risk(event: Any, *, neighboring_relation: Relation | None = None) -> Risk:
     Returns
     -------
     Risk
-        Bounds that hold for every attacker with any computing power who sees all outputs and knows all other records.
+        Bounds on every attacker with any computing power who sees all outputs and knows all other records.
 
     Raises
     ------
@@ -194,24 +168,22 @@ def of_certificate(event: Any, relation: Relation | None) -> tuple[Any, Relation
 
 def _proved(composition: Composition) -> Risk:
     """From strict points in both directions."""
-    proofs = {way: _points(StrictCurve(laws)) for way, laws in composition.exact_directions().items()}
-    found = {way: [(proof.epsilon, proof.delta) for proof in own] for way, own in proofs.items()}
+    found = {way: _points(StrictCurve(laws)) for way, laws in composition.exact_directions().items()}
     remove = found[Direction.REMOVE]
     add = found.get(Direction.ADD, remove)
-    number = sum(len(points) for points in found.values())
-    return Risk("strict", number, Tradeoff.of_points(remove, add), Tradeoff.of_points(add, remove))
+    number = sum(map(len, found.values()))
+    return Risk("strict", number, (Tradeoff.of_points(remove, add), Tradeoff.of_points(add, remove)))
 
 
-def _points(curve: StrictCurve) -> list[Proof]:
-    """Proofs at equal distances, up to an epsilon with a negligible delta."""
-    if not curve.steps:
-        return curve.points([0.0])
-    last = epsilon_of(curve.fft, _LEAST_DELTA).value
-    if not math.isfinite(last):
-        last = 10.0
-    number = min(max(1, math.ceil(last / SPACING)), _MOST_POINTS)
-    spacing = max(SPACING, last / number)
-    return curve.points([spacing * k for k in range(number + 1)])
+def _points(curve: StrictCurve) -> list[Point]:
+    """Proved points at equal distances, up to an epsilon with a negligible delta."""
+    epsilons = [0.0]
+    if curve.steps:
+        last = epsilon_of(curve.fft, _LEAST_DELTA).value
+        last = last if math.isfinite(last) else 10.0
+        number = min(max(1, math.ceil(last / SPACING)), _MOST_POINTS)
+        epsilons = [max(SPACING, last / number) * k for k in range(number + 1)]
+    return [(proof.epsilon, proof.delta) for proof in curve.points(epsilons)]
 
 
 def _shown(number: Fraction) -> float:
@@ -219,5 +191,5 @@ def _shown(number: Fraction) -> float:
 
 
 def _rounded_down(number: Fraction) -> float:
-    found = number.numerator / number.denominator
+    found = float(number)
     return found if Fraction(found) <= number else math.nextafter(found, 0.0)

@@ -16,7 +16,7 @@ from evr.certification.event_json import event_digest
 from evr.certification.words import NOTES, Phase, phases_of
 from evr.errors import RecordError
 from evr.events import opacus_history
-from evr.gate.gate import Release, behind_gate, certify
+from evr.gate import Release, certify, release
 from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT, Relation, relation_named
 from evr.records.recorder import Chain, Constants, Line, read_lines
 
@@ -177,7 +177,7 @@ class Record:
 
     def release(self, mechanism: Callable[[], T], **options: Any) -> Release[T]:
         """``evr.release`` of what ran: ``mechanism()`` publishes it, if the claim is verified. Else as ``certify``."""
-        return behind_gate(mechanism, self.event, self.add, **self._asked(options))
+        return release(mechanism, self.event, certified=self.add, **self._asked(options))
 
     def _asked(self, options: dict[str, Any]) -> dict[str, Any]:
         relation = self.checked_relation(options.get("neighboring_relation"))
