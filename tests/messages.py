@@ -323,8 +323,6 @@ LIES_ELSEWHERE = "lies elsewhere"
 WOULD_USE = "would use .* of which .* is spent"
 WOULD_USE_ALL = "would use inf of the budget"
 NO_PROVED_MOMENTS = "no moments of ExactMixture.* are proved"
-OF_RENYI = "belong to method='renyi'"
-TAKES_GAUSSIANS = "takes Gaussian mechanisms"
 
 # --- records of trainings -------------------------------------------------------------------------
 
