@@ -18,7 +18,7 @@ import messages
 from estimation.references import REFERENCES
 from evr import events
 from evr.bounds import strict
-from evr.bounds.strict import balls, rounded_up
+from evr.bounds.strict import rounded_up
 from evr.errors import UnsupportedEventError
 from evr.laws import DiscretePair, Pairs
 from evr.mechanisms import MECHANISMS, Composition
@@ -258,7 +258,7 @@ def test_integers_do_not_depend_on_the_precision_of_balls(monkeypatch):
     curve = StrictCurve(Composition.of(event).exact("remove"))
     proof = strict.prove_within(curve.steps, Fraction(1), curve.plans(1.0, 0.01))
     for guard in (24, 48, 160):
-        for module in (balls, strict.one_step):
+        for module in (strict.masses, strict.one_step):
             monkeypatch.setattr(module, "GUARD", guard)
         strict.masses.shares_up.cache_clear()
         with ctx.workprec(30):

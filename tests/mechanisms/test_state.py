@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import evr
 import messages
-from evr.bounds.strict import one_step_delta
+from evr.bounds.strict.proof import one_step_delta
 from evr.certification.event_words import assumptions, describe
 from evr.errors import UnsupportedEventError
 from evr.estimation.closed_forms import pair_delta

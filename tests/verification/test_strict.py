@@ -12,7 +12,7 @@ from dp_accounting import dp_event
 import evr
 import messages
 from bounds.strict.stress import plant
-from evr.bounds.strict.bound import stays_within
+from evr.bounds.strict.proof import stays_within
 from evr.mechanisms import Composition
 from evr.verification.claims import Claim, Terms
 from evr.verification.strict import threshold_of

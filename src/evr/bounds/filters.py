@@ -14,7 +14,7 @@ from dp_accounting import NeighboringRelation, dp_event
 from flint import fmpz
 
 from evr import validate
-from evr.bounds.strict.balls import integer_above
+from evr.bounds.strict.masses import units_above
 from evr.errors import BudgetExceededError, UnsupportedEventError
 from evr.laws.exact import (
     Ball,
@@ -95,7 +95,7 @@ def log_moment(law: ExactLaw, order: int) -> int | None:
     sets = law.sets() if isinstance(law, ExactOutcomes) and not _is_symmetric(law) else ()
     if any(one.loss == Ball.pos_inf() and not one.p.is_zero() for one in sets):
         return None
-    return integer_above(partial(_log_moment_ball, law, order), BITS)
+    return units_above(partial(_log_moment_ball, law, order), BITS)
 
 
 def _is_symmetric(law: ExactLaw) -> bool:
@@ -143,7 +143,7 @@ def log_moment_within(order: int, epsilon: float, delta: Fraction) -> int:
         share = ball(delta).log() + ball(order * Fraction(epsilon))
         return -(share + (1 + order) * Ball(1 + order).log() - order * Ball(order).log())
 
-    return -integer_above(lowered, BITS)
+    return -units_above(lowered, BITS)
 
 
 def budgets(epsilon: float, delta: float) -> list[int]:

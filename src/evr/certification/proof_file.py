@@ -20,7 +20,7 @@ from flint import arb, ctx, fmpz
 
 from evr import atomic
 from evr.bounds.strict import Grid, ProofPlan, StatedProof
-from evr.bounds.strict.balls import GUARD, ceiling
+from evr.bounds.strict.masses import GUARD, ceiling
 from evr.bounds.strict.one_step import one_step
 from evr.bounds.strict.plan import compose
 from evr.certification import check_proof

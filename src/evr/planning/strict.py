@@ -21,10 +21,8 @@ from evr.bounds.strict import (
     prove_within,
     rounded_up,
 )
-from evr.bounds.strict.bins import places_for
-from evr.bounds.strict.bound import infinite_delta, stays_within
-from evr.bounds.strict.one_step import ratios_of
-from evr.bounds.strict.proof import bounds_by, needs_no_plan
+from evr.bounds.strict.one_step import places_for, ratios_of
+from evr.bounds.strict.proof import bounds_by, infinite_delta, needs_no_plan, stays_within
 from evr.errors import AccuracyError
 from evr.estimation.fft import FftCurve, delta_of, epsilon_of
 from evr.estimation.selected import fineness_of, on_lines, outcomes_at, points_of

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from flint import arb, ctx, fmpz
 
-from evr.bounds.strict.balls import GUARD, ceiling, power_below
+from evr.bounds.strict.masses import GUARD, end_above, power_below
 from evr.bounds.strict.tradeoff import Line, Point, Tradeoff, envelope
 from evr.laws.exact import RationalOutcomes
 from evr.laws.exact.law import ball
@@ -157,12 +157,7 @@ def _parts(lines: list[tuple[int, int]], bits: int) -> Iterator[Term]:
 
 def _above(number: arb, bits: int) -> int:
     """``2^bits`` times a number, rounded up."""
-    scaled = number * (fmpz(1) << bits)
-    found = ceiling(scaled)
-    found = ceiling(scaled.upper()) if found is None else found
-    if found is None:
-        raise ArithmeticError("the density of what is selected has no finite enclosure")
-    return found
+    return end_above(number * (fmpz(1) << bits))
 
 
 def _ceiled(number: Fraction | int, bits: int) -> int:

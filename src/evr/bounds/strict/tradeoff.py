@@ -13,7 +13,7 @@ from typing import NamedTuple
 from flint import arb, ctx
 from scipy.special import ndtri
 
-from evr.bounds.strict.balls import power_above, power_below
+from evr.bounds.strict.masses import power_above, power_below
 from evr.laws.exact.law import ball
 
 _BITS = 128  # behind the point: of slopes, and of the exponential function
