@@ -272,9 +272,11 @@ def test_the_kernel_has_no_floats():
     rests on.
     """
     for path in sorted(Path(strict.__file__).parent.glob("*.py")):
-        if path.name == "tradeoff.py":
-            continue  # what follows from proofs; floats guess mu there, and it is proved
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for owner in ast.walk(tree):
+            if isinstance(owner, ast.Module | ast.ClassDef):  # floats guess mu in these two, and it is proved
+                owner.body = [one for one in owner.body if getattr(one, "name", "") not in ("gdp", "_reaches")]
+        for node in ast.walk(tree):
             assert not (isinstance(node, ast.Constant) and isinstance(node.value, float)), path
             assert not (isinstance(node, ast.Call) and getattr(node.func, "id", "") == "float"), path
             if isinstance(node, ast.Import):

@@ -177,7 +177,7 @@ def test_plans_of_a_stranger_end_in_words() -> None:
 
 def test_means_of_cells_are_never_below_the_truth() -> None:
     """Edges picked so that rounding falls low once made samples half as large as they should be."""
-    from evr.bounds.spreading import spread_to_edges
+    from evr.bounds.composing import spread_to_edges
     from evr.laws import Direction
     from evr.laws.line.gaussian import GaussianPair
     from evr.laws.line.poisson import SampledPair

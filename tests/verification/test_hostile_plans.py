@@ -13,7 +13,7 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-from evr.bounds.composing import Places, products
+from evr.bounds.composing import Places
 from evr.bounds.moments import Tilt
 from evr.laws import DiscretePair
 from evr.mechanisms import Composition
@@ -55,7 +55,7 @@ def hostile_edges(draw: random.Random) -> tuple[float, ...]:
 
 
 def hostile_places(draw: random.Random, counts: list[int]) -> tuple[Places, ...]:
-    number = sum(len(products(count)) for count in counts) + len(counts) - 1
+    number = sum(count.bit_length() + count.bit_count() - 1 for count in counts) - 1
     found = []
     for _ in range(number):
         knots = {draw.gauss(0.5, draw.choice((0.1, 2.0, 50.0))) for _ in range(draw.randint(2, 40))}

@@ -41,15 +41,23 @@ _MAIN = Fraction(9, 10)  # of delta: the part of one order, the likeliest to dec
 
 def log_moments(event: dp_event.DpEvent, relation: NeighboringRelation) -> list[int] | None:
     """At least ``log E[e^{a loss}]`` at each order ``a`` (Section R4.2), whatever came before, in units of ``2^-BITS``;
-    None where one is infinite.
+    None where one is infinite. Of each mechanism the greater moment of both directions counts.
     """
     total = [0] * len(ORDERS)
     for part, count in _parts(event):
-        for place, order in enumerate(ORDERS):
-            found = _part_moment(part, relation, order)
-            if found is None:
+        if isinstance(part, dp_event.ZCDpEvent):
+            rho = Fraction(validate.non_negative(rho=part.rho))
+            xi = Fraction(validate.non_negative(xi=part.xi))
+            moments = [math.ceil(a * (xi + rho * (1 + a)) * 2**BITS) for a in ORDERS]
+        else:
+            directions = Composition.of(part, relation).exact_directions().values()
+            if any(_has_infinite_loss(step.exact_law) for steps in directions for step in steps):
                 return None
-            total[place] += count * found
+            moments = [
+                max(sum(step.count * log_moment(step.exact_law, a) for step in steps) for steps in directions)
+                for a in ORDERS
+            ]
+        total = [one + count * more for one, more in zip(total, moments, strict=True)]
     return total
 
 
@@ -67,34 +75,22 @@ def _parts(event: Any) -> Iterator[tuple[dp_event.DpEvent, int]]:
             yield node, count
 
 
-def _part_moment(event: dp_event.DpEvent, relation: NeighboringRelation, order: int) -> int | None:
-    """The greater moment of both directions."""
-    if isinstance(event, dp_event.ZCDpEvent):
-        rho = Fraction(validate.non_negative(rho=event.rho))
-        xi = Fraction(validate.non_negative(xi=event.xi))
-        return math.ceil(order * (xi + rho * (1 + order)) * 2**BITS)
-    sums = []
-    for steps in Composition.of(event, relation).exact_directions().values():
-        moments = [(step.count, log_moment(step.exact_law, order)) for step in steps]
-        if any(moment is None for _, moment in moments):
-            return None
-        sums.append(sum(count * (moment or 0) for count, moment in moments))
-    return max(sums)
+@lru_cache(maxsize=512)
+def _has_infinite_loss(law: ExactLaw) -> bool:
+    # a discrete Gaussian's sets say that its tail is infinite, which has a closed form
+    sets = law.sets() if isinstance(law, ExactOutcomes) and not _is_symmetric(law) else ()
+    return any(one.loss == Ball.pos_inf() and not one.p.is_zero() for one in sets)
 
 
 @lru_cache(maxsize=4096)
-def log_moment(law: ExactLaw, order: int) -> int | None:
-    """At least ``log E_P[e^{order loss}]`` of one step in units of ``2^-BITS``, by closed forms that balls enclose
-    (Section R4.3); None where it is infinite. A law without one is refused.
+def log_moment(law: ExactLaw, order: int) -> int:
+    """At least ``log E_P[e^{order loss}]`` of one step, whose losses are finite, in units of ``2^-BITS``: by closed
+    forms that balls enclose (Section R4.3). A law without one is refused.
 
     >>> from fractions import Fraction
     >>> log_moment(ExactGaussian(Fraction(1, 4)), 3) / 2**BITS
     1.5
     """
-    # a discrete Gaussian's sets say that its tail is infinite, which has a closed form
-    sets = law.sets() if isinstance(law, ExactOutcomes) and not _is_symmetric(law) else ()
-    if any(one.loss == Ball.pos_inf() and not one.p.is_zero() for one in sets):
-        return None
     return units_above(partial(_log_moment_ball, law, order), BITS)
 
 

@@ -20,7 +20,7 @@ from flint import arb, ctx, fmpz
 
 from evr import atomic
 from evr.bounds.strict import Grid, ProofPlan, StatedProof
-from evr.bounds.strict.masses import GUARD, ceiling
+from evr.bounds.strict.masses import GUARD, end_above
 from evr.bounds.strict.one_step import one_step
 from evr.bounds.strict.plan import compose
 from evr.certification import check_proof
@@ -236,14 +236,7 @@ def _greatest(law: ExactLaw) -> Fraction:
         greatest = law.greatest()
         if isinstance(greatest, Fraction):
             return greatest
-        return Fraction(_above(greatest * (1 << 2 * GUARD)), 1 << 2 * GUARD)
-
-
-def _above(number: arb) -> int:
-    found = ceiling(number.upper())
-    if found is None:
-        raise ArithmeticError(f"{number} has no finite enclosure")
-    return found
+        return Fraction(end_above(greatest * (1 << 2 * GUARD)), 1 << 2 * GUARD)
 
 
 def _kind(law: ExactLaw, places: _Places, grid: Grid | None, ends: bool, checker: check_proof.Checker) -> str:
@@ -317,13 +310,13 @@ def _outcomes(law: ExactOutcomes, places: _Places, precision: int, checker: chec
     with ctx.workprec(precision):
         balls = [ball(loss) for loss in losses]
         for p, _, loss in law.sets():
-            mass = _above(p.upper() * unit)
+            mass = end_above(p.upper() * unit)
             if loss == arb.pos_inf():
                 infinite += mass
             elif mass > 0:
                 above = bisect_left(balls, True, key=lambda edge: bool(loss <= edge))
                 cell = max(0, above - 1)
-                bound = _above(loss * d) if loss.is_finite() else edges[0]
+                bound = end_above(loss * d) if loss.is_finite() else edges[0]
                 if above and not loss > balls[cell]:
                     bound = max(bound, edges[cell] + 1)  # as evr: perhaps above the place
                 if above < len(edges):

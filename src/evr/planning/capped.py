@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import scipy
 
-from evr.bounds.composing import MOST_PRODUCTS, composed, number_of_products
+from evr.bounds.composing import MOST_PRODUCTS, composed, product_count
 from evr.bounds.moments import Tilt
 from evr.laws import DiscretePair, Step, greatest_loss, outcomes
 from evr.planning.merging import UnplacedError, composing_places, edges_of, floor_of, rough_size, where_it_counts
@@ -85,7 +85,7 @@ def capped_plan(
     """
     steps = tuple(steps)
     where, log_bound = where_it_counts(steps, epsilon)
-    number = number_of_products(steps)
+    number = product_count(steps)
     composing = composing and 0 < number <= MOST_PRODUCTS and epsilon < _MOST_EPSILON
     composing = composing and sum(step.count for step in steps) <= _MOST_STEPS
     # a direction far below delta needs no sample, and may need many places

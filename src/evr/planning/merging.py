@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import scipy
 
-from evr.bounds.composing import MOST_PLACES, LossMasses, Places, masses_of, number_of_products, product, products
+from evr.bounds.composing import MOST_PLACES, Cells, LossMasses, Places, even_edges, masses_of, product, product_count
 from evr.bounds.moments import Tilt
-from evr.bounds.spreading import Cells, even_edges
+from evr.bounds.strict.plan import power
 from evr.laws import DiscretePair, DominatingPair, Floats, Measure, Step, outcomes
 from evr.laws.law import UNIT
 from evr.laws.line.pair import log_sum_exp
@@ -43,7 +43,7 @@ def composing_places(
     ``where`` are tilts of each kind that lead to where delta comes from.
     """
     found, whole, below = list[Places](), None, 0.0
-    last = number_of_products(steps)
+    last = product_count(steps)
 
     def times(a: LossMasses, b: LossMasses, tilts: Sequence[Tilt], floor: float, uses: float) -> LossMasses:
         # sums go below what one step can lose, and count for less there
@@ -52,15 +52,17 @@ def composing_places(
         found.append(_places(a, b, low, epsilon, uses, allowance, harmless=harmless))
         return product(a, b, found[-1])
 
+    def joined(
+        tilts: Sequence[Tilt], floor: float, count: int, x: tuple[LossMasses, int], y: tuple[LossMasses, int]
+    ) -> tuple[LossMasses, int]:
+        number = x[1] + y[1]
+        return times(x[0], y[0], tilts, floor, count / number), number
+
     for step, tilts in zip(steps, where, strict=True):
         pair = outcomes(step.pair)
         assert isinstance(pair, DiscretePair)
         floor = step.count * min(-1.0, *(tilt.floor for tilt in tilts))
-        law, number = masses_of(pair), 1
-        for squared in products(step.count):
-            number = 2 * number if squared else number + 1
-            other = law if squared else masses_of(pair)
-            law = times(law, other, tilts, floor, step.count / number)
+        law, _ = power((masses_of(pair), 1), step.count, partial(joined, tilts, floor, step.count))
         below += floor
         whole = law if whole is None else times(whole, law, tilts, below, 1.0)
     return tuple(found)

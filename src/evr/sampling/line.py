@@ -15,10 +15,9 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from evr.bounds.composing import composed
+from evr.bounds.composing import composed, even_edges, spread_to_edges
 from evr.bounds.moments import MomentBound, Tilt, TiltedOutcomes, log_greatest
 from evr.bounds.rounding import Rounding
-from evr.bounds.spreading import even_edges, spread_to_edges
 from evr.laws import (
     DiscretePair,
     DominatingPair,

@@ -4,8 +4,8 @@ Coq has checked the mathematics of Sections S1 to S5 (proofs/): the same integer
 extracted from that proof (docs/trust.md).
 """
 
-from evr.bounds.strict.plan import CurvePlan, Grid, ProofPlan, SelectionPlan, Window, schedule
-from evr.bounds.strict.proof import Plans, Proof, StatedProof, halves, prove, prove_curve, prove_within, rounded_up
+from evr.bounds.strict.plan import CurvePlan, Grid, ProofPlan, SelectionPlan, StatedProof, Window, schedule
+from evr.bounds.strict.proof import Plans, Proof, halves, prove, prove_curve, prove_within, rounded_up
 
 __all__ = [
     "CurvePlan",

@@ -33,9 +33,9 @@ def ceiling(number: arb) -> int | None:
     return None if found is None else int(found)
 
 
-def end_above(number: arb) -> int:
-    """The upper end of a ball, rounded up: what ``ceiling`` gives where it decides."""
-    found = ceiling(number.upper())
+def end_above(number: arb, bits: int = 0) -> int:
+    """``2^bits`` times the upper end of a ball, rounded up: what ``ceiling`` gives where it decides."""
+    found = ceiling((number * (fmpz(1) << bits)).upper())
     if found is None:
         raise ValueError("a number has no finite enclosure: it is too large for exact arithmetic; use samples instead")
     return found
@@ -59,22 +59,21 @@ def power_above(exponent: Fraction, bits: int) -> int:
     >>> power_above(Fraction(1), 10), power_below(Fraction(1), 10)
     (2784, 2783)
     """
-    _check(exponent)
-    return units_above(lambda: ball(exponent).exp(), bits)
+    return units_above(lambda: _exponential(exponent), bits)
 
 
 def power_below(exponent: Fraction, bits: int) -> int:
     """``2^bits e^exponent``, rounded down."""
-    _check(exponent)
-    return -units_above(lambda: -ball(exponent).exp(), bits)
+    return -units_above(lambda: -_exponential(exponent), bits)
 
 
-def _check(exponent: Fraction) -> None:
+def _exponential(exponent: Fraction) -> arb:
     if exponent > _MOST_EXPONENT:
         raise ValueError(
             f"e to the power of {ball(exponent).str(6, radius=False)} is too large for exact arithmetic, which takes "
             f"exponents of at most {_MOST_EXPONENT:.0e}: use samples instead"
         )
+    return ball(exponent).exp()
 
 
 @dataclass(frozen=True)

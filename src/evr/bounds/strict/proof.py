@@ -9,24 +9,14 @@ import math
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache, partial
-from typing import NamedTuple
+from functools import cache, lru_cache, partial
 
 from flint import arb, fmpz, fmpz_poly
 
 from evr.bounds.strict.masses import GUARD, GridLaw, Masses, either, power_below, units_above
 from evr.bounds.strict.one_step import one_step, outcomes_of
-from evr.bounds.strict.plan import (
-    MOST_PLACES,
-    CurvePlan,
-    ProofPlan,
-    SelectionPlan,
-    compose,
-    fraction_of,
-    power,
-    schedule,
-)
-from evr.bounds.strict.selection import Selected, outcomes_above
+from evr.bounds.strict.plan import MOST_PLACES, CurvePlan, ProofPlan, SelectionPlan, compose, power, schedule
+from evr.bounds.strict.tradeoff import Selected, outcomes_above
 from evr.laws.exact import ExactBins, ExactCurve, ExactLaw, ExactOutcomes
 from evr.laws.exact.law import ball
 from evr.laws.law import Direction
@@ -70,22 +60,6 @@ class Proof:
         """The words of the proof, for a certificate."""
         plan = None if self.plan is None else self.plan.to_json()
         return {"bound": str(self.delta), "plan": plan, "digest": self.digest}
-
-
-class StatedProof(NamedTuple):
-    """The words of a proof: a bound, the plan, a digest. They prove nothing until ``prove`` follows the plan again."""
-
-    delta: Fraction
-    plan: ProofPlan | None = None
-    digest: str | None = None
-
-    @classmethod
-    def from_json(cls, document: dict[str, object]) -> StatedProof:
-        """The words that a proof wrote, or a ``ValueError``."""
-        bound, plan, digest = (document.get(key) for key in ("bound", "plan", "digest"))
-        if set(document) != {"bound", "plan", "digest"} or not isinstance(digest, str | None):
-            raise ValueError("this is not a proof as evr writes it")
-        return cls(fraction_of(bound), None if plan is None else ProofPlan.from_json(plan), digest)
 
 
 def needs_no_plan(steps: Sequence[Step], epsilon: Fraction) -> Proof | None:
@@ -247,13 +221,11 @@ def halves(steps: Sequence[Step], plan: ProofPlan) -> Halves:
     if len(plan.grids) != len(steps) or len(plan.windows) != needed:
         held = f"the plan has {len(plan.grids)} grids and {len(plan.windows)} windows"
         raise ValueError(f"{held}: steps with counts {counts} need {len(steps)} and {needed}")
-    known: dict[int, GridLaw] = {}
     windows = iter(plan.windows)
 
+    @cache
     def step(kind: int) -> GridLaw:
-        if kind not in known:
-            known[kind] = one_step(steps[kind].exact_law, plan.grids[kind], plan.spacing, plan.bits)
-        return known[kind]
+        return one_step(steps[kind].exact_law, plan.grids[kind], plan.spacing, plan.bits)
 
     def times(x: GridLaw, y: GridLaw) -> GridLaw:
         return x.times(y).within(next(windows))
@@ -262,8 +234,8 @@ def halves(steps: Sequence[Step], plan: ProofPlan) -> Halves:
     if not second:
         raise ValueError("a composition without steps has no halves: its delta is 0")
     offset = sum((s.count * grid.offset for s, grid in zip(steps, plan.grids, strict=True)), Fraction(0))
-    nothing = Masses(0, fmpz_poly([1 << plan.bits]))  # all mass at the loss 0: no step
-    one = first[0].all_coarse() if first else nothing
+    # without steps all mass is at the loss 0
+    one = first[0].all_coarse() if first else Masses(0, fmpz_poly([1 << plan.bits]))
     other = one if first and first[0] is second[0] else second[0].all_coarse()
     infinite = either(first[0].infinite if first else 0, second[0].infinite, plan.bits)
     return Halves(one, other, infinite, offset, plan.spacing, plan.bits)
@@ -291,21 +263,18 @@ def one_step_delta(law: ExactLaw, epsilon: Fraction, bits: int) -> Fraction:
         held = (one for one in law.sets_beyond(epsilon) if not one.p.is_zero())
         return sum((one.p * arb(0).max(1 - (ball(epsilon) - one.loss).exp()) for one in held), arb(0))
 
-    units = units_above(delta, bits)
-    return min(Fraction(max(0, units), 1 << bits), Fraction(1))
+    return min(Fraction(max(0, units_above(delta, bits)), 1 << bits), Fraction(1))
 
 
 def infinite_delta(steps: Sequence[Step], bits: int = 256) -> Fraction:
     """At least the probability that some loss is infinite: delta at an infinite epsilon. Curves have no such losses."""
     total = 0
     for step in steps:
-        if isinstance(law := step.exact_law, Selection):
-            units = law.rule.factor * infinite_delta(law.steps, bits) * (1 << bits)
-            one = min(-(-units.numerator // units.denominator), 1 << bits)
+        law, one = step.exact_law, 0
+        if isinstance(law, Selection):
+            one = min(-(-law.rule.factor * infinite_delta(law.steps, bits) * (1 << bits) // 1), 1 << bits)
         elif isinstance(law, ExactOutcomes):
             one = units_above(partial(_infinite, law), bits)
-        else:
-            one = 0
         if one:
             total = either(total, power(one, step.count, lambda a, b: either(a, b, bits)), bits)
     return Fraction(total, 1 << bits)

@@ -8,11 +8,12 @@ from __future__ import annotations
 import abc
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 from flint import ctx
@@ -22,6 +23,7 @@ from evr.laws.exact.outcomes import rational_sets
 
 Point = tuple[Fraction, Fraction]
 """A ratio ``g > 0``, and a number that is not below ``H_g``."""
+P = TypeVar("P", bound=tuple[Fraction | int, Fraction | int])
 
 _BITS = 64  # of a bound, beyond its leading one
 # where a zCDP curve is bounded, in deviations of a Gaussian's loss: 40 are enough for any float
@@ -40,6 +42,22 @@ def above(exponent: Fraction, bits: int) -> Fraction:
         return Fraction(integer_above(ball(exponent).exp() * (1 << bits)), 1 << bits)
 
 
+def falling_hull(points: Iterable[P]) -> list[P]:
+    """The points, which rise in their first number, at which the greatest convex and falling function below bends."""
+    lower: list[P] = []
+    for point in points:
+        g, h = point
+        if lower and h >= lower[-1][1]:
+            continue  # the function does not rise: this point says nothing
+        while len(lower) > 1:
+            (a, x), (b, y) = lower[-2:]
+            if (y - x) * (g - a) < (h - x) * (b - a):
+                break
+            lower.pop()
+        lower.append(point)
+    return lower
+
+
 def hull(points: Sequence[Point]) -> list[tuple[Fraction, Fraction]]:
     """The pair whose curve is the greatest convex one below ``(0, 1)`` and the points, which rise: the masses of ``P``
     and ``Q`` at ratio 0, at the ratios where the curve bends, and at an infinite ratio.
@@ -47,16 +65,7 @@ def hull(points: Sequence[Point]) -> list[tuple[Fraction, Fraction]]:
     >>> hull([(Fraction(1), Fraction(1, 2)), (Fraction(2), Fraction(0))])
     [(Fraction(0, 1), Fraction(1, 2)), (Fraction(1, 1), Fraction(1, 2)), (Fraction(0, 1), Fraction(0, 1))]
     """
-    lower: list[Point] = [(Fraction(0), Fraction(1))]
-    for g, h in points:
-        if h >= lower[-1][1]:
-            continue  # the curve does not rise: this point says nothing
-        while len(lower) > 1:
-            (a, x), (b, y) = lower[-2:]
-            if (y - x) * (g - a) < (h - x) * (b - a):
-                break
-            lower.pop()
-        lower.append((g, h))
+    lower = falling_hull([(Fraction(0), Fraction(1)), *points])
     slopes = [(y - x) / (b - a) for (a, x), (b, y) in pairwise(lower)]
     slopes.append(Fraction(0))
     bends = [(g, after - before) for (g, _), (before, after) in zip(lower[1:], pairwise(slopes), strict=True)]
