@@ -25,7 +25,7 @@ import evr.bounds.composing as kernel
 import messages
 from evr.bounds.composing import LossMasses, Places, masses_of, product_count
 from evr.bounds.composing import composed as composed_law
-from evr.bounds.rounding import Rounding, sum_error
+from evr.bounds.moments import Rounding, sum_error
 from evr.bounds.strict.plan import power as composed_by_squares
 from evr.laws import DiscretePair, Step
 from evr.laws.law import UNIT

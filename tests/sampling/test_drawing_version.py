@@ -12,7 +12,7 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-from evr.bounds import Tilt
+from evr.bounds.moments import Tilt
 from evr.laws import DiscretePair, Step
 from evr.mechanisms import Composition
 from evr.randomness import Stream

@@ -155,7 +155,7 @@ def test_a_floor_above_the_cap_once_proved_a_false_claim() -> None:
     """Heights and pieces were two functions there, and losses between cap and floor were bounded by
     nothing.
     """
-    from evr.bounds import Tilt
+    from evr.bounds.moments import Tilt
 
     with pytest.raises(ValueError, match=messages.FLOOR_ABOVE_CAP):
         Tilt(1.0, cap=-200.0, floor=20.0)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom
 
-from evr.bounds.rounding import Rounding
+from evr.bounds.moments import Rounding
 from evr.laws import Floats
 from evr.planning.clipping import block_size, choose_clip
 from evr.randomness import Stream

@@ -13,8 +13,7 @@ from scipy.stats import binom
 
 import evr
 import messages
-from evr.bounds.moments import Tilt, log_peak
-from evr.bounds.rounding import Rounding
+from evr.bounds.moments import Rounding, Tilt, log_peak
 from evr.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
 from evr.laws import Direction, Step
 from evr.laws.line.discrete import DiscretePair

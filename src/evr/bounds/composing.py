@@ -57,17 +57,13 @@ def _mass_and_doubt(pair: DominatingPair, measure: Measure, low: Floats, high: F
 @mean_and_doubt.register
 def _(pair: SampledPair, low: Floats, high: Floats) -> tuple[Floats, Floats]:
     mean, doubt = mean_and_doubt(pair.base, low, high)
-    mean = pair.sign * mean
-    return pair.sign * mix(mean, pair.q), _mixed_doubt(mean, doubt, pair.q)
-
-
-def _mixed_doubt(loss: Floats, doubt: Floats, q: float) -> Floats:
-    """How far ``mix`` may be off if its loss is: its slope is at most 1, and about ``q e^loss`` where that is small."""
+    loss, q = pair.sign * mean, pair.q
+    mixed = mix(loss, q)
     with np.errstate(over="ignore", invalid="ignore"):
-        weight = q * np.exp(np.minimum(loss + doubt, 600.0))
-        slope = np.minimum(weight / (1.0 - q), 1.0)
-        found = slope * doubt + 8.0 * UNIT * np.abs(mix(loss, q))
-    return np.where(np.isfinite(found), found, np.inf)
+        # the slope of mix is at most 1, and about q e^loss where that is small
+        slope = np.minimum(q * np.exp(np.minimum(loss + doubt, 600.0)) / (1.0 - q), 1.0)
+        found = slope * doubt + 8.0 * UNIT * np.abs(mixed)
+    return pair.sign * mixed, np.where(np.isfinite(found), found, np.inf)
 
 
 @mean_and_doubt.register

@@ -16,17 +16,8 @@ from flint import fmpz
 from evr import validate
 from evr.bounds.strict.masses import units_above
 from evr.errors import BudgetExceededError, UnsupportedEventError
-from evr.laws.exact import (
-    Ball,
-    ExactDiscreteGaussian,
-    ExactGaussian,
-    ExactLaplace,
-    ExactLaw,
-    ExactOutcomes,
-    SampledCurve,
-    SampledOutcomes,
-)
-from evr.laws.exact.law import ball
+from evr.laws import exact
+from evr.laws.exact.law import Ball, ball
 from evr.mechanisms import Composition
 from evr.mechanisms.registry import known
 from evr.mechanisms.relations import ADD_OR_REMOVE, Relation, relation_named
@@ -41,7 +32,7 @@ _MAIN = Fraction(9, 10)  # of delta: the part of one order, the likeliest to dec
 
 def log_moments(event: dp_event.DpEvent, relation: NeighboringRelation) -> list[int] | None:
     """At least ``log E[e^{a loss}]`` at each order ``a`` (Section R4.2), whatever came before, in units of ``2^-BITS``;
-    None where one is infinite. Of each mechanism the greater moment of both directions counts.
+    None where one is infinite. The greater moment of both directions counts.
     """
     total = [0] * len(ORDERS)
     for part, count in _parts(event):
@@ -76,41 +67,41 @@ def _parts(event: Any) -> Iterator[tuple[dp_event.DpEvent, int]]:
 
 
 @lru_cache(maxsize=512)
-def _has_infinite_loss(law: ExactLaw) -> bool:
+def _has_infinite_loss(law: exact.ExactLaw) -> bool:
     # a discrete Gaussian's sets say that its tail is infinite, which has a closed form
-    sets = law.sets() if isinstance(law, ExactOutcomes) and not _is_symmetric(law) else ()
+    sets = law.sets() if isinstance(law, exact.ExactOutcomes) and not _is_symmetric(law) else ()
     return any(one.loss == Ball.pos_inf() and not one.p.is_zero() for one in sets)
 
 
 @lru_cache(maxsize=4096)
-def log_moment(law: ExactLaw, order: int) -> int:
+def log_moment(law: exact.ExactLaw, order: int) -> int:
     """At least ``log E_P[e^{order loss}]`` of one step, whose losses are finite, in units of ``2^-BITS``: by closed
     forms that balls enclose (Section R4.3). A law without one is refused.
 
     >>> from fractions import Fraction
-    >>> log_moment(ExactGaussian(Fraction(1, 4)), 3) / 2**BITS
+    >>> log_moment(exact.ExactGaussian(Fraction(1, 4)), 3) / 2**BITS
     1.5
     """
     return units_above(partial(_log_moment_ball, law, order), BITS)
 
 
-def _is_symmetric(law: ExactLaw) -> bool:
+def _is_symmetric(law: exact.ExactLaw) -> bool:
     """Whether a reflection swaps ``P`` and ``Q``, of the law or of what is sampled."""
-    base = law.base if isinstance(law, SampledCurve | SampledOutcomes) else law
-    return isinstance(base, ExactGaussian | ExactLaplace | ExactDiscreteGaussian)
+    base = law.base if isinstance(law, exact.SampledCurve | exact.SampledOutcomes) else law
+    return isinstance(base, exact.ExactGaussian | exact.ExactLaplace | exact.ExactDiscreteGaussian)
 
 
-def _log_moment_ball(law: ExactLaw, order: int) -> Ball:
-    if isinstance(law, SampledCurve | SampledOutcomes) and _is_symmetric(law):
+def _log_moment_ball(law: exact.ExactLaw, order: int) -> Ball:
+    if isinstance(law, exact.SampledCurve | exact.SampledOutcomes) and _is_symmetric(law):
         return _sampled(law, order).log()  # that of the remove direction serves both
-    if isinstance(law, ExactGaussian):
+    if isinstance(law, exact.ExactGaussian):
         return ball(law.square * order * (order + 1) / 2)
-    if isinstance(law, ExactDiscreteGaussian):
+    if isinstance(law, exact.ExactDiscreteGaussian):
         return ball(law.sensitivity**2 / law.sigma**2 * order * (order + 1) / 2)
-    if isinstance(law, ExactLaplace):
+    if isinstance(law, exact.ExactLaplace):
         up, down = (ball(x / law.scale).exp() for x in (order, -order - 1))
         return (((order + 1) * up + order * down) / (2 * order + 1)).log()
-    if isinstance(law, ExactOutcomes):
+    if isinstance(law, exact.ExactOutcomes):
         sets = [one for one in law.sets() if not one.p.is_zero()]
         return sum((one.p * (order * one.loss).exp() for one in sets), Ball(0)).log()
     raise UnsupportedEventError(
@@ -119,16 +110,11 @@ def _log_moment_ball(law: ExactLaw, order: int) -> Ball:
     )
 
 
-def _sampled(law: SampledCurve | SampledOutcomes, order: int) -> Ball:
+def _sampled(law: exact.SampledCurve | exact.SampledOutcomes, order: int) -> Ball:
     """``E_Q[(1 - q + q dP/dQ)^{order + 1}]``, by the binomial theorem."""
-    power, q, rest = order + 1, ball(law.q), ball(1 - law.q)
-    terms = (
-        Ball(fmpz(math.comb(power, k)))
-        * rest ** (power - k)
-        * q**k
-        * (_log_moment_ball(law.base, k - 1).exp() if k > 1 else Ball(1))
-        for k in range(power + 1)
-    )
+    n, q, rest = order + 1, ball(law.q), ball(1 - law.q)
+    moments = [Ball(1), Ball(1), *(_log_moment_ball(law.base, k).exp() for k in range(1, n))]
+    terms = (Ball(fmpz(math.comb(n, k))) * rest ** (n - k) * q**k * moments[k] for k in range(n + 1))
     return sum(terms, Ball(0))
 
 

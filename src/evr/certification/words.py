@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from dp_accounting import NeighboringRelation, dp_event
 
-from evr.bounds.rounding import FIXED
+from evr.bounds.moments import FIXED
 from evr.bounds.strict import StatedProof, rounded_up
 from evr.certification.description import trained
 from evr.certification.event_json import event_digest, event_from_json

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from evr.bounds.moments import log_clipping
-from evr.bounds.rounding import Rounding
+from evr.bounds.moments import Rounding, log_clipping
 from evr.laws import Step
 from evr.sampling.line import SimpleProposal, TiltedProposal
 from evr.sampling.mixtures import MixtureProposal

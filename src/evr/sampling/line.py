@@ -7,7 +7,7 @@ the losses and the sum of the heights ``h``.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import NamedTuple, Self
 
@@ -16,8 +16,7 @@ import scipy
 from numpy.typing import NDArray
 
 from evr.bounds.composing import composed, even_edges, spread_to_edges
-from evr.bounds.moments import MomentBound, Tilt, TiltedOutcomes, log_greatest
-from evr.bounds.rounding import Rounding
+from evr.bounds.moments import Rounding, Tilt, TiltedOutcomes, log_greatest, moment_bound
 from evr.laws import (
     DiscretePair,
     DominatingPair,
@@ -94,7 +93,7 @@ class TiltedProposal(Proposal):
 
     def log_moment(self, epsilon: float, p: float) -> float:
         """By docs/guarantees.md, Section 3.5, or ``B^p``; infinite losses are added by Minkowski's inequality (3.8)."""
-        of_s = MomentBound(self.counts, self.bounds, self.log_normaliser, epsilon, p)
+        of_s = moment_bound(self.counts, self.bounds, self.log_normaliser, epsilon, p)
         powers = self._order * p * np.geomspace(0.05, 8.0, 16) if self._order else _POWERS
         finite = _least(of_s, powers) / p
         return p * log_with_infinite(min(finite, self._log_greatest(epsilon)), self.infinite)
@@ -136,14 +135,14 @@ class SimpleProposal(Proposal):
         counts, least = [step.count for step in self.steps], 0.0
         for cap in max(epsilon, 0.1) * np.geomspace(1.01, 60.0, 24):
             bounds = [TiltedOutcomes(pair, Tilt(0.0, float(cap))) for pair in self._spread]
-            least = min(least, _least(MomentBound(counts, bounds, 0.0, epsilon, p), _POWERS))
+            least = min(least, _least(moment_bound(counts, bounds, 0.0, epsilon, p), _POWERS))
         return least
 
     def log_greatest(self, epsilon: float) -> float:
         return 0.0  # plain samples are at most 1
 
 
-def _least(of_s: MomentBound, powers: Floats) -> float:
+def _least(of_s: Callable[[float], float], powers: Floats) -> float:
     """The least bound that some powers give, and those between."""
     values = [of_s(float(s)) for s in powers]
     best = int(np.argmin(values))

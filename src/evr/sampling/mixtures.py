@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from evr.bounds.moments import Tilt, log_peak
-from evr.bounds.rounding import Rounding
+from evr.bounds.moments import Rounding, Tilt, log_peak
 from evr.laws import Direction, DominatingPair, Floats, Step
 from evr.laws.law import UNIT
 from evr.laws.patterns.law import PatternLaw, ReplacedPatterns, density_error, magnitude

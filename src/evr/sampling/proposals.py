@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evr.bounds.rounding import Rounding
+from evr.bounds.moments import Rounding
 from evr.laws import Floats, Step
 from evr.sampling.plan import ProposalPlan
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evr import validate
-from evr.bounds.rounding import Rounding
+from evr.bounds.moments import Rounding
 from evr.laws import Step, greatest_loss, infinite_mass, is_cut, loss_range
 from evr.randomness import Stream
 from evr.sampling import DrawPlan

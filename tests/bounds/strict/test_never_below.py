@@ -75,8 +75,8 @@ FAULTS = {
     "once instead of twice": ("masses", "(both + both + x.coarse)", "(both + x.coarse)"),
     "the loss is put below": (
         "one_step",
-        "put(upper, p * share)\n        put(upper - 1, p * zero.max(one - share))",
-        "put(upper - 1, p)",
+        "masses[upper] += p * share\n        masses[upper - 1] += p * zero.max(one - share)",
+        "masses[upper - 1] += p",
     ),
     "what is subtracted is rounded up": (
         "proof",

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, lru_cache, partial
-from itertools import chain, pairwise
+from itertools import pairwise
+from operator import le
 from typing import NamedTuple
 
 from flint import arb, ctx, fmpq, fmpz, fmpz_poly
@@ -124,48 +125,34 @@ def _decided(found: Sequence[int | None], number: Callable[[int], arb], bits: in
 def _spread_outcomes(law: ExactOutcomes, losses: Sequence[fmpq], bits: int) -> tuple[list[int], int]:
     """The masses at the places and at infinity, rounded up."""
     unit = fmpz(1) << bits
-    masses = [0] * (len(losses) + 1)
     for precision in (bits + GUARD, 2 * bits + 4 * GUARD):
         with ctx.workprec(precision):
-            placed = {j: mass * unit for j, mass in _placed(law, losses).items()}
-            found = {j: ceiling(mass) for j, mass in placed.items()}
-            if None not in found.values():
+            placed = [mass * unit for mass in _placed(law, losses)]
+            found = [ceiling(mass) for mass in placed]
+            if None not in found:
                 break
     with ctx.workprec(precision):
-        for j, number in found.items():
-            masses[j] = end_above(placed[j]) if number is None else number
+        masses = [end_above(mass) if one is None else one for mass, one in zip(placed, found, strict=True)]
     return masses[:-1], masses[-1]
 
 
-def _placed(law: ExactOutcomes, losses: Sequence[fmpq]) -> dict[int, arb]:
+def _placed(law: ExactOutcomes, losses: Sequence[fmpq]) -> list[arb]:
     """Each set split between the ends of a cell that holds its loss; infinity is the place after the last."""
-    edges = [arb(loss) for loss in losses]
-    infinity, one, zero = len(losses), arb(1), arb(0)
-    masses: dict[int, arb] = {}
-
-    def put(j: int, mass: arb) -> None:
-        masses[j] = masses.get(j, zero) + mass
-
-    def not_below(loss: arb, edge: arb) -> bool:
-        return bool(loss <= edge)
-
+    edges, infinity, one, zero = [arb(loss) for loss in losses], len(losses), arb(1), arb(0)
+    masses = [zero] * (infinity + 1)
     for p, _, loss in law.sets():
         if p.is_zero():
             continue
-        # the first place that is certainly not below
-        upper = bisect_left(edges, True, key=partial(not_below, loss))
-        if upper == 0:
-            put(0, p)
-            continue
-        if loss == arb.pos_inf():
-            put(infinity, p)
+        upper = bisect_left(edges, True, key=partial(le, loss))  # the first place that is certainly not below
+        if upper == 0 or loss == arb.pos_inf():
+            masses[infinity if upper else 0] += p
             continue
         share = one - (edges[upper - 1] - loss).exp()
         if upper < infinity:
             share = share / (one - arb(losses[upper - 1] - losses[upper]).exp())
         share = zero.max(share)
-        put(upper, p * share)
-        put(upper - 1, p * zero.max(one - share))
+        masses[upper] += p * share
+        masses[upper - 1] += p * zero.max(one - share)
     return masses
 
 
@@ -203,23 +190,15 @@ class BinsOutcomes(ExactOutcomes):
         return self._sets(self.sum.fine.part(*ends))
 
     def _sets(self, fine: Masses) -> list[OutcomeSet]:
+        remove, infinite, found = self.law.direction is Direction.REMOVE, arb.pos_inf(), []
         unit, step = Fraction(1, 1 << self.grid.bits), ball(self.grid.spacing / self.law.bins)
-        remove, infinite = self.law.direction is Direction.REMOVE, arb.pos_inf()
-        found = []
-        _, coarse, excess = self.sum
-        near = enumerate(fine.poly.coeffs(), start=fine.first)
-        far = enumerate(coarse.poly.coeffs(), start=coarse.first)
-        for place, mass in chain(near, ((place * self.grid.size, mass) for place, mass in far)):
-            q = arb(mass) * ball(unit)
-            ratio = place * step
-            p = q * ratio
-            if place == 0:
-                found.append(OutcomeSet(arb(0), q, -infinite) if remove else OutcomeSet(q, arb(0), infinite))
-            else:
-                loss = ratio.log()
+        for masses, size in ((fine, 1), (self.sum.coarse, self.grid.size)):
+            for place, mass in enumerate(masses.poly.coeffs(), start=masses.first):
+                q, ratio = arb(mass) * ball(unit), place * size * step
+                p, loss = q * ratio, ratio.log() if place else -infinite
                 found.append(OutcomeSet(p, q, loss) if remove else OutcomeSet(q, p, -loss))
-        if remove and excess:
-            found.append(OutcomeSet(ball(excess * unit / self.law.bins), arb(0), infinite))
+        if remove and self.sum.excess:
+            found.append(OutcomeSet(ball(self.sum.excess * unit / self.law.bins), arb(0), infinite))
         return found
 
 

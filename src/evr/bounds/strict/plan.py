@@ -36,7 +36,7 @@ class Window(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """Where one step is put: at the coarse places ``floor .. top``, and with halvings at fine ones from the coarse place
+    """Where one step is put: at the coarse places ``floor .. top``; with halvings, at fine ones from the coarse place
     ``low`` to ``high``.
     """
 

@@ -91,13 +91,16 @@ def bounds_by(
     """The bound that follows from a plan at each epsilon from ``low`` to ``high``, and the digest of its integers,
     where it has grids. Preconditions are those of ``prove``.
     """
+    number = sum(isinstance(step.exact_law, Selection) for step in steps)
+    if len(plan.selections) != number:
+        raise ValueError(f"the plan has {len(plan.selections)} selections, and the steps have {number}")
     if plan.grids:
-        found = halves(resolved(steps, plan), plan)
+        found = halves(resolved(steps, plan.selections), plan)
         return found.delta, found.digest(plan)
     if len(steps) != 1 or steps[0].count != 1:
         raise ValueError("a plan without grids serves one step alone")
     if isinstance(law := steps[0].exact_law, Selection):
-        return selected(law, _selections(steps, plan)[0]).delta, None
+        return selected(law, plan.selections[0]).delta, None
     if isinstance(law, ExactBins):
         law = outcomes_of(law, high if law.direction is Direction.REMOVE else -low, plan.spacing, plan.bits)
     return partial(one_step_delta, law, bits=plan.bits), None
@@ -111,25 +114,17 @@ def selected(law: Selection, plan: SelectionPlan, *, reverse: bool = False) -> S
     return Selected.of(law.rule, *((back, ahead) if reverse else (ahead, back)), plan.fineness)
 
 
-def resolved(steps: Sequence[Step], plan: ProofPlan) -> tuple[Step, ...]:
+def resolved(steps: Sequence[Step], plans: Iterable[SelectionPlan]) -> tuple[Step, ...]:
     """The steps, each selection as a law on finitely many outcomes that dominates it."""
-    plans = iter(_selections(steps, plan))
-    found = []
+    rest, found = iter(plans), []
     for step in steps:
         if isinstance(law := step.exact_law, Selection):
-            how = next(plans)
+            how = next(rest)
             sides = (selected(law, how), selected(law, how, reverse=True))
             ahead, back = ([(epsilon, side.delta(epsilon)) for epsilon in how.at] for side in sides)
             step = replace(step, exact=outcomes_above(ahead, back))
         found.append(step)
     return tuple(found)
-
-
-def _selections(steps: Sequence[Step], plan: ProofPlan) -> tuple[SelectionPlan, ...]:
-    number = sum(isinstance(step.exact_law, Selection) for step in steps)
-    if len(plan.selections) != number:
-        raise ValueError(f"the plan has {len(plan.selections)} selections, and the steps have {number}")
-    return plan.selections
 
 
 @lru_cache(maxsize=16)
