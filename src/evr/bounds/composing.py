@@ -21,10 +21,8 @@ from evr.laws.law import UNIT
 from evr.laws.line.pair import mix
 from evr.laws.line.poisson import SampledPair, WithoutReplacementPair
 
-_LOST = 1e-290
-"""More than all products of two masses that are too small for a float."""
-_PAIRS = 1 << 17
-"""Pairs of outcomes that are treated at a time."""
+_LOST = 1e-290  # more than all products of two masses that are too small for a float
+_PAIRS = 1 << 17  # of outcomes, that are treated at a time
 MOST_PRODUCTS = 128
 MOST_PLACES = 1 << 14
 MOST_LOSS = 1e9
@@ -109,9 +107,7 @@ class Cells(NamedTuple):
 
 
 def spread_to_edges(pair: DominatingPair, edges: Floats) -> DiscretePair:
-    """The pair whose losses are those at the edges, and the least and the greatest: it dominates, cell by cell
-    (docs/guarantees.md, Section 3.9).
-    """
+    """A pair that dominates, on the losses at the edges, the least and the greatest (docs/guarantees.md, 3.9)."""
     cells = Cells.of(pair, edges)
     losses = np.concatenate((cells.least, cells.greatest))
     log_masses = np.concatenate(cells.spread())
@@ -126,8 +122,6 @@ def spread_to_edges(pair: DominatingPair, edges: Floats) -> DiscretePair:
 class Places:
     """Where the losses of several steps are put: knots, and equal parts between each two.
 
-    Examples
-    --------
     >>> Places((0.0, 1.0, 3.0), 2).losses.tolist()
     [0.0, 0.5, 1.0, 2.0, 3.0]
     """

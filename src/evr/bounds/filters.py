@@ -78,7 +78,6 @@ def log_moment(law: exact.ExactLaw, order: int) -> int:
     """At least ``log E_P[e^{order loss}]`` of one step, whose losses are finite, in units of ``2^-BITS``: by closed
     forms that balls enclose (Section R4.3). A law without one is refused.
 
-    >>> from fractions import Fraction
     >>> log_moment(exact.ExactGaussian(Fraction(1, 4)), 3) / 2**BITS
     1.5
     """

@@ -76,8 +76,6 @@ class TiltedOutcomes:
     """One step on outcomes under a tilt: its normaliser and its partial moments, as logarithms of finite sums
     (docs/guarantees.md, Section 3.2).
 
-    Examples
-    --------
     >>> pair = DiscretePair.from_probabilities([0.6, 0.4], [0.4, 0.6])
     >>> step = TiltedOutcomes(pair, Tilt(1.0, 1.0, -1.0))
     >>> round(math.exp(step.log_normaliser), 6)  # 0.6 * 0.6/0.4 + 0.4 * 0.4/0.6

@@ -340,11 +340,8 @@ def with_sum(total: int, parts: int) -> Counts:
     >>> with_sum(2, 2).tolist()
     [[0, 2], [1, 1], [2, 0]]
     """
-    size = math.comb(total + parts - 1, parts - 1)
     bars = np.array(list(combinations(range(total + parts - 1), parts - 1)), dtype=np.int64)
-    ends = np.full((size, 1), total + parts - 1)
-    bars = np.column_stack((-np.ones_like(ends), bars.reshape(size, parts - 1), ends))
-    return np.diff(bars, axis=1) - 1
+    return np.diff(bars, axis=1, prepend=-1, append=total + parts - 1) - 1
 
 
 def places(states: Counts) -> NDArray[np.int32]:

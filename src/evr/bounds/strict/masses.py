@@ -17,8 +17,7 @@ from flint import arb, ctx, fmpz, fmpz_mat, fmpz_poly
 from evr.bounds.strict.plan import Window, power
 from evr.laws.exact.law import ball
 
-GUARD = 48
-"""Bits of a ball beyond those of the integers that come from it."""
+GUARD = 48  # bits of a ball beyond those of the integers that come from it
 _RAISES = 5
 _MOST_EXPONENT = 10**7
 _LARGEST = arb((1, 1 << 25))  # 2^(2^25): beyond any power of e that is admitted
@@ -100,10 +99,8 @@ class Masses:
         return int(self.poly(1))
 
     def __add__(self, other: Masses) -> Masses:
-        if not len(self.poly):
-            return other
-        if not len(other.poly):
-            return self
+        if not (len(self.poly) and len(other.poly)):
+            return self if len(self.poly) else other
         low = min(self.first, other.first)
         return Masses(low, self.poly.left_shift(self.first - low) + other.poly.left_shift(other.first - low))
 
@@ -138,8 +135,7 @@ def coarsened(masses: Masses, spacing: Fraction, halvings: int, bits: int) -> Ma
     if halvings == 0 or not len(masses.poly):
         return masses
     size = 1 << halvings
-    low = masses.first // size
-    before = masses.first - low * size
+    low, before = divmod(masses.first, size)
     coefficients = masses.poly.left_shift(before).coeffs()
     blocks = -(-len(coefficients) // size)
     coefficients += [fmpz(0)] * (blocks * size - len(coefficients))

@@ -60,9 +60,6 @@ def _losses(grid: Grid, spacing: Fraction) -> list[fmpq]:
     return [start + unit * place for place in places]
 
 
-# --- by the curve ---------------------------------------------------------------------------------
-
-
 def _tails(law: ExactCurve, losses: Sequence[fmpq]) -> tuple[int, int, Callable[[int], arb]]:
     """``G_j`` of Section S3 as a function of ``j``: how much of ``P`` is put beyond place ``j``. Before it, the first
     place at which it may be below 1, and the first from which on it is 0.
@@ -117,9 +114,6 @@ def _spread_curve(law: ExactCurve, losses: Sequence[fmpq], bits: int) -> tuple[l
 def _decided(found: Sequence[int | None], number: Callable[[int], arb], bits: int) -> list[int]:
     """The integers that are found; those that one precision leaves open, one by one."""
     return [units_above(partial(number, j), bits) if one is None else one for j, one in enumerate(found)]
-
-
-# --- by outcomes ----------------------------------------------------------------------------------
 
 
 def _spread_outcomes(law: ExactOutcomes, losses: Sequence[fmpq], bits: int) -> tuple[list[int], int]:

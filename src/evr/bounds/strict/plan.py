@@ -36,9 +36,7 @@ class Window(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """Where one step is put: at the coarse places ``floor .. top``; with halvings, at fine ones from the coarse place
-    ``low`` to ``high``.
-    """
+    """Where one step is put: coarse places ``floor .. top``, and fine ones from the coarse place ``low`` to ``high``."""
 
     offset: Fraction
     halvings: int

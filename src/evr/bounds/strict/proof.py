@@ -202,11 +202,9 @@ class Halves:
 
     def digest(self, plan: ProofPlan) -> str:
         """SHA-256 of the plan and of the integers: two machines that follow one plan agree on it."""
-        text = hashlib.sha256(str(plan.to_json()).encode())
-        for masses in (self.first, self.second):
-            text.update(f"{masses.first}:{masses.poly.coeffs()};".encode())
-        text.update(f"{self.infinite}:{self.offset}:{self.spacing}:{self.bits}".encode())
-        return text.hexdigest()
+        masses = "".join(f"{one.first}:{one.poly.coeffs()};" for one in (self.first, self.second))
+        text = f"{plan.to_json()}{masses}{self.infinite}:{self.offset}:{self.spacing}:{self.bits}"
+        return hashlib.sha256(text.encode()).hexdigest()
 
 
 def halves(steps: Sequence[Step], plan: ProofPlan) -> Halves:

@@ -24,10 +24,8 @@ from evr.laws.selection import Rule, UntilGood
 
 MOST_CELLS = 1 << 17
 _BITS = 128  # behind the point: of slopes, of the exponential function, of terms
-_TRIES = 40
 
-Point = tuple[Fraction, Fraction]
-"""An epsilon and its delta."""
+Point = tuple[Fraction, Fraction]  # an epsilon and its delta
 
 
 class Line(NamedTuple):
@@ -84,21 +82,17 @@ class Tradeoff:
         return max(prior * true + (1 - prior) * (1 - false) for false, true in self.corners)
 
     def exceeding(self, ratio: Fraction) -> Fraction:
-        """The bound on the probability, where the record took part, that the likelihood ratio exceeds a positive number
-        (Section K2).
-        """
+        """The bound on the chance that the likelihood ratio of a record that took part exceeds ``ratio > 0`` (K2)."""
         return min(line.height / (1 - line.slope / ratio) for line in self.lines if line.slope < ratio)
 
     def gdp(self, rest: Fraction) -> float | None:
-        """A ``mu`` for which this is ``mu``-GDP up to ``rest``, proved at every corner (Section K4); None where there
-        is none.
-        """
+        """A ``mu`` for which this is ``mu``-GDP up to ``rest``, proved at every corner (K4); None if there is none."""
         if self.at(Fraction(0)) > rest:
             return None
         needed = [(v, true - rest) for v, true in self.corners if v > 0 and true > rest]
         places = [float(ndtri(float(t)) - ndtri(float(v))) for v, t in needed if v < 1]
         found = max([0.0, *places])
-        for _ in range(_TRIES):
+        for _ in range(40):
             if all(v >= t or _reaches(v, t, found) for v, t in needed):
                 return found
             found += max(found, 1e-6) * 1e-9
