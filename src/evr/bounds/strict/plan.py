@@ -36,7 +36,7 @@ class Window(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """Where one step is put: coarse places ``floor .. top``, and fine ones from the coarse place ``low`` to ``high``."""
+    """Where one step is put: coarse places ``floor .. top``, and fine ones from coarse place ``low`` to ``high``."""
 
     offset: Fraction
     halvings: int
