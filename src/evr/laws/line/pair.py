@@ -7,7 +7,7 @@ high]``; a discrete law lives on the integers ``0, 1, 2, ...`` in the order of i
 
 Six methods are abstract: ``privacy_loss``, ``point``, ``log_mass``, ``draw``, ``span`` and ``describe``. ``flats`` is
 for pairs with atoms, ``loss_magnitude`` for those whose losses are sums of greater numbers. What follows from a pair is
-a function of it: see ``laws/steps.py``, ``bounds/spreading.py`` and ``estimation/closed_forms.py``.
+a function of it: see ``laws/steps.py``, ``bounds/composing.py`` and ``estimation/closed_forms.py``.
 """
 
 from __future__ import annotations
