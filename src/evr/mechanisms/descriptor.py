@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from dp_accounting import NeighboringRelation, dp_event
 
@@ -16,7 +16,9 @@ from evr.errors import UnsupportedEventError
 from evr.laws import Pairs
 from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT, not_under
 
-Translator = Callable[[Any], Pairs | dp_event.DpEvent]
+Laws: TypeAlias = Pairs | dp_event.DpEvent
+"""The laws of a mechanism, or an event that stands for it."""
+Translator: TypeAlias = Callable[[Any], Laws]
 
 NON_PRIVATE = dp_event.NonPrivateDpEvent()
 """The event that stands for a mechanism without any privacy."""
@@ -56,9 +58,7 @@ class Mechanism:
     under: Mapping[NeighboringRelation, Translator | None] = field(default_factory=dict)
     unit: str | None = "record"
 
-    def laws_under(
-        self, event: Any, relation: NeighboringRelation, *, settled: bool = False
-    ) -> Pairs | dp_event.DpEvent:
+    def laws_under(self, event: Any, relation: NeighboringRelation, *, settled: bool = False) -> Laws:
         """Its laws under a relation, or an error that says under which it has some.
 
         ``settled``: this event stands for another, which has said under which relation it holds.

@@ -9,12 +9,11 @@ from typing import Any
 import attr
 from dp_accounting import dp_event
 
-from evr.mechanisms import epsilon_delta, noise, schemes, training, users
+from evr.mechanisms import noise, schemes, training
 from evr.mechanisms.descriptor import Mechanism, unsupported
 
 MECHANISMS: dict[type[dp_event.DpEvent], Mechanism] = {
-    mechanism.event: mechanism
-    for mechanism in (*noise.MECHANISMS, *epsilon_delta.MECHANISMS, *training.MECHANISMS, *users.MECHANISMS)
+    mechanism.event: mechanism for mechanism in (*noise.MECHANISMS, *training.MECHANISMS)
 }
 
 

@@ -1,10 +1,12 @@
 """Training schemes: from their events to laws in many dimensions, or to events of Gaussian mechanisms that stand for
-them (docs/guarantees_highdim.md, Section 3, where nothing else is said).
+them (docs/guarantees_highdim.md, Section 3, where nothing else is said), for records and for users.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import partial, wraps
@@ -16,8 +18,9 @@ import scipy
 from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
-from evr.laws import Direction, DominatingPair, Pairs
-from evr.laws.exact import ExactBins, ExactGaussian, ExactTruncated, exact_sampled
+from evr.errors import UnsupportedEventError
+from evr.laws import Direction, DominatingPair, Pairs, exact
+from evr.laws.exact.law import ball, float_log
 from evr.laws.line import poisson
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.patterns.bins import CorrelatedBins, IndependentBins
@@ -25,11 +28,12 @@ from evr.laws.patterns.law import PatternLaw, ReplacedPatterns
 from evr.laws.patterns.min_sep import MinSep
 from evr.laws.patterns.strategy import Strategy, noise_over, square_sensitivity
 from evr.mechanisms import schemes
-from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism, Translator
+from evr.mechanisms.descriptor import NON_PRIVATE, Laws, Mechanism, Translator
+from evr.mechanisms.noise import gaussians
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT
 
-MOST_BINS = 10**6
-MOST_RECORDS = 10**9
+MOST_BINS, MOST_SIZE, MOST_RECORDS = 10**6, 10**9, 10**4  # bins; records of a data set; records of a user
+_NEGLIGIBLE = Fraction(1, 10**80)  # weights below go to the greatest number of records
 PARTITIONS = ("fixed", "independent")
 _RULES: dict[str, Callable[..., Any]] = {
     "noise_multiplier": validate.noise_scale,
@@ -44,13 +48,13 @@ _RULES: dict[str, Callable[..., Any]] = {
 _TAKING_PART = ("sampling_probability", "dataset_size", "truncated_batch_size", "sample_size")  # 0: nobody does
 
 
-def scheme(laws: Callable[..., Pairs | dp_event.DpEvent]) -> Callable[..., Pairs | dp_event.DpEvent]:
+def scheme(laws: Callable[..., Laws]) -> Callable[..., Laws]:
     """The translator of a scheme. Each number is checked by the rule for its name, which is the same in all schemes. A
     scheme in which nobody takes part costs nothing, and one without noise has no privacy.
     """
 
     @wraps(laws)
-    def translated(event: Any, **options: Any) -> Pairs | dp_event.DpEvent:
+    def translated(event: Any, **options: Any) -> Laws:
         names = [one.name for one in attr.fields(type(event)) if one.name in _RULES]
         event = attr.evolve(event, **{name: _RULES[name](**{name: getattr(event, name)}) for name in names})
         if any(getattr(event, name) == 0 for name in names if name in _TAKING_PART):
@@ -61,7 +65,7 @@ def scheme(laws: Callable[..., Pairs | dp_event.DpEvent]) -> Callable[..., Pairs
 
 
 @scheme
-def balls_in_bins(event: schemes.BallsInBinsDpEvent) -> Pairs | dp_event.DpEvent:
+def balls_in_bins(event: schemes.BallsInBinsDpEvent) -> Laws:
     """Laws of a ``BallsInBinsDpEvent``, a Gaussian if there is one bin."""
     noise, bins = event.noise_multiplier, event.cycle_length
     if bins > MOST_BINS:
@@ -71,9 +75,11 @@ def balls_in_bins(event: schemes.BallsInBinsDpEvent) -> Pairs | dp_event.DpEvent
         return dp_event.GaussianDpEvent(noise_over(noise, strategy.square_of(np.ones(event.iterations))))
     if strategy.bands == 1 and strategy.is_toeplitz:
         cycles, entry = -(-event.iterations // bins), strategy.columns[0][0]
-        exact = cycles * (Fraction(entry) / Fraction(noise)) ** 2
+        square = cycles * (Fraction(entry) / Fraction(noise)) ** 2
         energy = cycles * (entry / noise) ** 2
-        return Pairs.each(lambda one: IndependentBins(one, bins, energy), lambda one: ExactBins(one, bins, exact))
+        return Pairs.each(
+            lambda one: IndependentBins(one, bins, energy), lambda one: exact.ExactBins(one, bins, square)
+        )
     return Pairs.each(lambda one: CorrelatedBins(one, noise, bins, strategy))
 
 
@@ -122,7 +128,7 @@ def cyclic_poisson(event: schemes.CyclicPoissonDpEvent) -> dp_event.DpEvent:
 
 
 @scheme
-def min_sep(event: schemes.BMinSepDpEvent) -> Pairs | dp_event.DpEvent:
+def min_sep(event: schemes.BMinSepDpEvent) -> Laws:
     """Laws of a ``BMinSepDpEvent``, or the event that it amounts to.
 
     With ``min_sep`` of 1 it is Poisson sampling; from a warm start and with probability 1 it is balls in bins.
@@ -179,20 +185,18 @@ def tree_aggregation(event: dp_event.SingleEpochTreeAggregationDpEvent) -> dp_ev
 
 
 @scheme
-def truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Pairs | dp_event.DpEvent:
+def truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Laws:
     """A Gaussian on Poisson batches that are cut off at a greatest size (docs/guarantees_relations.md, R3)."""
     size, most = event.dataset_size, event.truncated_batch_size
     q, noise = event.sampling_probability, event.noise_multiplier
-    if size > MOST_RECORDS:
-        raise ValueError(
-            f"dataset_size={size!r} is above {MOST_RECORDS:,}: binomial laws would take too long to enclose"
-        )
+    if size > MOST_SIZE:
+        raise ValueError(f"dataset_size={size!r} is above {MOST_SIZE:,}: binomial laws would take too long to enclose")
     if size <= most:
         return dp_event.PoissonSampledDpEvent(q, dp_event.GaussianDpEvent(noise))
     doubled = GaussianPair(2 / noise)
     if q == 1:
-        part, base = Fraction(most, size), ExactGaussian(4 / Fraction(noise) ** 2)
-        return Pairs.each(partial(poisson.sampled, doubled, float(part)), partial(exact_sampled, base, part))
+        part, base = Fraction(most, size), exact.ExactGaussian(4 / Fraction(noise) ** 2)
+        return Pairs.each(partial(poisson.sampled, doubled, float(part)), partial(exact.exact_sampled, base, part))
     binomial = scipy.stats.binom  # loaded where it is needed
     cut = float(binomial.sf(most - 1, size - 1, q))
 
@@ -206,16 +210,118 @@ def truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Pairs | dp_
         share = min(float(binomial.sf(most, size, q)) * most / (size * cut), q)
         return poisson.EitherPair((whole, poisson.sampled(doubled, share, one)), logs)
 
-    return Pairs.each(law, partial(ExactTruncated, size, Fraction(q), most, Fraction(noise)))
+    return Pairs.each(law, partial(exact.ExactTruncated, size, Fraction(q), most, Fraction(noise)))
 
 
-def replaced(laws: Translator, event: dp_event.DpEvent) -> Pairs | dp_event.DpEvent:
+def replaced(laws: Translator, event: dp_event.DpEvent) -> Laws:
     """Laws in many dimensions under replace-one, known by samples only (docs/guarantees_relations.md, R8)."""
     found = laws(event)
     if isinstance(found, dp_event.DpEvent):
         return found
     assert isinstance(found.remove, PatternLaw)
     return Pairs.both(ReplacedPatterns(found.remove))
+
+
+# --- users who own several records (docs/guarantees_relations.md, R5.4 and R7) --------------------
+
+
+@scheme
+def sampled_users(event: schemes.PoissonSampledUsersDpEvent, times: int = 1) -> Pairs:
+    """Dominating pairs of one step of Poisson sampling by records, for users. ``times`` is as of other noise."""
+    records = _records(event.records_per_user)
+    norm = Fraction(records if event.user_norm is None else validate.positive(user_norm=event.user_norm))
+    chances = defaultdict[Fraction, Fraction](Fraction)
+    for number, chance in binomial(records, Fraction(event.sampling_probability)).items():
+        chances[min(Fraction(number), norm)] += chance
+    return gaussians(chances, event.noise_multiplier, times)
+
+
+@scheme
+def fixed_batches(event: schemes.FixedBatchUsersDpEvent) -> Pairs:
+    """The pair of one step on a batch of a fixed size, for users, under replace-one (Section R7.3)."""
+    noise, size, batch = event.noise_multiplier, event.source_dataset_size, event.sample_size
+    records = _records(event.records_per_user, most=1000)
+    for name, value in (("sample_size", batch), ("records_per_user", records)):
+        if value > size:
+            raise ValueError(f"{name}={value!r} is above source_dataset_size={size!r}")
+    chances = hypergeometric(size, records, batch)
+    share = 1 - chances.pop(0, Fraction(0))
+    weights = tuple(chance / share for chance in chances.values())
+    law = exact.ExactLabelled(tuple((2 * j / Fraction(noise)) ** 2 for j in chances), weights)
+    pair = poisson.EitherPair(
+        tuple(GaussianPair(2 * j / noise) for j in chances), tuple(float_log(ball(weight)) for weight in weights)
+    )
+    if share == 1:
+        return Pairs.both(pair, law)
+    return Pairs.both(
+        poisson.sampled_without_replacement(pair, float(share)), exact.exact_without_replacement(law, share)
+    )
+
+
+def split(event: schemes.UsersDpEvent) -> dp_event.DpEvent:
+    """A mechanism for each record of a user, each with its share of the noise (Section R7.4)."""
+    records, inner = _records(event.records_per_user), event.event
+    if type(inner) not in SPLIT:
+        raise UnsupportedEventError(
+            f"UsersDpEvent of {type(inner).__name__} has no law here: give one of "
+            f"{', '.join(sorted(cls.__name__ for cls in SPLIT))}; for DP-SGD, dpsgd(..., records_per_user=...)",
+            event,
+        )
+    noise = validate.noise_scale(noise_multiplier=inner.noise_multiplier)
+    each = attr.evolve(inner, noise_multiplier=noise_over(noise, records))
+    return each if records == 1 else dp_event.SelfComposedDpEvent(each, records)
+
+
+def _held(event: schemes.UsersDpEvent) -> NeighboringRelation:
+    """Under which relation the scheme itself holds."""
+    held = SPLIT[type(event.event)].relation if type(event.event) in SPLIT else None
+    return ADD_OR_REMOVE if held is None else held(event.event)
+
+
+def _records(records_per_user: int, most: int = MOST_RECORDS) -> int:
+    records = validate.positive_integer(records_per_user=records_per_user)
+    if records > most:
+        raise ValueError(f"records_per_user={records!r} is above {most:,}: bound what a user contributes")
+    return records
+
+
+def hypergeometric(size: int, records: int, batch: int) -> dict[int, Fraction]:
+    """How many of a user's records are in a batch; negligible numbers above 0 are moved to the greatest.
+
+    >>> hypergeometric(4, 2, 2)
+    {0: Fraction(1, 6), 1: Fraction(2, 3), 2: Fraction(1, 6)}
+    """
+    ways, least, most = math.comb(size, records), max(0, records + batch - size), min(records, batch)
+    count = math.comb(batch, least) * math.comb(size - batch, records - least)  # of ways, for each number
+    found, rest = dict[int, Fraction](), ways
+    for number in range(least, most + 1):
+        if number in (0, most) or count * _NEGLIGIBLE.denominator >= ways:
+            found[number], rest = Fraction(count, ways), rest - count
+        count = count * (batch - number) * (records - number)
+        count //= (number + 1) * (size - batch - records + number + 1) or 1
+    found[most] += Fraction(rest, ways)
+    return found
+
+
+def binomial(count: int, q: Fraction) -> dict[int, Fraction]:
+    """The binomial law, its negligible weights moved to ``count``.
+
+    >>> binomial(2, Fraction(1, 2))
+    {0: Fraction(1, 4), 1: Fraction(1, 2), 2: Fraction(1, 4)}
+    """
+    if q == 1:
+        return {count: Fraction(1)}
+    found, weight, odds = dict[int, Fraction](), (1 - q) ** count, q / (1 - q)
+    for number in range(count + 1):
+        if weight >= _NEGLIGIBLE:
+            found[number] = weight
+        elif number > count * q:
+            break
+        weight = weight * odds * Fraction(count - number, number + 1)
+    rest = 1 - sum(found.values(), Fraction(0))
+    if rest > 0:
+        found[count] = found.get(count, Fraction(0)) + rest
+    return found
 
 
 def _cyclic_relation(event: schemes.CyclicPoissonDpEvent) -> NeighboringRelation:
@@ -229,6 +335,7 @@ def _zero_out(event: dp_event.DpEvent) -> NeighboringRelation:
 
 
 _scheme = partial(Mechanism, takes_sampling=False)
+_of_users = partial(_scheme, unit="user")
 
 SPLIT = {
     mechanism.event: mechanism
@@ -252,4 +359,7 @@ MECHANISMS = (
         schemes.ShuffledBatchesDpEvent, shuffled_batches, relation=_zero_out, under={REPLACE_ONE: shuffled_batches}
     ),
     _scheme(dp_event.TruncatedSubsampledGaussianDpEvent, truncated, under={ZERO_OUT: None}),
+    _of_users(schemes.PoissonSampledUsersDpEvent, sampled_users, under={REPLACE_ONE: partial(sampled_users, times=2)}),
+    _of_users(schemes.FixedBatchUsersDpEvent, fixed_batches, relation=lambda event: REPLACE_ONE),
+    _of_users(schemes.UsersDpEvent, split, relation=_held, under={REPLACE_ONE: split}),
 )
