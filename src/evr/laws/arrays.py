@@ -1,8 +1,4 @@
-"""Arrays of NumPy, or of CuPy on a GPU: laws in many dimensions are drawn by the same code on both.
-
-What arrays cannot do is in ``kernels.cu``: random numbers by place, draws of replicas, and the recursion of b-min-sep
-sampling.
-"""
+"""Arrays of NumPy, or of CuPy on a GPU, in the same code; ``kernels.cu`` has what arrays cannot do."""
 
 from __future__ import annotations
 

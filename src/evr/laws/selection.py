@@ -48,8 +48,7 @@ class PoissonRuns(Rule):
 class NegativeBinomialRuns(Rule):
     """The best of a truncated negative binomial number of runs, at least 1 (Papernot and Steinke 2022, Definition 1).
 
-    ``shape`` is their ``eta > -1``. Their ``gamma`` follows from the mean, which is above 1. Shape 1 is the geometric
-    law, shape 0 the logarithmic one.
+    ``shape`` is their ``eta > -1``: 1 is the geometric law, 0 the logarithmic one. The mean is above 1.
     """
 
     mean: Fraction
@@ -95,9 +94,7 @@ class BinomialRuns(Rule):
 
 @dataclass(frozen=True)
 class UntilGood(Rule):
-    """The first run whose output is good; after each that is not, there is no further run with probability ``stop``.
-    Here ``g(x) = 1 / (stop + (1 - stop) x)``.
-    """
+    """The first run whose output is good. After each other run, with probability ``stop``, there is no further one."""
 
     stop: Fraction
 
@@ -114,7 +111,7 @@ class UntilGood(Rule):
 class Selection(LossLaw, ExactLaw):
     """The law of one selected output, in one direction.
 
-    A strict proof bounds it by proved points of one run in both directions; it has no density to draw from.
+    A strict proof bounds it by proved points of one run in both directions. No sample can be drawn of it.
     """
 
     rule: Rule

@@ -180,7 +180,7 @@ def _at(path: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Composition:
-    """The distinct pairs of each direction with their counts, equal ones merged. Order carries no meaning here.
+    """The distinct laws of each direction with their counts. Order carries no meaning here.
 
     Attributes
     ----------
@@ -203,18 +203,14 @@ class Composition:
 
     @classmethod
     def of(cls, event: dp_event.DpEvent | Composition, neighboring_relation: Relation | None = None) -> Composition:
-        """Translate an event tree; raise ``UnsupportedEventError`` naming the first sub-event that has no pair.
-
-        Without a relation it is add-or-remove, or zero-out where some mechanism knows no other. Replace-one has to be
-        asked for.
+        """Translate an event tree, or raise ``UnsupportedEventError`` that names the first sub-event without a pair.
+        The relation is add-or-remove if none is given, or zero-out where some mechanism knows no other.
         """
         relation = None if neighboring_relation is None else relation_named(neighboring_relation)
         if isinstance(event, Composition):
             if relation not in (None, event.relation):
-                raise ValueError(
-                    f"neighboring_relation={name_of(relation)!r}, but the composition given is "
-                    f"under {name_of(event.relation)!r}: make it of its event anew"
-                )
+                asked, given = name_of(relation), name_of(event.relation)
+                raise ValueError(f"neighboring_relation={asked!r}, the composition is under {given!r}: make another")
             return event
         try:
             return cls.from_counts(leaves(event, relation or ADD_OR_REMOVE), relation or ADD_OR_REMOVE)
@@ -236,7 +232,7 @@ class Composition:
         return self.remove if Direction(direction) is Direction.REMOVE else self.add
 
     def simplified(self, direction: Direction | str) -> tuple[Step, ...]:
-        """As ``steps``, with all Gaussians folded into one."""
+        """The same composition in fewer steps."""
         return simplify(self.steps(direction))
 
     def exact(self, direction: Direction | str) -> tuple[Step, ...]:

@@ -1,7 +1,6 @@
 """Descriptors of mechanisms: their laws, and the relations of neighbours under which they hold.
 
-Each file of mechanisms ends with its ``MECHANISMS``, and ``registry.py`` lists them. ``evr.register`` makes one of a
-mechanism of yours. Its table in spec files and its words in statements are in ``evr.described``.
+``noise.py`` and ``training.py`` end with their ``MECHANISMS``; ``evr.register`` adds one of yours.
 """
 
 from __future__ import annotations

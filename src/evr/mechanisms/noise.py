@@ -17,7 +17,7 @@ from dp_accounting import dp_event
 
 from evr import validate
 from evr.laws import TRIVIAL_PAIR, Pairs, exact
-from evr.laws.exact.shifted import integer_gaussian
+from evr.laws.exact.outcomes import integer_gaussian
 from evr.laws.line import discrete
 from evr.laws.line.gaussian import NORMAL_REACH, GaussianPair, MixturePair
 from evr.laws.line.laplace import BoundedRangePair, LaplacePair, TwoSidedLaplacePair
@@ -60,11 +60,9 @@ def discrete_laplace(event: dp_event.DiscreteLaplaceDpEvent, times: int = 1) -> 
 def discrete_gaussian(
     event: schemes.DiscreteGaussianDpEvent | schemes.SummedDiscreteGaussiansDpEvent, times: int = 1
 ) -> Laws:
-    """The laws of noise on the integers of probability proportional to ``e^{-x^2 / (2 sigma^2)}``, or of sums of such
-    noise.
-
-    On one coordinate they are known exactly. On several they are those of continuous noise of a smaller variance,
-    rounded (docs/guarantees_state.md, G2), or where ``sigma`` is small or the dimension unknown, those of zCDP (G3).
+    """The laws of integer noise of probability proportional to ``e^{-x^2 / (2 sigma^2)}``, or of sums of such noise: on
+    one coordinate exactly; on several those of rounded continuous noise of a smaller variance (guarantees_state, G2),
+    or where ``sigma`` is small or the dimension unknown, those of zCDP (G3).
     """
     sigma, dimension, clients = validate.noise_scale(sigma=event.sigma), event.dimension, 1
     if isinstance(event, schemes.SummedDiscreteGaussiansDpEvent):
@@ -113,10 +111,8 @@ def mixture(event: dp_event.MixtureOfGaussiansDpEvent, times: int = 1) -> Laws:
         validate.probability(sampling_probs=x) for x in validate.sequence(sampling_probs=event.sampling_probs)
     ]
     if not sensitivities or len(sensitivities) != len(probabilities):
-        raise ValueError(
-            f"sensitivities has {len(sensitivities)} entries and sampling_probs "
-            f"{len(probabilities)}: give as many of one as of the other, at least one"
-        )
+        sizes = f"sensitivities has {len(sensitivities)} entries and sampling_probs {len(probabilities)}"
+        raise ValueError(f"{sizes}: give as many of one as of the other, at least one")
     if abs(math.fsum(probabilities) - 1) > 1e-9:
         raise ValueError(f"sampling_probs={list(event.sampling_probs)!r} does not sum to 1")
     chances = defaultdict[Fraction, Fraction](Fraction)
@@ -133,9 +129,7 @@ def mixture(event: dp_event.MixtureOfGaussiansDpEvent, times: int = 1) -> Laws:
 
 
 def gaussians(chances: Mapping[Fraction, Fraction], deviation: float, times: int) -> Pairs:
-    """The pairs of Gaussian noise around values of given sizes, each with its chance up to a factor; where a record is
-    replaced, those of docs/guarantees_relations.md, R5.3.
-    """
+    """The pairs of noise around values of given sizes by their chances, up to a factor (guarantees_relations, R5.3)."""
     sizes, total = sorted(chances), sum(chances.values())
     ratios = tuple(size / Fraction(deviation) for size in sizes)
     means = tuple(float(size) / deviation for size in sizes)
@@ -149,9 +143,8 @@ def gaussians(chances: Mapping[Fraction, Fraction], deviation: float, times: int
 
 
 def replaced(base: exact.ExactLaw | None, q: Fraction) -> Pairs | None:
-    """The pairs of noise sampled with probability ``q`` under replace-one (docs/guarantees_relations.md, R5 and R6).
-
-    ``base`` is its law there, which has twice the norm of a record. None where there is no theorem.
+    """The pairs of noise sampled with probability ``q`` under replace-one (guarantees_relations, R5 and R6), given its
+    law there, which has twice the norm of a record. None where there is no theorem.
     """
     chance = float(q)
     match base:

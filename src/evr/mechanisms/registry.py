@@ -18,10 +18,8 @@ MECHANISMS: dict[type[dp_event.DpEvent], Mechanism] = {
 
 
 def is_writable(event: type[dp_event.DpEvent]) -> bool:
-    """Whether attrs made the class itself.
-
-    Of a class that only inherits from such a one, attrs knows the inherited fields. The others would be left out of a
-    certificate, and another event built from it than the one that ran.
+    """Whether attrs made the class itself: of a class that inherits from such a one, attrs knows inherited fields only,
+    and a certificate would leave the others out.
     """
     return "__attrs_attrs__" in vars(event)
 

@@ -24,10 +24,8 @@ def relation_named(value: Relation) -> NeighboringRelation:
         return value
     if isinstance(value, str) and value in NAMES:
         return NAMES[value]
-    raise ValueError(
-        f"neighboring_relation={value!r} is not known: give one of "
-        f"{', '.join(map(repr, NAMES))}, or a dp_accounting.NeighboringRelation"
-    )
+    names = ", ".join(map(repr, NAMES))
+    raise ValueError(f"neighboring_relation={value!r} is not known: give one of {names}, or dp_accounting's relation")
 
 
 def name_of(relation: NeighboringRelation) -> str:

@@ -49,8 +49,8 @@ _TAKING_PART = ("sampling_probability", "dataset_size", "truncated_batch_size", 
 
 
 def scheme(laws: Callable[..., Laws]) -> Callable[..., Laws]:
-    """The translator of a scheme. Each number is checked by the rule for its name, which is the same in all schemes. A
-    scheme in which nobody takes part costs nothing, and one without noise has no privacy.
+    """A translator that checks each number by the rule for its name. A scheme in which nobody takes part costs nothing,
+    and one without noise has no privacy.
     """
 
     @wraps(laws)
@@ -92,9 +92,7 @@ def redrawn_bins(event: schemes.RedrawnBinsDpEvent) -> dp_event.DpEvent:
 
 @scheme
 def allocation(event: schemes.RandomAllocationDpEvent) -> dp_event.DpEvent:
-    """One of ``m`` iterations for each participation, ``m`` being the iterations over the participations, rounded down
-    or up (docs/guarantees_state.md, G7).
-    """
+    """For each participation, one of about ``iterations / participations`` iterations (guarantees_state, G7)."""
     if event.participations > event.iterations:
         raise ValueError(f"participations={event.participations!r} is above iterations={event.iterations!r}")
     size, larger = divmod(event.iterations, event.participations)
@@ -115,10 +113,7 @@ def matrix_mechanism(event: schemes.MatrixMechanismDpEvent) -> dp_event.DpEvent:
 
 @scheme
 def cyclic_poisson(event: schemes.CyclicPoissonDpEvent) -> dp_event.DpEvent:
-    """The Poisson-sampled Gaussians of one group.
-
-    Where the group of a record is random, this is an upper bound (Jensen's inequality).
-    """
+    """The Poisson-sampled Gaussians of one group: an upper bound where groups are random (Jensen's inequality)."""
     noise, cycle, probability = event.noise_multiplier, event.cycle_length, event.sampling_probability
     strategy = Strategy.of(event.strategy, event.iterations)
     if event.partition == "independent" and probability == 1 and cycle > 1:
@@ -129,10 +124,7 @@ def cyclic_poisson(event: schemes.CyclicPoissonDpEvent) -> dp_event.DpEvent:
 
 @scheme
 def min_sep(event: schemes.BMinSepDpEvent) -> Laws:
-    """Laws of a ``BMinSepDpEvent``, or the event that it amounts to.
-
-    With ``min_sep`` of 1 it is Poisson sampling; from a warm start and with probability 1 it is balls in bins.
-    """
+    """With ``min_sep`` of 1 it is Poisson sampling; from a warm start and with probability 1 it is balls in bins."""
     noise, separation, probability = event.noise_multiplier, event.min_sep, event.sampling_probability
     if not isinstance(event.warm_start, bool):
         raise TypeError(f"warm_start={event.warm_start!r} is not True or False")
@@ -148,10 +140,10 @@ def min_sep(event: schemes.BMinSepDpEvent) -> Laws:
 def _require_separation(strategy: Strategy, separation: int, field: str) -> None:
     """Refuse more bands than steps between two participations: their columns would overlap."""
     if strategy.bands > separation:
-        raise ValueError(
-            f"strategy has {strategy.bands} bands and {field}={separation}: contributions of one record would share "
-            f"noise, and the law does not factor. Use at most {separation} bands, or a greater {field}"
+        why = (
+            f"strategy has {strategy.bands} bands and {field}={separation}: contributions of a record would share noise"
         )
+        raise ValueError(f"{why}, and the law does not factor. Use at most {separation} bands, or a greater {field}")
 
 
 def _sampled_gaussians(strategy: Strategy, noise: float, cycle: int, probability: float) -> dp_event.DpEvent:
@@ -202,9 +194,7 @@ def truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Laws:
 
     def law(one: Direction) -> DominatingPair:
         whole = poisson.sampled(GaussianPair(1 / noise), q, one)
-        if cut == 0:
-            # Where cutting off is less likely than the least positive float, it is left out of the pair, and not of the
-            # exact law.
+        if cut == 0:  # less than the least positive float: the exact law counts it, this pair does not
             return whole
         logs = float(binomial.logcdf(most - 1, size - 1, q)), float(binomial.logsf(most - 1, size - 1, q))
         share = min(float(binomial.sf(most, size, q)) * most / (size * cut), q)
@@ -262,11 +252,9 @@ def split(event: schemes.UsersDpEvent) -> dp_event.DpEvent:
     """A mechanism for each record of a user, each with its share of the noise (Section R7.4)."""
     records, inner = _records(event.records_per_user), event.event
     if type(inner) not in SPLIT:
-        raise UnsupportedEventError(
-            f"UsersDpEvent of {type(inner).__name__} has no law here: give one of "
-            f"{', '.join(sorted(cls.__name__ for cls in SPLIT))}; for DP-SGD, dpsgd(..., records_per_user=...)",
-            event,
-        )
+        why, names = f"UsersDpEvent of {type(inner).__name__} has no law here", sorted(cls.__name__ for cls in SPLIT)
+        remedy = f"give one of {', '.join(names)}; for DP-SGD, dpsgd(..., records_per_user=...)"
+        raise UnsupportedEventError(f"{why}: {remedy}", event)
     noise = validate.noise_scale(noise_multiplier=inner.noise_multiplier)
     each = attr.evolve(inner, noise_multiplier=noise_over(noise, records))
     return each if records == 1 else dp_event.SelfComposedDpEvent(each, records)
@@ -329,12 +317,10 @@ def _cyclic_relation(event: schemes.CyclicPoissonDpEvent) -> NeighboringRelation
     return ZERO_OUT if event.partition == "fixed" and event.cycle_length > 1 else ADD_OR_REMOVE
 
 
-def _zero_out(event: dp_event.DpEvent) -> NeighboringRelation:
-    """With one record more, others would move to other batches or leaves."""
-    return ZERO_OUT
-
-
 _scheme = partial(Mechanism, takes_sampling=False)
+_ordered = partial(
+    _scheme, relation=lambda event: ZERO_OUT
+)  # a record more would move others to other batches or leaves
 _of_users = partial(_scheme, unit="user")
 
 SPLIT = {
@@ -354,10 +340,8 @@ SPLIT = {
 MECHANISMS = (
     *SPLIT.values(),
     _scheme(schemes.RandomAllocationDpEvent, allocation),
-    _scheme(dp_event.SingleEpochTreeAggregationDpEvent, tree_aggregation, relation=_zero_out),
-    _scheme(
-        schemes.ShuffledBatchesDpEvent, shuffled_batches, relation=_zero_out, under={REPLACE_ONE: shuffled_batches}
-    ),
+    _ordered(dp_event.SingleEpochTreeAggregationDpEvent, tree_aggregation),
+    _ordered(schemes.ShuffledBatchesDpEvent, shuffled_batches, under={REPLACE_ONE: shuffled_batches}),
     _scheme(dp_event.TruncatedSubsampledGaussianDpEvent, truncated, under={ZERO_OUT: None}),
     _of_users(schemes.PoissonSampledUsersDpEvent, sampled_users, under={REPLACE_ONE: partial(sampled_users, times=2)}),
     _of_users(schemes.FixedBatchUsersDpEvent, fixed_batches, relation=lambda event: REPLACE_ONE),

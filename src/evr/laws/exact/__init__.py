@@ -16,6 +16,7 @@ from evr.laws.exact.outcomes import NON_PRIVATE_LAW as NON_PRIVATE_LAW
 from evr.laws.exact.outcomes import ExactDiscreteGaussian as ExactDiscreteGaussian
 from evr.laws.exact.outcomes import ExactDiscreteLaplace as ExactDiscreteLaplace
 from evr.laws.exact.outcomes import ExactEpsilonDelta as ExactEpsilonDelta
+from evr.laws.exact.outcomes import ExactShifted as ExactShifted
 from evr.laws.exact.outcomes import ExactTwoSidedOutcomes as ExactTwoSidedOutcomes
 from evr.laws.exact.outcomes import RationalOutcomes as RationalOutcomes
 from evr.laws.exact.points import ExactBoundedRange as ExactBoundedRange
@@ -28,4 +29,3 @@ from evr.laws.exact.sampled import WithoutReplacementCurve as WithoutReplacement
 from evr.laws.exact.sampled import WithoutReplacementOutcomes as WithoutReplacementOutcomes
 from evr.laws.exact.sampled import exact_sampled as exact_sampled
 from evr.laws.exact.sampled import exact_without_replacement as exact_without_replacement
-from evr.laws.exact.shifted import ExactShifted as ExactShifted

@@ -1,6 +1,4 @@
-"""Gaussian and Laplace noise by its exact parameters: alone, chosen by a label, in bins, mixed, and moved to both sides
-(docs/guarantees_strict.md, Section S6; docs/guarantees_relations.md, Sections R5 to R7).
-"""
+"""Gaussian and Laplace noise by its exact parameters (guarantees_strict, S6; guarantees_relations, R5 to R7)."""
 
 from __future__ import annotations
 
@@ -37,9 +35,7 @@ class ExactGaussian(ExactCurve):
 
 @dataclass(frozen=True)
 class ExactLabelled(ExactCurve):
-    """``N(m_i, 1)`` against ``N(0, 1)`` with probability ``weights_i``, given ``m_i^2 > 0``: one of several Gaussian
-    mechanisms, by a label that everybody sees (docs/guarantees_relations.md, Section R7).
-    """
+    """``N(m_i, 1)`` against ``N(0, 1)`` with probability ``weights_i``, by a label that everybody sees; ``m_i > 0``."""
 
     squares: tuple[Fraction, ...]
     weights: tuple[Fraction, ...]
@@ -52,15 +48,15 @@ class ExactLabelled(ExactCurve):
 
 @dataclass(frozen=True)
 class ExactBins(ExactLaw):
-    """Balls in bins with independent noise (docs/guarantees_highdim.md, Section 8): ``L`` is the mean of ``bins``
-    independent ratios ``A = e^{v - g/2}``, ``v ~ N(0, g)``, and ``g = energy`` is rational.
+    """Balls in bins (docs/guarantees_highdim.md, Section 8): ``L`` is the mean of ``bins`` independent ratios
+    ``A = e^{v - g/2}``, ``v ~ N(0, g)``, and ``g = energy``.
     """
 
     direction: Direction
     bins: int
     energy: Fraction
 
-    def greatest(self) -> Fraction | Ball:
+    def greatest(self) -> Ball:
         return Ball.pos_inf()
 
     def call(self) -> Callable[[Ball], Ball]:
@@ -137,14 +133,13 @@ class ExactMixture(ExactCurve):
     def curve(self) -> Callable[[Ball], Ball]:
         one, zero, floor = Ball(1), Ball(0), ball(self._floor)
         means, weights = [ball(m) for m in self.means], [ball(p) for p in self.weights]
-        place, alone = _Place(means, weights), _above([zero], [one])
+        place, alone = _place(means, weights), _above([zero], [one])
         mixed, mirrored = _above(means, weights), _above([-m for m in means], weights)
 
         def remove(ratio: Ball) -> Ball:
             if ratio <= floor:
                 return one - ratio
-            if not ratio > floor:
-                # between the two, the curve being continuous and falling
+            if not ratio > floor:  # between the two: the curve is continuous and falls
                 return (one - ratio).union(one - floor)
             t = place(ratio)
             return mixed(t) - ratio * alone(t)
@@ -162,14 +157,10 @@ class ExactMixture(ExactCurve):
         return sum((p for p, m in zip(self.weights, self.means, strict=True) if m == 0), Fraction(0))
 
     def least(self) -> Ball:
-        if self.direction is Direction.ADD or not self._floor:
-            return Ball.neg_inf()
-        return ball(self._floor).log()
+        return ball(self._floor).log() if self.direction is Direction.REMOVE and self._floor else Ball.neg_inf()
 
     def greatest(self) -> Ball:
-        if self.direction is Direction.ADD and self._floor:
-            return -ball(self._floor).log()
-        return Ball.pos_inf()
+        return -ball(self._floor).log() if self.direction is Direction.ADD and self._floor else Ball.pos_inf()
 
 
 @dataclass(frozen=True)
@@ -188,7 +179,7 @@ class ExactTwoSided(ExactCurve):
         means = [ball(size) * unit for size in self.sizes]
         mixed, mirrored = _above(means, weights), _above([-m for m in means], weights)
         two = len(means) == 2 and self.sizes[0] == 0
-        place = _closed(means[1], *weights) if two else _Place(means, weights, two_sided=True)
+        place = _closed(means[1], *weights) if two else _place(means, weights, two_sided=True)
 
         def value(ratio: Ball) -> Ball:
             t = place(ratio)
@@ -220,51 +211,50 @@ def _closed(mean: Ball, rest: Ball, q: Ball) -> Callable[[Ball], Ball]:
     return place
 
 
-class _Place:
-    """The function from ``r`` to the root of ``g(t) = r``, or two-sided of ``g(t) = r g(-t)``, where ``g(t) = sum_i p_i
+def _place(means: Sequence[Ball], weights: Sequence[Ball], *, two_sided: bool = False) -> Callable[[Ball], Ball]:
+    """The function from ``r`` to the root of ``g(t) = r``, or two-sided of ``g(t) = r g(-t)``, for ``g(t) = sum_i p_i
     e^{m_i t - m_i^2/2}``.
     """
+    terms = [(m, p * (-m * m / 2).exp()) for p, m in zip(weights, means, strict=True)]
+    floats = [(float(m), float(scale.log())) for m, scale in terms]
 
-    def __init__(self, means: Sequence[Ball], weights: Sequence[Ball], *, two_sided: bool = False) -> None:
-        self._two_sided = two_sided
-        self._terms = [(m, p * (-m * m / 2).exp()) for p, m in zip(weights, means, strict=True)]
-        self._floats = [(float(m), float(scale.log())) for m, scale in self._terms]
+    def ratio_and_slope(t: Ball) -> tuple[Ball, Ball]:
+        found = [(m, scale * (m * t).exp()) for m, scale in terms]
+        return sum((term for _, term in found), Ball(0)), sum((m * term for m, term in found), Ball(0))
 
-    def __call__(self, ratio: Ball) -> Ball:
+    def place(ratio: Ball) -> Ball:
         def beyond(t: Ball) -> tuple[Ball, Ball]:
-            up, rise = self._ratio(t)
-            down, fall = self._ratio(-t) if self._two_sided else (Ball(1), Ball(0))
+            up, rise = ratio_and_slope(t)
+            down, fall = ratio_and_slope(-t) if two_sided else (Ball(1), Ball(0))
             return up - ratio * down, rise + ratio * fall
 
-        return proved_root(beyond, self._start(float(ratio.log().mid())))
+        return proved_root(beyond, _start(floats, float(ratio.log().mid()), two_sided))
 
-    def _ratio(self, t: Ball) -> tuple[Ball, Ball]:
-        """``g(t)`` and its slope."""
-        terms = [(m, scale * (m * t).exp()) for m, scale in self._terms]
-        return sum((term for _, term in terms), Ball(0)), sum((m * term for m, term in terms), Ball(0))
+    return place
 
-    def _log_ratio(self, t: float) -> tuple[float, float]:
-        """``log g(t)`` and its slope, in floats."""
-        exponents = [m * t + o for m, o in self._floats]
+
+def _start(terms: list[tuple[float, float]], loss: float, two_sided: bool) -> float:
+    """The place of a loss in floats: by Newton's steps from the right, where one term alone is enough. A step that
+    leaves the bracket becomes a halving. Two-sided losses are odd.
+    """
+
+    def log_and_slope(t: float) -> tuple[float, float]:
+        exponents = [m * t + o for m, o in terms]
         top = max(exponents)
         parts = [math.exp(e - top) for e in exponents]
-        slope = sum(m * part for (m, _), part in zip(self._floats, parts, strict=True)) / sum(parts)
+        slope = sum(m * part for (m, _), part in zip(terms, parts, strict=True)) / sum(parts)
         return top + math.log(sum(parts)), slope
 
-    def _start(self, loss: float) -> float:
-        """The root in floats: Newton's steps from the right, where all of them go left if ``log g`` is all there is;
-        where one leaves the bracket, it is halved. Two-sided losses are odd.
-        """
-        target, low = (abs(loss), 0.0) if self._two_sided else (loss, -math.inf)
-        t = high = min((target - o) / m for m, o in self._floats if m > 0)  # where one term alone is enough
-        for _ in range(200):
-            value, slope = self._log_ratio(t)
-            if self._two_sided:
-                other, more = self._log_ratio(-t)
-                value, slope = value - other, slope + more
-            low, high = (low, t) if value > target else (t, high)
-            last, t = t, t - (value - target) / max(slope, 1e-300)
-            t = t if low <= t <= high else (low + high) / 2
-            if abs(t - last) <= 1e-12 * (1 + abs(t)):
-                break
-        return math.copysign(t, loss) if self._two_sided else t
+    target, low = (abs(loss), 0.0) if two_sided else (loss, -math.inf)
+    t = high = min((target - o) / m for m, o in terms if m > 0)
+    for _ in range(200):
+        value, slope = log_and_slope(t)
+        if two_sided:
+            other, more = log_and_slope(-t)
+            value, slope = value - other, slope + more
+        low, high = (low, t) if value > target else (t, high)
+        last, t = t, t - (value - target) / max(slope, 1e-300)
+        t = t if low <= t <= high else (low + high) / 2
+        if abs(t - last) <= 1e-12 * (1 + abs(t)):
+            break
+    return math.copysign(t, loss) if two_sided else t

@@ -10,7 +10,9 @@ from typing import NamedTuple, Self
 
 from flint import ctx
 
-from evr.laws.exact.law import Ball, ExactOutcomes, OutcomeSet, ball
+from evr.laws.exact.law import Ball, ExactCurve, ExactOutcomes, OutcomeSet, ball, integer_above
+from evr.laws.exact.line import ExactGaussian
+from evr.laws.line.gaussian import ShiftedPair
 
 
 def rational_sets(masses: Iterable[tuple[Fraction, Fraction]]) -> list[OutcomeSet]:
@@ -37,10 +39,9 @@ class RationalOutcomes(ExactOutcomes):
     def of(cls, p: Iterable[Fraction | float | int], q: Iterable[Fraction | float | int]) -> Self:
         """Two laws over the same outcomes; each must sum to exactly 1 (floats are read as the numbers they are)."""
         laws = tuple(tuple(Fraction(x) for x in law) for law in (p, q))
-        if not laws[0] or len(laws[0]) != len(laws[1]):
-            raise ValueError(
-                f"p and q have {len(laws[0])} and {len(laws[1])} entries: give as many of each, at least 1"
-            )
+        sizes = [len(law) for law in laws]
+        if sizes[0] == 0 or sizes[0] != sizes[1]:
+            raise ValueError(f"p and q have {sizes[0]} and {sizes[1]} entries: give as many of each, at least 1")
         for name, law in zip("pq", laws, strict=True):
             if min(law) < 0 or sum(law) != 1:
                 raise ValueError(
@@ -89,10 +90,7 @@ class Noise(NamedTuple):
 
 @dataclass(frozen=True)
 class ExactDiscreteLaplace(ExactOutcomes):
-    """Noise of probability ``tanh(a/2) e^{-a |x|}`` on the integers; ``P`` is centred at ``sensitivity``, ``Q`` at 0.
-
-    All ``x <= 0`` have one loss, and all ``x >= sensitivity``.
-    """
+    """Noise of probability ``tanh(a/2) e^{-a|x|}`` on the integers; ``P`` is centred at ``sensitivity``, ``Q`` at 0."""
 
     parameter: Fraction
     sensitivity: int
@@ -104,7 +102,7 @@ class ExactDiscreteLaplace(ExactOutcomes):
         return Noise(lambda x: atom * ball(-a * x).exp(), lambda x: tail * ball(-a * (x + 1)).exp(), None)
 
     def sets(self) -> list[OutcomeSet]:
-        (at, beyond, _), s = self.noise(), self.sensitivity
+        (at, beyond, _), s = self.noise(), self.sensitivity  # one loss for all x <= 0, and one for all x >= s
         masses = [beyond(-1), *map(at, range(1, s)), beyond(s - 1)]
         return [OutcomeSet(masses[s - j], masses[j], self.loss(j)) for j in range(s + 1)]
 
@@ -183,3 +181,93 @@ class ExactTwoSidedOutcomes(ExactOutcomes):
             *(OutcomeSet(moved[window + x], moved[window - x], loss(x)) for x in inside),
             OutcomeSet(near, far, high),
         ]
+
+
+# --- integer noise in many dimensions: a Gaussian whose losses are raised (docs/guarantees_state.md, G2) ---
+
+_LISTED = 64  # partial sums of clients whose factors are computed one by one
+_BITS = 160
+_ORDER = 16  # a usual order of the moments
+_MOST = 0.5  # of a shift
+
+
+@dataclass(frozen=True)
+class ExactShifted(ExactCurve):
+    """``N(m, 1)`` against ``e^-shift N(0, 1)`` and a rest apart, given ``m^2``. Both numbers add over a composition."""
+
+    square: Fraction
+    shift: Fraction
+
+    def curve(self) -> Callable[[Ball], Ball]:
+        base, factor = ExactGaussian(self.square).curve(), ball(-self.shift).exp()
+        return lambda ratio: base(ratio * factor)
+
+    def in_floats(self) -> ShiftedPair:
+        return ShiftedPair(math.sqrt(self.square), float(self.shift))
+
+
+def factors(sigma: Fraction, dimension: int, rounding: Fraction, clients: int = 1) -> tuple[Ball, Ball]:
+    """``log A`` and ``log(A / a)``: how far the sum of ``clients`` discrete Gaussians, on so many coordinates, is from
+    rounded continuous noise of variance ``clients sigma^2 - rounding^2``. Any ``rounding`` with ``eta < 1`` is valid.
+    """
+    of_rounding, of_noise = _eta(rounding**2), _eta(clients * sigma**2)
+    summed = last = Ball(0)
+    for k in range(1, min(clients, _LISTED)):
+        last = _log_ratio(_eta(sigma**2 * Fraction(k, k + 1)))
+        summed += last
+    summed += max(0, clients - _LISTED) * last  # the terms fall
+    up = (1 + of_rounding).log() - (1 + of_noise).log() + summed
+    return dimension * up, dimension * (_log_ratio(of_rounding) + 2 * summed)
+
+
+def _eta(square: Fraction) -> Ball:
+    """``2 sum_{k >= 1} e^{-2 pi^2 t^2 k^2}``, given ``t^2``; the series ends in a geometric one."""
+    one = (-2 * Ball.pi() ** 2 * ball(square)).exp()
+    return 2 * (one + one**4 + (one**9 / (1 - one)).union(Ball(0)))
+
+
+def _log_ratio(eta: Ball) -> Ball:
+    if not eta < 1:
+        raise ArithmeticError("noise or rounding below 0.2 is too far from the continuous one")
+    return (1 + eta).log() - (1 - eta).log()
+
+
+def integer_gaussian(sigma: float, sensitivity: float, dimension: int, clients: int = 1) -> ExactShifted | None:
+    """The law of integer values of that L2 sensitivity with integer noise; None where no rounding is near enough.
+
+    >>> print(integer_gaussian(50.0, 10.0, 10**6).curve()(Ball(1).exp()).str(4))
+    [1.769e-8 +/- ...]
+    """
+    variance, best = clients * sigma**2, None
+    for part in range(16, 144):
+        t = part / 64
+        if t * t > variance / 4:  # a third more in the variance is too much
+            break
+        summed = 4 * clients * math.exp(-((math.pi * sigma) ** 2))
+        shift = dimension * (4 * math.exp(-2 * (math.pi * t) ** 2) + summed)
+        cost = 3 * shift + (_ORDER + 1) / 2 * sensitivity**2 / (variance - t * t)
+        if shift < _MOST and (best is None or cost < best[0]):
+            best = cost, Fraction(part, 64)
+    return None if best is None else rounded(Fraction(sigma), Fraction(sensitivity), dimension, best[1], clients)
+
+
+def rounded(
+    sigma: Fraction, sensitivity: Fraction, dimension: int, rounding: Fraction, clients: int = 1
+) -> ExactShifted | None:
+    """The law by a given rounding: the shift is raised until it covers the factor ``A`` at ratio 1, and so at all."""
+    square = sensitivity**2 / (clients * sigma**2 - rounding**2)
+    with ctx.workprec(_BITS):
+        up, ratio = factors(sigma, dimension, rounding, clients)
+        slope = _slope(square, Ball(0))
+        for more in range(8, 64):
+            shift = Fraction(integer_above((ratio + up / slope * more / 8) * (1 << _BITS)), 1 << _BITS)
+            if (ball(shift) - ratio) * _slope(square, ball(-shift)) >= up:
+                return ExactShifted(square, shift)
+    return None
+
+
+def _slope(square: Fraction, loss: Ball) -> Ball:
+    """``-d log H / d loss = e^loss Q(y > loss) / H`` of the Gaussian pair."""
+    mean = ball(square).sqrt()
+    beyond = ((loss / mean + mean / 2) / Ball(2).sqrt()).erfc() / 2
+    return loss.exp() * beyond / ExactGaussian(square).curve()(loss.exp())

@@ -1,6 +1,5 @@
-"""Points are a pair: laws that are known by upper bounds of their curve at finitely many ratios
-(docs/guarantees_state.md, G1). Zero-concentrated differential privacy (G3) and runs of mechanisms of bounded range (G4
-and G5) are such laws.
+"""Laws that are known by upper bounds of their curve at finitely many ratios (docs/guarantees_state.md, G1): zCDP (G3)
+and runs of mechanisms of bounded range (G4 and G5).
 """
 
 from __future__ import annotations
@@ -24,13 +23,8 @@ Point = tuple[Fraction, Fraction]
 """A ratio ``g > 0``, and a number that is not below ``H_g``."""
 
 _BITS = 64  # of a bound, beyond its leading one
-# where a zCDP curve is bounded, in deviations of a Gaussian's loss: 40 are enough for any float
-_PLACES = (
-    *np.arange(-6.0, -2.0, 0.5),
-    *np.arange(-2.0, 1.0, 0.05),
-    *np.arange(1.0, 7.0, 0.02),
-    *np.arange(7.0, 40.0, 0.5),
-)
+_SPANS = (-6.0, -2.0, 0.5), (-2.0, 1.0, 0.05), (1.0, 7.0, 0.02), (7.0, 40.0, 0.5)
+_PLACES = np.concatenate([np.arange(*span) for span in _SPANS])  # where zCDP is bounded, in deviations of the loss
 
 
 def above(exponent: Fraction, bits: int) -> Fraction:
@@ -41,8 +35,8 @@ def above(exponent: Fraction, bits: int) -> Fraction:
 
 
 def hull(points: Sequence[Point]) -> list[tuple[Fraction, Fraction]]:
-    """The pair whose curve is the greatest convex one below ``(0, 1)`` and the points, which rise: the masses of ``P``
-    and ``Q`` at ratio 0, at the ratios where the curve bends, and at an infinite ratio.
+    """The pair of the greatest convex curve below ``(0, 1)`` and the points, whose ratios rise: the masses of ``P`` and
+    ``Q`` at ratio 0, at the ratios where the curve bends, and at an infinite ratio.
 
     >>> hull([(Fraction(1), Fraction(1, 2)), (Fraction(2), Fraction(0))])
     [(Fraction(0, 1), Fraction(1, 2)), (Fraction(1, 1), Fraction(1, 2)), (Fraction(0, 1), Fraction(0, 1))]
@@ -57,8 +51,7 @@ def hull(points: Sequence[Point]) -> list[tuple[Fraction, Fraction]]:
                 break
             lower.pop()
         lower.append((g, h))
-    slopes = [(y - x) / (b - a) for (a, x), (b, y) in pairwise(lower)]
-    slopes.append(Fraction(0))
+    slopes = [*((y - x) / (b - a) for (a, x), (b, y) in pairwise(lower)), Fraction(0)]
     bends = [(g, after - before) for (g, _), (before, after) in zip(lower[1:], pairwise(slopes), strict=True)]
     return [(Fraction(0), 1 + slopes[0]), *((g * q, q) for g, q in bends), (lower[-1][1], Fraction(0))]
 
@@ -178,55 +171,54 @@ class ExactRun(ExactPoints):
         return self.steps * self.epsilon
 
     def points(self) -> list[Point]:
+        """The values with their ratios, both rounded up: most of them where the usual deltas are, few elsewhere."""
         cells = max(_FEWEST, min(_MOST, _WORK // self.steps))
-        run = _Run(self.epsilon, cells)
-        for _ in range(self.steps):
-            run.step()
-        return run.points()
+        run, last = _Run(self.epsilon, cells), self.steps * cells
+        for size in range(cells, last + 1, cells):
+            run.step(size)
+        usual = bisect_left(run.values, -(run.unit >> _USUAL), key=lambda value: -value)
+        kept = {*range(0, usual, -(-usual // _DENSE)), *range(usual, last, -(-last // _SPARSE)), last}
+        mirrored = run.mirror(last)
+        points = {place: run.values[place] for place in kept}
+        points |= {-place: mirrored[-place] for place in range(last, 0, min(-1, -last // _SPARSE))}
+        return [(above(j * run.wide, run.bits), Fraction(value, run.unit)) for j, value in sorted(points.items())]
 
 
 class _Run:
     """The recursion on the places ``j epsilon / cells``: integers not below ``V_k`` there, in units of ``2^-bits``."""
 
     def __init__(self, epsilon: Fraction, cells: int) -> None:
-        self.epsilon, self.cells, self.steps = epsilon, cells, 0
-        small = max(0, epsilon.denominator.bit_length() - epsilon.numerator.bit_length())
-        self.bits = 160 + 3 * small
+        self.cells, self.wide = cells, epsilon / cells
+        self.bits = 160 + 3 * max(0, epsilon.denominator.bit_length() - epsilon.numerator.bit_length())
         self.unit = 1 << self.bits
-        self.wide = epsilon / cells
         with ctx.workprec(self.bits + 64 + int(4 * epsilon)):
             whole, unit = ball(epsilon).exp(), ball(self.unit)
             powers = [ball(i * self.wide).exp() for i in range(cells + 1)]
             self.stay = [integer_above((whole - p) / (whole - 1) * unit) for p in powers]
             self.move = [integer_above((p - 1) / (whole - 1) * unit) for p in powers]
-            width = powers[1] - 1
             # the bend of a cell is E dV - dW times this: kap w^2 / (E - 1), kap = 1 / (1 - e^-h) = e^h / w
-            self.bend = integer_above(powers[1] * width / (whole - 1) * unit)
+            self.bend = integer_above(powers[1] * (powers[1] - 1) / (whole - 1) * unit)
             self.whole = integer_above(whole * unit)
-        self.values = [0]  # at the places 0 .. steps * cells, the last one 0
+        self.values = [0]  # at the places from 0 on, the last one 0
 
-    def _mirror(self, places: int) -> list[int]:
+    def mirror(self, places: int) -> list[int]:
         """The values at ``-places .. -1``: by its mirror image each is ``unit - e^{-place h} (unit - value)``."""
         held = self.values + [0] * max(0, places + 1 - len(self.values))
         with ctx.workprec(self.bits + 64):
             lowered = [ball(-j * self.wide).exp() * (held[j] - self.unit) for j in range(places, 0, -1)]
             return [self.unit + min(0, integer_above(number)) for number in lowered]
 
-    def step(self) -> None:
-        """From ``V_{k-1}`` to ``V_k``."""
+    def step(self, last: int) -> None:
+        """From ``V_{k-1}`` to ``V_k``, which is 0 from the place ``last`` on."""
         n, bits = self.cells, self.bits
-        self.steps += 1
-        last = self.steps * n
-        # at the places -n-1 .. last + n
-        held = [*self._mirror(n + 1), *self.values, *[0] * (last + n + 1 - len(self.values))]
+        held = [*self.mirror(n + 1), *self.values, *[0] * (last + n + 1 - len(self.values))]  # from place -n-1 on
         fall = [0, *(a - b for a, b in pairwise(held))]  # from the place before
         curved = [
             (max(0, self.whole * a - (b << bits)) * self.bend >> 2 * bits) + 2
             for a, b in zip(fall, fall[n:], strict=False)
         ]
         fresh = []
-        for place in range(last):
-            here = place + n + 1  # its index in `held`
+        for here in range(n + 1, last + n + 1):  # places 0 to last - 1
             stays, moves = held[here : here - n - 1 : -1], held[here + n : here - 1 : -1]
             ends = [(a * x + b * y >> bits) + 1 for a, b, x, y in zip(self.stay, self.move, stays, moves, strict=True)]
             best = max(ends)
@@ -235,15 +227,3 @@ class _Run:
                     best = max(best, low - -((bend + high - low) ** 2) // (4 * bend) + 1)
             fresh.append(min(best, self.unit))
         self.values = [*fresh, 0]
-
-    def points(self) -> list[Point]:
-        """The values with their ratios, both rounded up: most of them where the usual deltas are, few elsewhere."""
-        last = self.steps * self.cells
-        usual = bisect_left(self.values, -(self.unit >> _USUAL), key=lambda value: -value)
-        kept = {*range(0, usual, -(-usual // _DENSE)), *range(usual, last, -(-last // _SPARSE)), last}
-        mirrored = self._mirror(last)
-        points = {place: self.values[place] for place in kept}
-        points |= {-place: mirrored[-place] for place in range(last, 0, min(-1, -last // _SPARSE))}
-        return [
-            (above(place * self.wide, self.bits), Fraction(value, self.unit)) for place, value in sorted(points.items())
-        ]

@@ -1,6 +1,4 @@
-"""Gaussian noise: alone, on integers in many dimensions, where losses are raised (docs/guarantees_state.md, G2), and
-around one of several values (Choquette-Choo et al. 2024, "Privacy amplification for matrix mechanisms").
-"""
+"""Gaussian noise: alone, with raised losses (guarantees_state, G2), and mixed (Choquette-Choo et al. 2024)."""
 
 from __future__ import annotations
 
@@ -122,8 +120,8 @@ class MixturePair(DominatingPair):
     """``sum_i p_i N(m_i, 1)`` against ``N(0, 1)`` (remove), ``N(0, 1)`` against ``sum_i p_i N(-m_i, 1)`` (add), or the
     first mixture against the second one (None, which serves both directions); ``0 <= m_i``, not all zero.
 
-    With ``f(t) = log sum_i p_i e^{m_i t - m_i^2/2}``, which is convex and rises, the loss is ``f(t)`` if ``P`` is a
-    mixture, less ``f(-t)`` if ``Q`` is one.
+    The loss is ``f(t)`` if ``P`` is a mixture, less ``f(-t)`` if ``Q`` is one, where the convex function
+    ``f(t) = log sum_i p_i e^{m_i t - m_i^2/2}`` rises.
     """
 
     means: tuple[float, ...]
@@ -183,8 +181,7 @@ class MixturePair(DominatingPair):
 
     def _solved(self, target: Floats, low: float) -> Floats:
         """The root of ``f(t) = target``, or with two mixtures of ``f(t) - f(-t) = target``: by Newton's steps from the
-        right, where one term alone is enough. A step that leaves the bracket is a halving instead; none does where a
-        convex function is all there is.
+        right, where one term alone is enough. A step that leaves the bracket becomes a halving.
         """
         m, p = np.array(self.means), np.array(self.probabilities)
         t = high = np.min((target[..., None] - np.log(p[m > 0])) / m[m > 0] + m[m > 0] / 2, axis=-1)
@@ -209,12 +206,8 @@ class MixturePair(DominatingPair):
         mu, half = self.means[1], loss / 2
         scale = math.log(rest) - math.log(q) + mu * mu / 2
         with np.errstate(divide="ignore", over="ignore"):
-            log_sinh = np.where(
-                half < 1.0,
-                np.log(np.sinh(np.minimum(half, 1.0))),
-                half + np.log1p(-np.exp(-2.0 * half)) - math.log(2.0),
-            )
-            size = scale + log_sinh
+            near, far = np.log(np.sinh(np.minimum(half, 1.0))), half + np.log1p(-np.exp(-2.0 * half)) - math.log(2.0)
+            size = scale + np.where(half < 1.0, near, far)  # the logarithm of the hyperbolic sine
             found = np.where(size < 300.0, np.arcsinh(np.exp(np.minimum(size, 300.0))), size + math.log(2.0))
         return (half + found) / mu
 

@@ -22,9 +22,7 @@ from evr.laws.patterns.strategy import Strategy
 
 @dataclass(frozen=True)
 class IndependentBins(PatternLaw):
-    """Bins of independent noise: ``G = energy I``, so ``L`` is a mean of ``bins`` independent log-normal ratios. The
-    matrix is never stored.
-    """
+    """Bins of independent noise: ``G = energy I``, which is never stored."""
 
     direction: Direction
     bins: int
