@@ -1,7 +1,6 @@
-"""The best of several runs: how many runs there are, or when they stop, and the law of what is selected.
-
-Notation of docs/guarantees_selection.md: ``K`` is the number of runs, ``f`` its probability generating function, and
-``g(x) = f'(1 - x)`` is the density of what is selected where a run is better with probability ``x``.
+"""The best of several runs: the rule that selects one, and the law of what is selected. In docs/guarantees_selection.md
+``f`` is the generating function of the number of runs, and ``g(x) = f'(1 - x)`` the density of what is selected where a
+run is better with probability ``x``.
 """
 
 from __future__ import annotations

@@ -160,12 +160,9 @@ def loss_range(law: LossLaw) -> tuple[float, float]:
 
 def infinite_loss_mass(law: LossLaw) -> float:
     """Probability under ``P`` of an infinite privacy loss."""
-    if not isinstance(law, DominatingPair) or not len(law.flats):
+    if not isinstance(law, DominatingPair) or not len(law.flats) or law.privacy_loss(law.flats[-1, 1]) < math.inf:
         return 0.0
-    low, high = law.flats[-1]
-    if law.privacy_loss(high) < math.inf:
-        return 0.0
-    return math.exp(law.log_mass(Measure.P, low, high))
+    return math.exp(law.log_mass(Measure.P, *law.flats[-1]))
 
 
 def is_cut(law: LossLaw) -> bool:

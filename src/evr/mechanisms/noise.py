@@ -104,27 +104,23 @@ def _scalar(sigma: float, shift: int) -> Laws:
 def mixture(event: dp_event.MixtureOfGaussiansDpEvent, times: int = 1) -> Laws:
     """The laws of noise around one of several values."""
     deviation = validate.noise_scale(standard_deviation=event.standard_deviation)
-    sensitivities = [
-        validate.noise_scale(sensitivities=x) for x in validate.sequence(sensitivities=event.sensitivities)
-    ]
-    probabilities = [
-        validate.probability(sampling_probs=x) for x in validate.sequence(sampling_probs=event.sampling_probs)
-    ]
-    if not sensitivities or len(sensitivities) != len(probabilities):
-        sizes = f"sensitivities has {len(sensitivities)} entries and sampling_probs {len(probabilities)}"
-        raise ValueError(f"{sizes}: give as many of one as of the other, at least one")
-    if abs(math.fsum(probabilities) - 1) > 1e-9:
+    sizes = [validate.noise_scale(sensitivities=x) for x in validate.sequence(sensitivities=event.sensitivities)]
+    probs = [validate.probability(sampling_probs=x) for x in validate.sequence(sampling_probs=event.sampling_probs)]
+    if not sizes or len(sizes) != len(probs):
+        found = f"sensitivities has {len(sizes)} entries and sampling_probs {len(probs)}"
+        raise ValueError(f"{found}: give as many of one as of the other, at least one")
+    if abs(math.fsum(probs) - 1) > 1e-9:
         raise ValueError(f"sampling_probs={list(event.sampling_probs)!r} does not sum to 1")
     chances = defaultdict[Fraction, Fraction](Fraction)
-    for sensitivity, probability in zip(sensitivities, probabilities, strict=True):
+    for size, probability in zip(sizes, probs, strict=True):
         if probability > 0:
-            chances[Fraction(sensitivity)] += Fraction(probability)
+            chances[Fraction(size)] += Fraction(probability)
     if max(chances) == 0:
         return Pairs.both(TRIVIAL_PAIR)
     if deviation == 0:
         return NON_PRIVATE
-    for size in chances:
-        validate.noise_scale(sensitivity_over_standard_deviation=float(size) / deviation)
+    for value in chances:
+        validate.noise_scale(sensitivity_over_standard_deviation=float(value) / deviation)
     return gaussians(chances, deviation, times)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
 from typing import Any
 
 import attr
@@ -60,18 +59,12 @@ def known(event: Any, path: str = "event") -> Any:
     if found is not None and found.keys() == wanted and not issubclass(cls, ours):
         return ours(**{alias: getattr(event, name) for alias, name in found.items()})
     name = f"{ours.__module__}.{ours.__name__}"
+    listed = [", ".join(sorted(names)) or "none" for names in (found or ["unknown"], wanted)]
+    why = f"Its fields are {listed[0]}; wanted are {listed[1]}"
     if issubclass(cls, ours):
         why = f"Its class is derived from {name}"
-    elif found is None:
-        why = f"Its class is made neither by attrs nor as a dataclass; wanted are fields {_listed(wanted)}"
-    else:
-        why = f"Its fields are {_listed(found)}; wanted are {_listed(wanted)}"
     remedy = f"If it means the same as {name}, give that; if not, give its class another name (evr.register)"
     raise unsupported(event, path, f"{event!r}. {why}. {remedy}")
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(sorted(names)) or "none"
 
 
 def _field_names(cls: type) -> dict[str, str] | None:

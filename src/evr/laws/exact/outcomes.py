@@ -79,13 +79,11 @@ class ExactEpsilonDelta(ExactOutcomes):
 
 
 class Noise(NamedTuple):
-    """Symmetric noise on the integers: the chances of ``x >= 0`` and of more than ``x``, and how far out single
-    integers count; None where the loss is the same for all beyond both centres.
-    """
+    """Symmetric noise on the integers."""
 
-    at: Callable[[int], Ball]
-    beyond: Callable[[int], Ball]
-    reach: int | None
+    at: Callable[[int], Ball]  # the chance of x >= 0
+    beyond: Callable[[int], Ball]  # the chance of more than x
+    reach: int | None  # up to which integers count one by one; None if all beyond both centres have one loss
 
 
 @dataclass(frozen=True)
@@ -96,7 +94,7 @@ class ExactDiscreteLaplace(ExactOutcomes):
     sensitivity: int
 
     def noise(self) -> Noise:
-        """Itself; ``beyond`` takes ``x >= -1``."""
+        """Its ``beyond`` takes ``x >= -1``."""
         a, ratio = self.parameter, ball(-self.parameter).exp()
         atom, tail = (1 - ratio) / (1 + ratio), 1 / (1 + ratio)
         return Noise(lambda x: atom * ball(-a * x).exp(), lambda x: tail * ball(-a * (x + 1)).exp(), None)
@@ -122,7 +120,7 @@ class ExactDiscreteGaussian(ExactOutcomes):
     sensitivity: int
 
     def noise(self) -> Noise:
-        """Itself; ``at`` takes ``x`` up to twice the sensitivity beyond its reach."""
+        """Its ``at`` takes ``x`` up to twice the sensitivity beyond its reach."""
         variance = self.sigma**2
         # sound for any reach; this one leaves out e^-prec
         reach = math.isqrt(math.ceil(2 * variance * (ctx.prec + 8))) + 1

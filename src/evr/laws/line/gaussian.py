@@ -38,15 +38,12 @@ class GaussianPair(DominatingPair):
         with np.errstate(over="ignore"):
             return np.asarray(loss, float) / self.mu + self.mu / 2
 
-    def _mean(self, measure: Measure) -> float:
-        return self.mu if measure is Measure.P else 0.0
-
     def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
-        mean = self._mean(measure)
+        mean = self.mu if measure is Measure.P else 0.0
         return log_normal_mass(np.asarray(low) - mean, np.asarray(high) - mean)
 
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
-        return generator.standard_normal(size) + self._mean(measure)
+        return generator.standard_normal(size) + (self.mu if measure is Measure.P else 0.0)
 
     def span(self, order: float = 0.0) -> tuple[float, float]:
         centre = self.mu * (order + 1)
@@ -131,10 +128,6 @@ class MixturePair(DominatingPair):
     def is_mixed(self, measure: Measure) -> bool:
         return self.direction is not (Direction.ADD if measure is Measure.P else Direction.REMOVE)
 
-    @property
-    def _mixtures(self) -> int:
-        return 2 if self.direction is None else 1
-
     def _law(self, measure: Measure) -> tuple[Floats, Floats]:
         """The centres of one law, and how likely each is."""
         if not self.is_mixed(measure):
@@ -161,7 +154,7 @@ class MixturePair(DominatingPair):
     @property
     def loss_magnitude(self) -> float:
         rarest = min(p for p in self.probabilities if p > 0)
-        return super().loss_magnitude + self._mixtures * abs(math.log(rarest))
+        return super().loss_magnitude + (2 if self.direction is None else 1) * abs(math.log(rarest))
 
     def point(self, loss: Any) -> Floats:
         loss = np.asarray(loss, float)
@@ -221,7 +214,8 @@ class MixturePair(DominatingPair):
         return generator.standard_normal(size) + m[generator.choice(m.size, size, p=p / p.sum())]
 
     def span(self, order: float = 0.0) -> tuple[float, float]:
-        shift = self._mixtures * max(self.means) * order  # the slope of the loss is at most that, over the order
+        steepest = (2 if self.direction is None else 1) * max(self.means)  # the greatest slope of the loss
+        shift = steepest * order
         low, high = self._law(Measure.Q)[0].min(), self._law(Measure.P)[0].max()
         return float(low + min(0.0, shift)) - NORMAL_REACH, float(high + max(0.0, shift)) + NORMAL_REACH
 

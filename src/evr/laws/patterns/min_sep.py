@@ -1,8 +1,6 @@
-"""b-min-sep sampling: a record takes part at random, never twice within ``b`` steps (Dong and Ganesh 2026).
-
-With at most ``b`` bands the columns of one record's participations are orthogonal. So the ratio of a pattern is the
-product of ``A_i = exp(v_i - g_i / 2)``, ``v_i = <C e_i, z> / s``, ``g_i = |C e_i|^2 / s^2``, over its steps, and the
-sum over patterns is a recursion over steps.
+"""b-min-sep sampling: a record takes part at random, never twice within ``b`` steps (Dong and Ganesh 2026). With up to
+``b`` bands the columns of its participations are orthogonal: the ratio of a pattern is the product over its steps of
+``A_i = exp(v_i - g_i / 2)``, ``v_i = <C e_i, z> / s``, ``g_i = |C e_i|^2 / s^2``, and a recursion sums over patterns.
 """
 
 from __future__ import annotations
