@@ -106,8 +106,7 @@ def matrix_mechanism(event: schemes.MatrixMechanismDpEvent) -> dp_event.DpEvent:
     """One Gaussian, of the noise over the sensitivity."""
     most = event.max_participations
     most = None if most is None else validate.positive_integer(max_participations=most)
-    strategy = Strategy.of(event.strategy, event.iterations, signs=True)
-    square = square_sensitivity(strategy, event.min_sep, most)
+    square = square_sensitivity(Strategy.of(event.strategy, event.iterations, signs=True), event.min_sep, most)
     return dp_event.GaussianDpEvent(noise_over(event.noise_multiplier, square))
 
 
@@ -140,9 +139,7 @@ def min_sep(event: schemes.BMinSepDpEvent) -> Laws:
 def _require_separation(strategy: Strategy, separation: int, field: str) -> None:
     """Refuse more bands than steps between two participations: their columns would overlap."""
     if strategy.bands > separation:
-        why = (
-            f"strategy has {strategy.bands} bands and {field}={separation}: contributions of a record would share noise"
-        )
+        why = f"strategy has {strategy.bands} bands and {field}={separation}: contributions of a record share noise"
         raise ValueError(f"{why}, and the law does not factor. Use at most {separation} bands, or a greater {field}")
 
 
@@ -189,15 +186,15 @@ def truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Laws:
     if q == 1:
         part, base = Fraction(most, size), exact.ExactGaussian(4 / Fraction(noise) ** 2)
         return Pairs.each(partial(poisson.sampled, doubled, float(part)), partial(exact.exact_sampled, base, part))
-    binomial = scipy.stats.binom  # loaded where it is needed
-    cut = float(binomial.sf(most - 1, size - 1, q))
+    batch = scipy.stats.binom  # loaded where it is needed
+    cut = float(batch.sf(most - 1, size - 1, q))
 
     def law(one: Direction) -> DominatingPair:
         whole = poisson.sampled(GaussianPair(1 / noise), q, one)
         if cut == 0:  # less than the least positive float: the exact law counts it, this pair does not
             return whole
-        logs = float(binomial.logcdf(most - 1, size - 1, q)), float(binomial.logsf(most - 1, size - 1, q))
-        share = min(float(binomial.sf(most, size, q)) * most / (size * cut), q)
+        logs = float(batch.logcdf(most - 1, size - 1, q)), float(batch.logsf(most - 1, size - 1, q))
+        share = min(float(batch.sf(most, size, q)) * most / (size * cut), q)
         return poisson.EitherPair((whole, poisson.sampled(doubled, share, one)), logs)
 
     return Pairs.each(law, partial(exact.ExactTruncated, size, Fraction(q), most, Fraction(noise)))
@@ -238,14 +235,12 @@ def fixed_batches(event: schemes.FixedBatchUsersDpEvent) -> Pairs:
     share = 1 - chances.pop(0, Fraction(0))
     weights = tuple(chance / share for chance in chances.values())
     law = exact.ExactLabelled(tuple((2 * j / Fraction(noise)) ** 2 for j in chances), weights)
-    pair = poisson.EitherPair(
-        tuple(GaussianPair(2 * j / noise) for j in chances), tuple(float_log(ball(weight)) for weight in weights)
-    )
+    logs = tuple(float_log(ball(weight)) for weight in weights)
+    pair = poisson.EitherPair(tuple(GaussianPair(2 * j / noise) for j in chances), logs)
     if share == 1:
         return Pairs.both(pair, law)
-    return Pairs.both(
-        poisson.sampled_without_replacement(pair, float(share)), exact.exact_without_replacement(law, share)
-    )
+    sampled = poisson.sampled_without_replacement(pair, float(share))
+    return Pairs.both(sampled, exact.exact_without_replacement(law, share))
 
 
 def split(event: schemes.UsersDpEvent) -> dp_event.DpEvent:

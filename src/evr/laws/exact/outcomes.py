@@ -122,8 +122,7 @@ class ExactDiscreteGaussian(ExactOutcomes):
     def noise(self) -> Noise:
         """Its ``at`` takes ``x`` up to twice the sensitivity beyond its reach."""
         variance = self.sigma**2
-        # sound for any reach; this one leaves out e^-prec
-        reach = math.isqrt(math.ceil(2 * variance * (ctx.prec + 8))) + 1
+        reach = math.isqrt(math.ceil(2 * variance * (ctx.prec + 8))) + 1  # any is sound; this one leaves out e^-prec
         terms = [ball(-x * x / (2 * variance)).exp() for x in range(reach + 2 * self.sensitivity + 1)]
 
         def beyond(last: int) -> Ball:
@@ -140,8 +139,7 @@ class ExactDiscreteGaussian(ExactOutcomes):
         assert reach is not None
         near, far = beyond(reach), beyond(reach + shift)
         kept = [OutcomeSet(at(abs(x - shift)), at(abs(x)), self.loss(x)) for x in range(-reach, shift + reach + 1)]
-        below, above = (OutcomeSet(far, near, self.loss(-reach)), OutcomeSet(near, far, Ball.pos_inf()))
-        return [below, *kept, above]
+        return [OutcomeSet(far, near, self.loss(-reach)), *kept, OutcomeSet(near, far, Ball.pos_inf())]
 
     def loss(self, x: int) -> Ball:
         """``(x^2 - (x - s)^2) / (2 sigma^2)``."""
@@ -167,26 +165,19 @@ class ExactTwoSidedOutcomes(ExactOutcomes):
         def loss(x: int) -> Ball:
             return Ball(0) if x == 0 else (factors[window + 1 + x] / factors[window + 1 - x]).log()
 
-        def mixed(absent: Ball, present: Ball) -> Ball:
-            return rest * absent + q * present
-
         inside = range(-window, window + 1)
-        moved = [mixed(at(abs(x)), at(abs(x - shift))) for x in inside]
-        near, far = (mixed(beyond(window), beyond(window + by)) for by in (-shift, shift))
+        moved = [rest * at(abs(x)) + q * at(abs(x - shift)) for x in inside]
+        near, far = (rest * beyond(window) + q * beyond(window + by) for by in (-shift, shift))
         low, high = (-window, Ball.pos_inf()) if reach is not None else (-shift, loss(shift))
-        return [
-            OutcomeSet(far, near, loss(low)),
-            *(OutcomeSet(moved[window + x], moved[window - x], loss(x)) for x in inside),
-            OutcomeSet(near, far, high),
-        ]
+        kept = [OutcomeSet(moved[window + x], moved[window - x], loss(x)) for x in inside]
+        return [OutcomeSet(far, near, loss(low)), *kept, OutcomeSet(near, far, high)]
 
 
 # --- integer noise in many dimensions: a Gaussian whose losses are raised (docs/guarantees_state.md, G2) ---
 
-_LISTED = 64  # partial sums of clients whose factors are computed one by one
 _BITS = 160
-_ORDER = 16  # a usual order of the moments
-_MOST = 0.5  # of a shift
+_LISTED = 64  # partial sums of clients whose factors are computed one by one
+_ORDER, _MOST = 16, 0.5  # a usual order of the moments, and the greatest shift
 
 
 @dataclass(frozen=True)

@@ -110,17 +110,14 @@ class WithoutReplacementCurve(ExactCurve):
     base: ExactCurve
     g: Fraction
 
-    def _side(self, direction: Direction) -> SampledCurve:
-        return SampledCurve(self.base, self.g, direction)
-
     def curve(self) -> Callable[[Ball], Ball]:
-        return by_side(self._side(Direction.REMOVE).curve(), self._side(Direction.ADD).curve())
+        return by_side(*(SampledCurve(self.base, self.g, one).curve() for one in Direction))  # remove, then add
 
     def least(self) -> Ball:
-        return self._side(Direction.ADD).least()
+        return SampledCurve(self.base, self.g, Direction.ADD).least()
 
     def greatest(self) -> Ball:
-        return self._side(Direction.REMOVE).greatest()
+        return SampledCurve(self.base, self.g, Direction.REMOVE).greatest()
 
 
 @dataclass(frozen=True)
