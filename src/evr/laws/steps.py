@@ -10,9 +10,8 @@ from functools import lru_cache
 
 from evr.errors import UnsupportedEventError
 from evr.laws.exact.law import ExactLaw
-from evr.laws.exact.line import ExactGaussian
-from evr.laws.exact.outcomes import NON_PRIVATE_LAW, ExactShifted
-from evr.laws.exact.points import MOST_STEPS, ExactBoundedRange, ExactConcentrated, ExactRun
+from evr.laws.exact.line import ExactGaussian, ExactShifted
+from evr.laws.exact.outcomes import MOST_STEPS, NON_PRIVATE_LAW, ExactBoundedRange, ExactConcentrated, ExactRun
 from evr.laws.law import Direction, LossLaw
 from evr.laws.line.discrete import TRIVIAL_PAIR, DiscretePair
 from evr.laws.line.gaussian import GaussianPair

@@ -2,5 +2,5 @@
 
 from evr.mechanisms.composition import Composition as Composition
 from evr.mechanisms.composition import leaves as leaves
-from evr.mechanisms.descriptor import Mechanism as Mechanism
 from evr.mechanisms.registry import MECHANISMS as MECHANISMS
+from evr.mechanisms.relations import Mechanism as Mechanism

@@ -20,8 +20,7 @@ from evr import validate
 from evr.errors import OtherRelationError, UnsupportedEventError
 from evr.laws import NON_PRIVATE_PAIR, Direction, Pairs, Step, merged, simplify
 from evr.laws.selection import Selection
-from evr.mechanisms.descriptor import unsupported
-from evr.mechanisms.registry import MECHANISMS, known
+from evr.mechanisms.registry import MECHANISMS, known, unsupported
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT, Relation, name_of, not_under, relation_named
 from evr.mechanisms.sampling import NON_PRIVATE_PAIRS, SAMPLED, SELECTED, Sampling, Selecting, part_of, sampled_already
 from evr.mechanisms.schemes import ZeroOutDpEvent

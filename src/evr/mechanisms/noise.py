@@ -17,13 +17,12 @@ from dp_accounting import dp_event
 
 from evr import validate
 from evr.laws import TRIVIAL_PAIR, Pairs, exact
-from evr.laws.exact.outcomes import integer_gaussian
+from evr.laws.exact.line import integer_gaussian
 from evr.laws.line import discrete
 from evr.laws.line.gaussian import NORMAL_REACH, GaussianPair, MixturePair
 from evr.laws.line.laplace import BoundedRangePair, LaplacePair, TwoSidedLaplacePair
 from evr.mechanisms import schemes
-from evr.mechanisms.descriptor import NON_PRIVATE, Laws, Mechanism
-from evr.mechanisms.relations import REPLACE_ONE, ZERO_OUT
+from evr.mechanisms.relations import NON_PRIVATE, REPLACE_ONE, ZERO_OUT, Laws, Mechanism
 
 _MOST_SENSITIVITY = 1_000_000  # as many outcomes has discrete Laplace noise
 _MOST_SIGMA, _MOST_SIGMA_IN_MANY = 20_000.0, 1e12  # of discrete Gaussian noise on one integer, and on many
@@ -134,7 +133,7 @@ def gaussians(chances: Mapping[Fraction, Fraction], deviation: float, times: int
     weights = tuple(chances[size] / total for size in sizes)
     floats = tuple(map(float, weights))
     if times == 2:
-        return Pairs.both(MixturePair(means, floats, None), exact.ExactTwoSided(Fraction(1), ratios, weights))
+        return Pairs.both(MixturePair(means, floats, None), exact.ExactMixture(ratios, weights, None))
     return Pairs.each(partial(MixturePair, means, floats), partial(exact.ExactMixture, ratios, weights))
 
 
@@ -146,7 +145,7 @@ def replaced(base: exact.ExactLaw | None, q: Fraction) -> Pairs | None:
     match base:
         case exact.ExactGaussian(square):
             mixed = MixturePair((0.0, math.sqrt(square) / 2), (float(1 - q), chance), None)
-            return Pairs.both(mixed, exact.ExactTwoSided(square / 4, (Fraction(0), Fraction(1)), (1 - q, q)))
+            return Pairs.both(mixed, exact.ExactMixture((Fraction(0), Fraction(1)), (1 - q, q), None, square / 4))
         case exact.ExactLaplace(scale):
             return Pairs.both(TwoSidedLaplacePair(float(2 * scale), chance), exact.ExactTwoSidedLaplace(2 * scale, q))
         case exact.ExactDiscreteLaplace(parameter, shift):

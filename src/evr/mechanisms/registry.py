@@ -8,12 +8,17 @@ from typing import Any
 import attr
 from dp_accounting import dp_event
 
+from evr.errors import UnsupportedEventError
 from evr.mechanisms import noise, schemes, training
-from evr.mechanisms.descriptor import Mechanism, unsupported
+from evr.mechanisms.relations import Mechanism
 
 MECHANISMS: dict[type[dp_event.DpEvent], Mechanism] = {
     mechanism.event: mechanism for mechanism in (*noise.MECHANISMS, *training.MECHANISMS)
 }
+
+
+def unsupported(node: object, path: str, why: str) -> UnsupportedEventError:
+    return UnsupportedEventError(f"unsupported {type(node).__name__} at {path}: {why}", node)
 
 
 def is_writable(event: type[dp_event.DpEvent]) -> bool:

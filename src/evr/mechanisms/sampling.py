@@ -16,8 +16,8 @@ from evr.laws.exact import NON_PRIVATE_LAW, exact_sampled, exact_without_replace
 from evr.laws.line import poisson
 from evr.laws.patterns.bins import IndependentBins
 from evr.laws.selection import BinomialRuns, NegativeBinomialRuns, PoissonRuns, Rule, Selection, UntilGood
-from evr.mechanisms.descriptor import unsupported
 from evr.mechanisms.noise import replaced
+from evr.mechanisms.registry import unsupported
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, not_under
 from evr.mechanisms.schemes import BinomialSelectDpEvent, DiscreteGaussianDpEvent, ThresholdSelectDpEvent
 

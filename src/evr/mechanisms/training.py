@@ -28,9 +28,8 @@ from evr.laws.patterns.law import PatternLaw, ReplacedPatterns
 from evr.laws.patterns.min_sep import MinSep
 from evr.laws.patterns.strategy import Strategy, noise_over, square_sensitivity
 from evr.mechanisms import schemes
-from evr.mechanisms.descriptor import NON_PRIVATE, Laws, Mechanism, Translator
 from evr.mechanisms.noise import gaussians
-from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT
+from evr.mechanisms.relations import ADD_OR_REMOVE, NON_PRIVATE, REPLACE_ONE, ZERO_OUT, Laws, Mechanism, Translator
 
 MOST_BINS, MOST_SIZE, MOST_RECORDS = 10**6, 10**9, 10**4  # bins; records of a data set; records of a user
 _NEGLIGIBLE = Fraction(1, 10**80)  # weights below go to the greatest number of records

@@ -7,8 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from evr.laws.exact.law import Ball, ExactCurve, ExactLaw, ball, proved_root
+from flint import ctx
+
+from evr.laws.exact.law import Ball, ExactCurve, ExactLaw, ball, integer_above, proved_root
 from evr.laws.law import Direction
+from evr.laws.line.gaussian import ShiftedPair
 
 
 @dataclass(frozen=True)
@@ -121,20 +124,23 @@ class ExactTwoSidedLaplace(ExactCurve):
 
 @dataclass(frozen=True)
 class ExactMixture(ExactCurve):
-    """``sum_i p_i N(m_i, 1)`` against ``N(0, 1)`` (remove), ``N(0, 1)`` against ``sum_i p_i N(-m_i, 1)`` (add).
+    """``sum_i p_i N(m_i, 1)`` against ``N(0, 1)`` (remove), ``N(0, 1)`` against ``sum_i p_i N(-m_i, 1)`` (add), or the
+    first mixture against the second one (None, which serves both directions); ``m_i = sizes_i sqrt(square)``.
 
-    The means are non-negative, not all zero, the weights positive with sum 1.
+    The sizes are non-negative and rise, not all zero; the weights are positive with sum 1.
     """
 
-    means: tuple[Fraction, ...]
+    sizes: tuple[Fraction, ...]
     weights: tuple[Fraction, ...]
-    direction: Direction
+    direction: Direction | None
+    square: Fraction = Fraction(1)
 
     def curve(self) -> Callable[[Ball], Ball]:
-        one, zero, floor = Ball(1), Ball(0), ball(self._floor)
-        means, weights = [ball(m) for m in self.means], [ball(p) for p in self.weights]
-        place, alone = _place(means, weights), _above([zero], [one])
-        mixed, mirrored = _above(means, weights), _above([-m for m in means], weights)
+        one, zero, floor, unit = Ball(1), Ball(0), ball(self._floor), ball(self.square).sqrt()
+        means, weights = [ball(size) * unit for size in self.sizes], [ball(p) for p in self.weights]
+        mixed, mirrored, alone = _above(means, weights), _above([-m for m in means], weights), _above([zero], [one])
+        closed = self.direction is None and len(means) == 2 and self.sizes[0] == 0
+        place = _closed(means[1], *weights) if closed else _place(means, weights, two_sided=self.direction is None)
 
         def remove(ratio: Ball) -> Ball:
             if ratio <= floor:
@@ -150,42 +156,21 @@ class ExactMixture(ExactCurve):
             t = -place(one / ratio)
             return alone(t) - ratio * mirrored(t)
 
-        return remove if self.direction is Direction.REMOVE else add
+        def both(ratio: Ball) -> Ball:
+            t = place(ratio)
+            return mixed(t) - ratio * mirrored(t)
+
+        return {Direction.REMOVE: remove, Direction.ADD: add, None: both}[self.direction]
 
     @property
     def _floor(self) -> Fraction:
-        return sum((p for p, m in zip(self.weights, self.means, strict=True) if m == 0), Fraction(0))
+        return sum((p for p, size in zip(self.weights, self.sizes, strict=True) if size == 0), Fraction(0))
 
     def least(self) -> Ball:
         return ball(self._floor).log() if self.direction is Direction.REMOVE and self._floor else Ball.neg_inf()
 
     def greatest(self) -> Ball:
         return -ball(self._floor).log() if self.direction is Direction.ADD and self._floor else Ball.pos_inf()
-
-
-@dataclass(frozen=True)
-class ExactTwoSided(ExactCurve):
-    """``sum_i p_i N(m_i, 1)`` against ``sum_i p_i N(-m_i, 1)``, ``m_i = sizes_i sqrt(square)``.
-
-    The sizes are non-negative and rise, the weights are positive with sum 1.
-    """
-
-    square: Fraction
-    sizes: tuple[Fraction, ...]
-    weights: tuple[Fraction, ...]
-
-    def curve(self) -> Callable[[Ball], Ball]:
-        unit, weights = ball(self.square).sqrt(), [ball(p) for p in self.weights]
-        means = [ball(size) * unit for size in self.sizes]
-        mixed, mirrored = _above(means, weights), _above([-m for m in means], weights)
-        two = len(means) == 2 and self.sizes[0] == 0
-        place = _closed(means[1], *weights) if two else _place(means, weights, two_sided=True)
-
-        def value(ratio: Ball) -> Ball:
-            t = place(ratio)
-            return mixed(t) - ratio * mirrored(t)
-
-        return value
 
 
 def _above(means: Sequence[Ball], weights: Sequence[Ball]) -> Callable[[Ball], Ball]:
@@ -258,3 +243,92 @@ def _start(terms: list[tuple[float, float]], loss: float, two_sided: bool) -> fl
         if abs(t - last) <= 1e-12 * (1 + abs(t)):
             break
     return math.copysign(t, loss) if two_sided else t
+
+
+# --- integer noise in many dimensions: a Gaussian whose losses are raised (docs/guarantees_state.md, G2) ---
+
+_BITS = 160
+_LISTED = 64  # partial sums of clients whose factors are computed one by one
+_ORDER, _MOST = 16, 0.5  # a usual order of the moments, and the greatest shift
+
+
+@dataclass(frozen=True)
+class ExactShifted(ExactCurve):
+    """``N(m, 1)`` against ``e^-shift N(0, 1)`` and a rest apart, given ``m^2``. Both numbers add over a composition."""
+
+    square: Fraction
+    shift: Fraction
+
+    def curve(self) -> Callable[[Ball], Ball]:
+        base, factor = ExactGaussian(self.square).curve(), ball(-self.shift).exp()
+        return lambda ratio: base(ratio * factor)
+
+    def in_floats(self) -> ShiftedPair:
+        return ShiftedPair(math.sqrt(self.square), float(self.shift))
+
+
+def factors(sigma: Fraction, dimension: int, rounding: Fraction, clients: int = 1) -> tuple[Ball, Ball]:
+    """``log A`` and ``log(A / a)``: how far the sum of ``clients`` discrete Gaussians, on so many coordinates, is from
+    rounded continuous noise of variance ``clients sigma^2 - rounding^2``. Any ``rounding`` with ``eta < 1`` is valid.
+    """
+    of_rounding, of_noise = _eta(rounding**2), _eta(clients * sigma**2)
+    summed = last = Ball(0)
+    for k in range(1, min(clients, _LISTED)):
+        last = _log_ratio(_eta(sigma**2 * Fraction(k, k + 1)))
+        summed += last
+    summed += max(0, clients - _LISTED) * last  # the terms fall
+    up = (1 + of_rounding).log() - (1 + of_noise).log() + summed
+    return dimension * up, dimension * (_log_ratio(of_rounding) + 2 * summed)
+
+
+def _eta(square: Fraction) -> Ball:
+    """``2 sum_{k >= 1} e^{-2 pi^2 t^2 k^2}``, given ``t^2``; the series ends in a geometric one."""
+    one = (-2 * Ball.pi() ** 2 * ball(square)).exp()
+    return 2 * (one + one**4 + (one**9 / (1 - one)).union(Ball(0)))
+
+
+def _log_ratio(eta: Ball) -> Ball:
+    if not eta < 1:
+        raise ArithmeticError("noise or rounding below 0.2 is too far from the continuous one")
+    return (1 + eta).log() - (1 - eta).log()
+
+
+def integer_gaussian(sigma: float, sensitivity: float, dimension: int, clients: int = 1) -> ExactShifted | None:
+    """The law of integer values of that L2 sensitivity with integer noise; None where no rounding is near enough.
+
+    >>> print(integer_gaussian(50.0, 10.0, 10**6).curve()(Ball(1).exp()).str(4))
+    [1.769e-8 +/- ...]
+    """
+    variance, best = clients * sigma**2, None
+    for part in range(16, 144):
+        t = part / 64
+        if t * t > variance / 4:  # a third more in the variance is too much
+            break
+        summed = 4 * clients * math.exp(-((math.pi * sigma) ** 2))
+        shift = dimension * (4 * math.exp(-2 * (math.pi * t) ** 2) + summed)
+        cost = 3 * shift + (_ORDER + 1) / 2 * sensitivity**2 / (variance - t * t)
+        if shift < _MOST and (best is None or cost < best[0]):
+            best = cost, Fraction(part, 64)
+    return None if best is None else rounded(Fraction(sigma), Fraction(sensitivity), dimension, best[1], clients)
+
+
+def rounded(
+    sigma: Fraction, sensitivity: Fraction, dimension: int, rounding: Fraction, clients: int = 1
+) -> ExactShifted | None:
+    """The law by a given rounding: the shift is raised until it covers the factor ``A`` at ratio 1, and so at all."""
+    square = sensitivity**2 / (clients * sigma**2 - rounding**2)
+    with ctx.workprec(_BITS):
+        up, ratio = factors(sigma, dimension, rounding, clients)
+        slope = _slope(square, Ball(0))
+        for more in range(8, 64):
+            shift = Fraction(integer_above((ratio + up / slope * more / 8) * (1 << _BITS)), 1 << _BITS)
+            if (ball(shift) - ratio) * _slope(square, ball(-shift)) >= up:
+                return ExactShifted(square, shift)
+    return None
+
+
+def _slope(square: Fraction, loss: Ball) -> Ball:
+    """``-d log H / d loss = e^loss Q(y > loss) / H`` of the Gaussian pair."""
+    mean = ball(square).sqrt()
+    beyond = ((loss / mean + mean / 2) / Ball(2).sqrt()).erfc() / 2
+    return loss.exp() * beyond / ExactGaussian(square).curve()(loss.exp())

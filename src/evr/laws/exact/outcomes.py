@@ -1,18 +1,23 @@
-"""Discrete mechanisms by their exact parameters (docs/guarantees_strict.md, S6; docs/guarantees_relations.md, R6)."""
+"""Exact laws on outcomes: discrete mechanisms (guarantees_strict, S6; guarantees_relations, R6), and laws known by
+bounds of their curve at finitely many ratios (guarantees_state, G1): zCDP (G3) and runs of bounded range (G4, G5).
+"""
 
 from __future__ import annotations
 
+import abc
 import math
-from collections.abc import Callable, Iterable
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple, Self
 
+import numpy as np
 from flint import ctx
 
 from evr.laws.exact.law import Ball, ExactCurve, ExactOutcomes, OutcomeSet, ball, integer_above
-from evr.laws.exact.line import ExactGaussian
-from evr.laws.line.gaussian import ShiftedPair
 
 
 def rational_sets(masses: Iterable[tuple[Fraction, Fraction]]) -> list[OutcomeSet]:
@@ -173,90 +178,210 @@ class ExactTwoSidedOutcomes(ExactOutcomes):
         return [OutcomeSet(far, near, loss(low)), *kept, OutcomeSet(near, far, high)]
 
 
-# --- integer noise in many dimensions: a Gaussian whose losses are raised (docs/guarantees_state.md, G2) ---
+Point = tuple[Fraction, Fraction]
+"""A ratio ``g > 0``, and a number that is not below ``H_g``."""
 
-_BITS = 160
-_LISTED = 64  # partial sums of clients whose factors are computed one by one
-_ORDER, _MOST = 16, 0.5  # a usual order of the moments, and the greatest shift
+_BITS = 64  # of a bound, beyond its leading one
+_SPANS = (-6.0, -2.0, 0.5), (-2.0, 1.0, 0.05), (1.0, 7.0, 0.02), (7.0, 40.0, 0.5)
+_PLACES = np.concatenate([np.arange(*span) for span in _SPANS])  # where zCDP is bounded, in deviations of the loss
+
+
+def above(exponent: Fraction, bits: int) -> Fraction:
+    """A multiple of ``2^-bits`` that is not below ``e^exponent``, and little above it."""
+    size = max(0, math.ceil(float(exponent) / math.log(2)))
+    with ctx.workprec(bits + size + 64):
+        return Fraction(integer_above(ball(exponent).exp() * (1 << bits)), 1 << bits)
+
+
+def hull(points: Sequence[Point]) -> list[tuple[Fraction, Fraction]]:
+    """The pair of the greatest convex curve below ``(0, 1)`` and the points, whose ratios rise: the masses of ``P`` and
+    ``Q`` at ratio 0, at the ratios where the curve bends, and at an infinite ratio.
+
+    >>> hull([(Fraction(1), Fraction(1, 2)), (Fraction(2), Fraction(0))])
+    [(Fraction(0, 1), Fraction(1, 2)), (Fraction(1, 1), Fraction(1, 2)), (Fraction(0, 1), Fraction(0, 1))]
+    """
+    lower: list[Point] = [(Fraction(0), Fraction(1))]
+    for g, h in points:
+        if h >= lower[-1][1]:
+            continue  # the curve does not rise: this point says nothing
+        while len(lower) > 1:
+            (a, x), (b, y) = lower[-2:]
+            if (y - x) * (g - a) < (h - x) * (b - a):
+                break
+            lower.pop()
+        lower.append((g, h))
+    slopes = [*((y - x) / (b - a) for (a, x), (b, y) in pairwise(lower)), Fraction(0)]
+    bends = [(g, after - before) for (g, _), (before, after) in zip(lower[1:], pairwise(slopes), strict=True)]
+    return [(Fraction(0), 1 + slopes[0]), *((g * q, q) for g, q in bends), (lower[-1][1], Fraction(0))]
+
+
+class ExactPoints(ExactOutcomes):
+    """A law that is known by proved points of its curve."""
+
+    @abc.abstractmethod
+    def points(self) -> list[Point]:
+        """The points, their ratios rising."""
+
+    def sets(self) -> list[OutcomeSet]:
+        return rational_sets(_hull_of(self))
+
+
+@lru_cache(maxsize=64)
+def _hull_of(law: ExactPoints) -> list[tuple[Fraction, Fraction]]:
+    return hull(law.points())
 
 
 @dataclass(frozen=True)
-class ExactShifted(ExactCurve):
-    """``N(m, 1)`` against ``e^-shift N(0, 1)`` and a rest apart, given ``m^2``. Both numbers add over a composition."""
+class ExactConcentrated(ExactPoints):
+    """A mechanism of which only ``(xi, rho)``-zCDP is known, in both directions; both numbers add over a composition.
 
-    square: Fraction
-    shift: Fraction
+    >>> print(ExactConcentrated(Fraction(1, 2)).bound(Fraction(4)).str(8))
+    [0.00019579542 +/- ...]
+    """
+
+    rho: Fraction
+    xi: Fraction = Fraction(0)
+
+    def bound(self, epsilon: Fraction) -> Ball:
+        """``e^{(a-1)(a rho + xi - epsilon)} (1 - 1/a)^a / (a-1)`` at a good order ``a``; any ``a > 1`` is valid."""
+        a = Fraction(_order(float(self.rho), float(epsilon - self.xi)))
+        exponent = ball((a - 1) * (a * self.rho + self.xi - epsilon))
+        return (exponent + ball(a) * ball(1 - 1 / a).log()).exp() / ball(a - 1)
+
+    def points(self) -> list[Point]:
+        deviation = math.sqrt(2 * self.rho)
+        bits = 96 + max(0, -2 * math.frexp(deviation)[1])
+        found: dict[Fraction, Fraction] = {}
+        with ctx.workprec(bits + 2 * _BITS):
+            for place in _PLACES:
+                epsilon = self.xi + self.rho + Fraction(place * deviation)
+                value = self.bound(abs(epsilon))
+                if epsilon < 0:  # by the other direction
+                    value = 1 - ball(epsilon).exp() * (1 - value)
+                found[above(epsilon, bits)] = _rounded_up(value)
+        return sorted(found.items())
+
+
+def _order(rho: float, epsilon: float) -> float:
+    """The order at which the bound is about least: the root of ``(2a-1) rho - epsilon + log(1 - 1/a)``."""
+    low, high = 1.0 + 1e-12, 2.0
+    while (2 * high - 1) * rho - epsilon + math.log1p(-1 / high) < 0:
+        high *= 2
+    for _ in range(60):
+        a = (low + high) / 2
+        low, high = (a, high) if (2 * a - 1) * rho - epsilon + math.log1p(-1 / a) < 0 else (low, a)
+    return high
+
+
+def _rounded_up(value: Ball) -> Fraction:
+    """A rational number of few bits that is not below the number, and at most 1."""
+    shift = _BITS - math.floor(float(value.upper().log() / Ball(2).log()))
+    unit = Fraction(2) ** -max(0, shift)
+    return min(unit * integer_above(value / ball(unit)), Fraction(1))
+
+
+_WORK = 1600  # cells of a run: the time goes with the square
+_FEWEST, _MOST = 8, 48  # cells of one step's range
+_DENSE, _SPARSE = 320, 30  # points of a run where delta is above 2^-50, and in each of the other parts
+_USUAL = 50
+MOST_STEPS = _WORK // _FEWEST  # of one run: longer ones are composed of runs
+
+
+@dataclass(frozen=True)
+class ExactBoundedRange(ExactCurve):
+    """One step whose losses lie in an interval of length ``epsilon``, wherever that is.
+
+    >>> print(ExactBoundedRange(Fraction(1, 2)).curve()(Ball(1)).str(10))
+    [0.1243530018 +/- ...]
+    """
+
+    epsilon: Fraction
 
     def curve(self) -> Callable[[Ball], Ball]:
-        base, factor = ExactGaussian(self.square).curve(), ball(-self.shift).exp()
-        return lambda ratio: base(ratio * factor)
+        zero, one = Ball(0), Ball(1)
+        half, whole = ball(self.epsilon / 2).exp(), ball(self.epsilon).exp()
 
-    def in_floats(self) -> ShiftedPair:
-        return ShiftedPair(math.sqrt(self.square), float(self.shift))
+        def value(ratio: Ball) -> Ball:
+            if ratio >= whole:
+                return zero
+            if ratio * whole <= one:
+                return one - ratio
+            inside = zero.max(half - ratio.sqrt()) ** 2 / (whole - 1)
+            return inside if whole > ratio and ratio * whole > one else inside.union(zero.max(one - ratio))
 
+        return value
 
-def factors(sigma: Fraction, dimension: int, rounding: Fraction, clients: int = 1) -> tuple[Ball, Ball]:
-    """``log A`` and ``log(A / a)``: how far the sum of ``clients`` discrete Gaussians, on so many coordinates, is from
-    rounded continuous noise of variance ``clients sigma^2 - rounding^2``. Any ``rounding`` with ``eta < 1`` is valid.
-    """
-    of_rounding, of_noise = _eta(rounding**2), _eta(clients * sigma**2)
-    summed = last = Ball(0)
-    for k in range(1, min(clients, _LISTED)):
-        last = _log_ratio(_eta(sigma**2 * Fraction(k, k + 1)))
-        summed += last
-    summed += max(0, clients - _LISTED) * last  # the terms fall
-    up = (1 + of_rounding).log() - (1 + of_noise).log() + summed
-    return dimension * up, dimension * (_log_ratio(of_rounding) + 2 * summed)
+    def least(self) -> Ball:
+        return ball(-self.epsilon)
 
-
-def _eta(square: Fraction) -> Ball:
-    """``2 sum_{k >= 1} e^{-2 pi^2 t^2 k^2}``, given ``t^2``; the series ends in a geometric one."""
-    one = (-2 * Ball.pi() ** 2 * ball(square)).exp()
-    return 2 * (one + one**4 + (one**9 / (1 - one)).union(Ball(0)))
+    def greatest(self) -> Fraction:
+        return self.epsilon
 
 
-def _log_ratio(eta: Ball) -> Ball:
-    if not eta < 1:
-        raise ArithmeticError("noise or rounding below 0.2 is too far from the continuous one")
-    return (1 + eta).log() - (1 - eta).log()
+@dataclass(frozen=True)
+class ExactRun(ExactPoints):
+    """``steps`` mechanisms of range ``epsilon`` one after the other, each chosen from the outputs of those before."""
+
+    epsilon: Fraction
+    steps: int
+
+    def greatest(self) -> Fraction:
+        return self.steps * self.epsilon
+
+    def points(self) -> list[Point]:
+        """The values with their ratios, both rounded up: most of them where the usual deltas are, few elsewhere."""
+        cells = max(_FEWEST, min(_MOST, _WORK // self.steps))
+        run, last = _Run(self.epsilon, cells), self.steps * cells
+        for size in range(cells, last + 1, cells):
+            run.step(size)
+        usual = bisect_left(run.values, -(run.unit >> _USUAL), key=lambda value: -value)
+        kept = {*range(0, usual, -(-usual // _DENSE)), *range(usual, last, -(-last // _SPARSE)), last}
+        mirrored = run.mirror(last)
+        points = {place: run.values[place] for place in kept}
+        points |= {-place: mirrored[-place] for place in range(last, 0, min(-1, -last // _SPARSE))}
+        return [(above(j * run.wide, run.bits), Fraction(value, run.unit)) for j, value in sorted(points.items())]
 
 
-def integer_gaussian(sigma: float, sensitivity: float, dimension: int, clients: int = 1) -> ExactShifted | None:
-    """The law of integer values of that L2 sensitivity with integer noise; None where no rounding is near enough.
+class _Run:
+    """The recursion on the places ``j epsilon / cells``: integers not below ``V_k`` there, in units of ``2^-bits``."""
 
-    >>> print(integer_gaussian(50.0, 10.0, 10**6).curve()(Ball(1).exp()).str(4))
-    [1.769e-8 +/- ...]
-    """
-    variance, best = clients * sigma**2, None
-    for part in range(16, 144):
-        t = part / 64
-        if t * t > variance / 4:  # a third more in the variance is too much
-            break
-        summed = 4 * clients * math.exp(-((math.pi * sigma) ** 2))
-        shift = dimension * (4 * math.exp(-2 * (math.pi * t) ** 2) + summed)
-        cost = 3 * shift + (_ORDER + 1) / 2 * sensitivity**2 / (variance - t * t)
-        if shift < _MOST and (best is None or cost < best[0]):
-            best = cost, Fraction(part, 64)
-    return None if best is None else rounded(Fraction(sigma), Fraction(sensitivity), dimension, best[1], clients)
+    def __init__(self, epsilon: Fraction, cells: int) -> None:
+        self.cells, self.wide = cells, epsilon / cells
+        self.bits = 160 + 3 * max(0, epsilon.denominator.bit_length() - epsilon.numerator.bit_length())
+        self.unit = 1 << self.bits
+        with ctx.workprec(self.bits + 64 + int(4 * epsilon)):
+            whole, unit = ball(epsilon).exp(), ball(self.unit)
+            powers = [ball(i * self.wide).exp() for i in range(cells + 1)]
+            self.stay = [integer_above((whole - p) / (whole - 1) * unit) for p in powers]
+            self.move = [integer_above((p - 1) / (whole - 1) * unit) for p in powers]
+            # the bend of a cell is E dV - dW times this: kap w^2 / (E - 1), kap = 1 / (1 - e^-h) = e^h / w
+            self.bend = integer_above(powers[1] * (powers[1] - 1) / (whole - 1) * unit)
+            self.whole = integer_above(whole * unit)
+        self.values = [0]  # at the places from 0 on, the last one 0
 
+    def mirror(self, places: int) -> list[int]:
+        """The values at ``-places .. -1``: by its mirror image each is ``unit - e^{-place h} (unit - value)``."""
+        held = self.values + [0] * max(0, places + 1 - len(self.values))
+        with ctx.workprec(self.bits + 64):
+            lowered = [ball(-j * self.wide).exp() * (held[j] - self.unit) for j in range(places, 0, -1)]
+            return [self.unit + min(0, integer_above(number)) for number in lowered]
 
-def rounded(
-    sigma: Fraction, sensitivity: Fraction, dimension: int, rounding: Fraction, clients: int = 1
-) -> ExactShifted | None:
-    """The law by a given rounding: the shift is raised until it covers the factor ``A`` at ratio 1, and so at all."""
-    square = sensitivity**2 / (clients * sigma**2 - rounding**2)
-    with ctx.workprec(_BITS):
-        up, ratio = factors(sigma, dimension, rounding, clients)
-        slope = _slope(square, Ball(0))
-        for more in range(8, 64):
-            shift = Fraction(integer_above((ratio + up / slope * more / 8) * (1 << _BITS)), 1 << _BITS)
-            if (ball(shift) - ratio) * _slope(square, ball(-shift)) >= up:
-                return ExactShifted(square, shift)
-    return None
-
-
-def _slope(square: Fraction, loss: Ball) -> Ball:
-    """``-d log H / d loss = e^loss Q(y > loss) / H`` of the Gaussian pair."""
-    mean = ball(square).sqrt()
-    beyond = ((loss / mean + mean / 2) / Ball(2).sqrt()).erfc() / 2
-    return loss.exp() * beyond / ExactGaussian(square).curve()(loss.exp())
+    def step(self, last: int) -> None:
+        """From ``V_{k-1}`` to ``V_k``, which is 0 from the place ``last`` on."""
+        n, bits = self.cells, self.bits
+        held = [*self.mirror(n + 1), *self.values, *[0] * (last + n + 1 - len(self.values))]  # from place -n-1 on
+        fall = [0, *(a - b for a, b in pairwise(held))]  # from the place before
+        curved = [
+            (max(0, self.whole * a - (b << bits)) * self.bend >> 2 * bits) + 2
+            for a, b in zip(fall, fall[n:], strict=False)
+        ]
+        fresh = []
+        for here in range(n + 1, last + n + 1):  # places 0 to last - 1
+            stays, moves = held[here : here - n - 1 : -1], held[here + n : here - 1 : -1]
+            ends = [(a * x + b * y >> bits) + 1 for a, b, x, y in zip(self.stay, self.move, stays, moves, strict=True)]
+            best = max(ends)
+            for low, high, bend in zip(ends, ends[1:], curved[here : here - n : -1], strict=False):
+                if -bend < high - low < bend:
+                    best = max(best, low - -((bend + high - low) ** 2) // (4 * bend) + 1)
+            fresh.append(min(best, self.unit))
+        self.values = [*fresh, 0]

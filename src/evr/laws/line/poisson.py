@@ -100,7 +100,7 @@ def sampled(base: DominatingPair, q: float, direction: Direction) -> DominatingP
 
 
 def outcomes(pair: DominatingPair) -> DominatingPair:
-    """The same pair as one on finitely many outcomes, if it is one that is sampled; else the pair itself."""
+    """A sampled discrete pair as a discrete pair; any other pair as it is."""
     if not (isinstance(pair, SampledPair) and isinstance(pair.base, DiscretePair)):
         return pair
     low, high = pair.flats[:, 0], pair.flats[:, 1]
@@ -161,7 +161,7 @@ class WithoutReplacementPair(DominatingPair):
         return np.maximum(np.asarray(t, float) - 1.0, self._cut)
 
     def by_side(self, t: Any, lower: Floats, upper: Floats) -> Floats:
-        """What belongs to the side on which ``t`` is."""
+        """The value of the side on which ``t`` is."""
         return np.where(np.asarray(t, float) <= self._cut, lower, upper)
 
     def privacy_loss(self, t: Any) -> Floats:
@@ -230,7 +230,7 @@ def sampled_without_replacement(base: DominatingPair, g: float) -> DominatingPai
 
 
 def _of_outcomes(base: DiscretePair, g: float) -> DiscretePair:
-    """The same for outcomes: one of loss 0 takes what is left of both laws."""
+    """A discrete pair, sampled without replacement: the outcome of loss 0 takes what is left of both laws."""
     losses, log_p, log_q = base.losses, np.array(base.log_p), np.array(base.log_q)
     above, sides = losses > 0, np.sign(losses)
     mixed = np.logaddexp(math.log1p(-g) + np.where(above, log_q, log_p), math.log(g) + np.where(above, log_p, log_q))

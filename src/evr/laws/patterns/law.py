@@ -39,7 +39,7 @@ class PatternLaw(LossLaw):
     @property
     @abc.abstractmethod
     def dimension(self) -> int:
-        """How many coordinates."""
+        """The number of coordinates."""
 
     @abc.abstractmethod
     def draw_null(self, generator: np.random.Generator, size: int) -> Floats:
@@ -56,7 +56,7 @@ class PatternLaw(LossLaw):
     @property
     @abc.abstractmethod
     def mean(self) -> Mean:
-        """Of the mixture."""
+        """The mean of the mixture."""
 
     @property
     @abc.abstractmethod

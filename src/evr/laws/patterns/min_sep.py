@@ -47,18 +47,13 @@ class Chain:
         p, b, size = self.probability, self.separation, values.shape[1]
         ring, scales = np.ones((b, size)), np.zeros(size)
         rows, last, stay = list(ring), ring[self.steps % b], np.empty(size)
-        factors = np.empty((min(_AT_ONCE, self.steps), size))
         for i in range(self.steps - 1, -1, -1):
-            start = i - i % _AT_ONCE
-            if i == self.steps - 1 or i == start + _AT_ONCE - 1:
-                now = factors[: i + 1 - start]
-                np.multiply(values[start : i + 1], scale, out=now)
-                now -= halves[start : i + 1, None]
-                np.exp(now, out=now)
-                now *= p
+            if i == self.steps - 1 or (i + 1) % _AT_ONCE == 0:
+                now = slice(i - i % _AT_ONCE, i + 1)
+                factors = p * np.exp(scale * values[now] - halves[now, None])
             own = rows[i % b]
             np.multiply(last, 1.0 - p, out=stay)
-            own *= factors[i - start]
+            own *= factors[i % _AT_ONCE]
             own += stay
             last = own
             if i % b == 0:
@@ -70,7 +65,7 @@ class Chain:
         return scales + np.log(self._start(ring))
 
     def _log_sum_on_gpu(self, values: Any, scale: float, halves: Any) -> Any:
-        """The same by a kernel: arrays would have to be launched for each step."""
+        """The same by one kernel; array code would launch one for each step."""
         xp, size = module_of(values), values.shape[1]
         ring, found = xp.empty((self.separation, size)), xp.empty(size)
         chain = (self.steps, self.separation, self.probability, int(self.warm))
