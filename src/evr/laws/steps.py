@@ -40,10 +40,9 @@ class Step:
     def exact_law(self) -> ExactLaw:
         """The exact law; a law without one is refused by name."""
         if self.exact is None:
-            raise UnsupportedEventError(
-                f"{type(self.law).__name__} ({self.law.describe()}) offers no exact law, which method='strict' needs: "
-                "let its translator return Pairs(..., exact=(remove, add)), or use another method"
-            )
+            why = f"{type(self.law).__name__} ({self.law.describe()}) offers no exact law, which method='strict' needs"
+            remedy = "let its translator return Pairs(..., exact=(remove, add)), or use another method"
+            raise UnsupportedEventError(f"{why}: {remedy}")
         return self.exact
 
 
@@ -126,10 +125,8 @@ def _added(kind: type[ExactShifted | ExactConcentrated], rows: list[tuple[Fracti
     """Laws of one kind, both of whose numbers add."""
     first, second = (sum(numbers, Fraction(0)) for numbers in zip(*rows, strict=True))
     if kind is ExactConcentrated and max(first, second) > _MOST_CONCENTRATED:
-        raise ValueError(
-            f"zCDP guarantees add up to rho={float(first):.6g}, xi={float(second):.6g}: evr bounds delta up to "
-            f"{_MOST_CONCENTRATED:,} of either, and beyond that nothing is left to protect"
-        )
+        why = f"zCDP guarantees add up to rho={float(first):.6g}, xi={float(second):.6g}"
+        raise ValueError(f"{why}: evr takes up to {_MOST_CONCENTRATED:,} of either; beyond, nothing is left to protect")
     exact = kind(first, second)
     return Step(exact.in_floats(), 1, exact)
 

@@ -132,10 +132,9 @@ class _Walk:
         """The pairs of a mechanism, or the place of an event that stands for it."""
         _, path, times, around, settled = place
         if not isinstance(node, dp_event.DpEvent):
-            raise TypeError(
-                f"{validate.shown(node)} at {path} is not a DpEvent (it is a {type(node).__name__}): give one of "
-                "dp_accounting's events, or what evr.dpsgd(...) or evr.events.from_jax_privacy(plan) returns"
-            )
+            why = f"{validate.shown(node)} at {path} is not a DpEvent (it is a {type(node).__name__})"
+            remedy = "give one of dp_accounting's, or what evr.dpsgd(...) or evr.events.from_jax_privacy(plan) returns"
+            raise TypeError(f"{why}: {remedy}")
         mechanism = MECHANISMS.get(type(node))
         if mechanism is None:
             supported = ", ".join(sorted(cls.__name__ for cls in MECHANISMS))
@@ -149,10 +148,8 @@ class _Walk:
         with _at(path):
             found = mechanism.laws_under(node, self.relation, settled=settled)
         if not isinstance(found, Pairs | dp_event.DpEvent):
-            raise TypeError(
-                f"the translator of {type(node).__name__} at {path} returned {validate.shown(found)}: let it return "
-                "Pairs, or an event that stands for this one (NonPrivateDpEvent() if it has no privacy)"
-            )
+            why = f"the translator of {type(node).__name__} at {path} returned {validate.shown(found)}"
+            raise TypeError(f"{why}: let it return Pairs, or an event (NonPrivateDpEvent() if it has no privacy)")
         if isinstance(found, Pairs):
             return Visited(found, times)
         return place._replace(event=found, settled=settled or mechanism.relation is not None)
@@ -264,10 +261,8 @@ class Composition:
     def check_drawn(self) -> None:
         """Refuse what no sample can be drawn of."""
         if self.has_selection:
-            raise UnsupportedEventError(
-                "a selection among several runs is proved from points of the privacy curve of one run, and no sample "
-                "is drawn of it: use method='strict', and leave the options of samples out"
-            )
+            why = "a selection among several runs is proved from the curve of one run, and no sample is drawn of it"
+            raise UnsupportedEventError(f"{why}: use method='strict', and leave the options of samples out")
 
     @cached_property
     def is_symmetric(self) -> bool:

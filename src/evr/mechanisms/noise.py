@@ -72,20 +72,16 @@ def discrete_gaussian(
         return _scalar(sigma, times * validate.positive_integer(sensitivity=event.sensitivity))
     sensitivity = times * validate.positive(sensitivity=event.sensitivity)
     if sensitivity < 1 or sigma * math.sqrt(clients) > _MOST_SIGMA_IN_MANY:
-        raise ValueError(
-            f"sigma={sigma!r}, sensitivity={event.sensitivity!r}: integer values change by 1 or more, and the noise "
-            f"may have a standard deviation of {_MOST_SIGMA_IN_MANY:g} at most. Give both in units of the integers"
-        )
+        rule = f"integer values change by 1 or more, and the noise has a deviation of {_MOST_SIGMA_IN_MANY:g} at most"
+        raise ValueError(f"sigma={sigma!r}, sensitivity={event.sensitivity!r}: {rule}. Count both in integers")
     if sigma == 0 or sensitivity > 100 * sigma * math.sqrt(clients):
         return NON_PRIVATE
     law = None if dimension is None else integer_gaussian(sigma, sensitivity, dimension, clients)
     if law is not None:
         return Pairs.both(law.in_floats(), law)
     if clients > 1:
-        raise ValueError(
-            f"sigma={sigma!r} of each of clients={clients!r} is too small for dimension={dimension!r}: their sum is "
-            "neither a discrete Gaussian nor near one. Scale the values up, and sigma with them"
-        )
+        why = f"sigma={sigma!r} of each of clients={clients!r} is too small for dimension={dimension!r}"
+        raise ValueError(f"{why}: their sum is not near a Gaussian. Scale the values up, and sigma with them")
     return dp_event.ZCDpEvent(math.nextafter(sensitivity**2 / sigma**2 / 2 * (1 + 1e-15), math.inf))
 
 
@@ -211,30 +207,24 @@ def permute_and_flip(event: schemes.PermuteAndFlipDpEvent) -> dp_event.DpEvent:
     return schemes.EpsilonDeltaDpEvent(event.epsilon, 0.0)
 
 
+_noise = {
+    dp_event.GaussianDpEvent: gaussian,
+    dp_event.LaplaceDpEvent: laplace,
+    dp_event.DiscreteLaplaceDpEvent: discrete_laplace,
+    schemes.DiscreteGaussianDpEvent: discrete_gaussian,
+    schemes.SummedDiscreteGaussiansDpEvent: discrete_gaussian,
+    dp_event.MixtureOfGaussiansDpEvent: mixture,
+}
+_known = {
+    schemes.EpsilonDeltaDpEvent: epsilon_delta,
+    dp_event.ZCDpEvent: concentrated,
+    schemes.ExponentialMechanismDpEvent: exponential,
+    schemes.PermuteAndFlipDpEvent: permute_and_flip,
+}
+_answers = {REPLACE_ONE: randomized_response, ZERO_OUT: partial(randomized_response, uniform=True)}
+
 MECHANISMS = (
-    *(
-        Mechanism(event, laws, under={REPLACE_ONE: partial(laws, times=2)})
-        for event, laws in (
-            (dp_event.GaussianDpEvent, gaussian),
-            (dp_event.LaplaceDpEvent, laplace),
-            (dp_event.DiscreteLaplaceDpEvent, discrete_laplace),
-            (schemes.DiscreteGaussianDpEvent, discrete_gaussian),
-            (schemes.SummedDiscreteGaussiansDpEvent, discrete_gaussian),
-            (dp_event.MixtureOfGaussiansDpEvent, mixture),
-        )
-    ),
-    Mechanism(
-        dp_event.RandomizedResponseDpEvent,
-        randomized_response,
-        under={REPLACE_ONE: randomized_response, ZERO_OUT: partial(randomized_response, uniform=True)},
-    ),
-    *(
-        Mechanism(event, laws, under={REPLACE_ONE: laws}, unit=None)
-        for event, laws in (
-            (schemes.EpsilonDeltaDpEvent, epsilon_delta),
-            (dp_event.ZCDpEvent, concentrated),
-            (schemes.ExponentialMechanismDpEvent, exponential),
-            (schemes.PermuteAndFlipDpEvent, permute_and_flip),
-        )
-    ),
+    *(Mechanism(event, laws, under={REPLACE_ONE: partial(laws, times=2)}) for event, laws in _noise.items()),
+    *(Mechanism(event, laws, under={REPLACE_ONE: laws}, unit=None) for event, laws in _known.items()),
+    Mechanism(dp_event.RandomizedResponseDpEvent, randomized_response, under=_answers),
 )

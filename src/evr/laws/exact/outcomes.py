@@ -49,10 +49,8 @@ class RationalOutcomes(ExactOutcomes):
             raise ValueError(f"p and q have {sizes[0]} and {sizes[1]} entries: give as many of each, at least 1")
         for name, law in zip("pq", laws, strict=True):
             if min(law) < 0 or sum(law) != 1:
-                raise ValueError(
-                    f"{name} has entries below 0, or a sum of {float(sum(law))!r} that is not exactly 1: give "
-                    "Fractions, or one entry as 1 minus the Fractions of the others"
-                )
+                why = f"{name} has entries below 0, or a sum of {float(sum(law))!r} that is not exactly 1"
+                raise ValueError(f"{why}: give Fractions, or one entry as 1 minus the Fractions of the others")
         return cls(*laws)
 
     def sets(self) -> list[OutcomeSet]:
@@ -371,10 +369,8 @@ class _Run:
         n, bits = self.cells, self.bits
         held = [*self.mirror(n + 1), *self.values, *[0] * (last + n + 1 - len(self.values))]  # from place -n-1 on
         fall = [0, *(a - b for a, b in pairwise(held))]  # from the place before
-        curved = [
-            (max(0, self.whole * a - (b << bits)) * self.bend >> 2 * bits) + 2
-            for a, b in zip(fall, fall[n:], strict=False)
-        ]
+        falls = zip(fall, fall[n:], strict=False)
+        curved = [(max(0, self.whole * a - (b << bits)) * self.bend >> 2 * bits) + 2 for a, b in falls]
         fresh = []
         for here in range(n + 1, last + n + 1):  # places 0 to last - 1
             stays, moves = held[here : here - n - 1 : -1], held[here + n : here - 1 : -1]

@@ -84,9 +84,8 @@ class DiscretePair(DominatingPair):
         law = self.logs[measure]
         single = law[np.minimum(first, law.size - 1)]
         left = from_left[last] < from_right[first]  # difference from the end where less mass is
-        several = log_difference(
-            np.where(left, from_left[last], from_right[first]), np.where(left, from_left[first], from_right[last])
-        )
+        more, less = np.where(left, [from_left[last], from_left[first]], [from_right[first], from_right[last]])
+        several = log_difference(more, less)
         return np.where(last <= first, -np.inf, np.where(last == first + 1, single, several))
 
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:

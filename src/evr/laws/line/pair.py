@@ -62,10 +62,8 @@ class DominatingPair(LossLaw):
 def line_pair(law: LossLaw) -> DominatingPair:
     """The law as a pair on a line; one in many dimensions is refused by name."""
     if not isinstance(law, DominatingPair):
-        raise UnsupportedEventError(
-            f"{law.describe()} has no pair on a line: this method takes compositions of pairs on a line only. Use the "
-            "default method of estimate_delta, estimate_epsilon and verify, which serves such laws"
-        )
+        remedy = "Use the default method of estimate_delta, estimate_epsilon and verify, which serves such laws"
+        raise UnsupportedEventError(f"{law.describe()} has no pair on a line, which this method needs. {remedy}")
     return law
 
 

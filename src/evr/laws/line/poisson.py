@@ -34,11 +34,6 @@ class SampledPair(DominatingPair):
         return 1.0 if self.direction is Direction.REMOVE else -1.0
 
     @property
-    def _mixed(self) -> Measure:
-        """Which law is the mixture."""
-        return Measure.P if self.direction is Direction.REMOVE else Measure.Q
-
-    @property
     def flats(self) -> Floats:
         return self.base.flats
 
@@ -63,15 +58,18 @@ class SampledPair(DominatingPair):
             t = np.minimum(np.maximum(t, ends[rank]), starts[rank])
         return t
 
+    def _is_mixed(self, measure: Measure) -> bool:
+        return (measure is Measure.P) == (self.direction is Direction.REMOVE)
+
     def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
-        if measure is not self._mixed:
+        if not self._is_mixed(measure):
             return self.base.log_mass(measure, low, high)
         common = Measure.Q if measure is Measure.P else Measure.P  # the law of records that are not sampled
         absent, present = self.base.log_mass(common, low, high), self.base.log_mass(measure, low, high)
         return np.logaddexp(math.log1p(-self.q) + absent, math.log(self.q) + present)
 
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
-        if measure is not self._mixed:
+        if not self._is_mixed(measure):
             return self.base.draw(measure, generator, size)
         weight_p = self.q if measure is Measure.P else 1 - self.q
         out = self.base.draw(Measure.Q, generator, size)
@@ -146,12 +144,6 @@ class WithoutReplacementPair(DominatingPair):
         """Where the base loss is 0."""
         return float(self.base.point(0.0))
 
-    @cached_property
-    def _log_atom(self) -> float:
-        """``log`` of the mass at loss 0, the same of both laws."""
-        above = (self.base.log_mass(measure, self._cut, np.inf) for measure in Measure)
-        return math.log1p(-self.g) + float(log_difference(*above))
-
     def below(self, t: Any) -> Floats:
         """The coordinate of the base, up to the cut."""
         return np.minimum(np.asarray(t, float), self._cut)
@@ -178,9 +170,10 @@ class WithoutReplacementPair(DominatingPair):
 
     def _log_masses(self, measure: Measure, low: Any, high: Any) -> tuple[Floats, Floats, Floats]:
         """``log`` of the mass below the atom, of the atom, and above it."""
-        of_atom = (np.clip(np.asarray(t, float) - self._cut, 0.0, 1.0) for t in (high, low))
+        whole = log_difference(*(self.base.log_mass(one, self._cut, np.inf) for one in Measure))
+        part = np.subtract(*(np.clip(np.asarray(t, float) - self._cut, 0.0, 1.0) for t in (high, low)))
         with np.errstate(divide="ignore"):
-            atom = self._log_atom + np.log(np.maximum(np.subtract(*of_atom), 0.0))
+            atom = math.log1p(-self.g) + float(whole) + np.log(np.maximum(part, 0.0))
         below = self.lower.log_mass(measure, self.below(low), self.below(high))
         return below, atom, self.upper.log_mass(measure, self.above(low), self.above(high))
 
@@ -237,12 +230,8 @@ def _of_outcomes(base: DiscretePair, g: float) -> DiscretePair:
     kept, p = losses != 0, np.exp(log_p)
     with np.errstate(divide="ignore"):
         rest = np.log(p[~kept].sum() + (1.0 - g) * (p[above] @ -np.expm1(-losses[above])))
-    return DiscretePair.from_logs(
-        np.append(np.where(above, mixed, log_p)[kept], rest),
-        np.append(np.where(above, log_q, mixed)[kept], rest),
-        np.append((sides * mix(sides * losses, g))[kept], 0.0),
-        is_cut=base.is_cut,
-    )
+    p_and_q = (np.append(law[kept], rest) for law in (np.where(above, mixed, log_p), np.where(above, log_q, mixed)))
+    return DiscretePair.from_logs(*p_and_q, np.append((sides * mix(sides * losses, g))[kept], 0.0), is_cut=base.is_cut)
 
 
 @dataclass(frozen=True)

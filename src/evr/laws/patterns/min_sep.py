@@ -215,8 +215,5 @@ class MinSep(PatternLaw):
         return self.chain.log_absent
 
     def describe(self) -> str:
-        start = "warm" if self.warm else "cold"
-        return (
-            f"{self.separation}-min-sep, p = {self.probability:.6g}, {start} start, "
-            f"{self.strategy.describe()}, {self.dimension} steps, noise {self.noise:.6g}"
-        )
+        sampling = f"{self.separation}-min-sep, p = {self.probability:.6g}, {'warm' if self.warm else 'cold'} start"
+        return f"{sampling}, {self.strategy.describe()}, {self.dimension} steps, noise {self.noise:.6g}"

@@ -49,10 +49,8 @@ class Strategy:
         given = frozen(strategy)
         nested = {isinstance(x, tuple) for x in given} if isinstance(given, tuple) else set()
         if len(nested) != 1:
-            raise TypeError(
-                f"strategy={validate.shown(strategy)} is not a list of numbers, the first column of a Toeplitz matrix, "
-                "nor a list of columns, each from the diagonal down"
-            )
+            why = f"strategy={validate.shown(strategy)} is not a list of numbers, the first column of a Toeplitz matrix"
+            raise TypeError(f"{why}, nor a list of columns, each from the diagonal down")
         if nested == {False}:
             return cls((_column(given, "strategy", size, signs),), size)
         if len(given) != size:
@@ -159,10 +157,8 @@ def _column(entries: tuple[Any, ...], name: str, most: int, signs: bool) -> tupl
         raise ValueError(f"{name}: {rule}, or squares would be no floats: scale strategy and noise by one number")
     if not signs and min(numbers) < 0:
         worst = numbers.index(min(numbers))
-        raise ValueError(
-            f"{name}[{worst}]={numbers[worst]!r} is negative: contributions at random steps might cancel, and the "
-            "theorem asks for entries >= 0. Use MatrixMechanismDpEvent, which counts no amplification"
-        )
+        why = f"{name}[{worst}]={numbers[worst]!r} is negative, and contributions at random steps might cancel"
+        raise ValueError(f"{why}: give entries >= 0, or MatrixMechanismDpEvent, which counts no amplification")
     while numbers[-1] == 0:
         numbers.pop()
     return tuple(numbers)
