@@ -221,10 +221,13 @@ _known = {
     schemes.ExponentialMechanismDpEvent: exponential,
     schemes.PermuteAndFlipDpEvent: permute_and_flip,
 }
-_answers = {REPLACE_ONE: randomized_response, ZERO_OUT: partial(randomized_response, uniform=True)}
 
 MECHANISMS = (
     *(Mechanism(event, laws, under={REPLACE_ONE: partial(laws, times=2)}) for event, laws in _noise.items()),
     *(Mechanism(event, laws, under={REPLACE_ONE: laws}, unit=None) for event, laws in _known.items()),
-    Mechanism(dp_event.RandomizedResponseDpEvent, randomized_response, under=_answers),
+    Mechanism(
+        dp_event.RandomizedResponseDpEvent,
+        randomized_response,
+        under={REPLACE_ONE: randomized_response, ZERO_OUT: partial(randomized_response, uniform=True)},
+    ),
 )

@@ -230,8 +230,10 @@ def _of_outcomes(base: DiscretePair, g: float) -> DiscretePair:
     kept, p = losses != 0, np.exp(log_p)
     with np.errstate(divide="ignore"):
         rest = np.log(p[~kept].sum() + (1.0 - g) * (p[above] @ -np.expm1(-losses[above])))
-    p_and_q = (np.append(law[kept], rest) for law in (np.where(above, mixed, log_p), np.where(above, log_q, mixed)))
-    return DiscretePair.from_logs(*p_and_q, np.append((sides * mix(sides * losses, g))[kept], 0.0), is_cut=base.is_cut)
+    new_p = np.append(np.where(above, mixed, log_p)[kept], rest)
+    new_q = np.append(np.where(above, log_q, mixed)[kept], rest)
+    new_losses = np.append((sides * mix(sides * losses, g))[kept], 0.0)
+    return DiscretePair.from_logs(new_p, new_q, new_losses, is_cut=base.is_cut)
 
 
 @dataclass(frozen=True)
