@@ -27,7 +27,7 @@ from evr.mechanisms.schemes import ZeroOutDpEvent
 
 
 class Visited(NamedTuple):
-    """A mechanism that runs, in all repetitions together so many times; None is one that costs nothing."""
+    """A mechanism and how often it runs, all repetitions counted; ``pairs`` is None where it costs nothing."""
 
     pairs: Pairs | None
     times: int
@@ -97,7 +97,7 @@ class _Walk:
         self.inside: list[list[tuple[Pairs, int]]] = []  # the mechanisms of each sampled or selected part around
 
     def opened(self, place: _Place) -> list[_Found]:
-        """What an event of the tree consists of."""
+        """The parts of an event: places, mechanisms, and where repetitions begin and end."""
         _, path, times, around, settled = place
         node = known(place.event, path)
         if type(node) is dp_event.SelfComposedDpEvent:
@@ -165,7 +165,7 @@ class _Walk:
 
 @contextmanager
 def _at(path: str) -> Iterator[None]:
-    """An error about a value also says where in the tree it is."""
+    """Adds the place in the tree to errors about a value."""
     try:
         yield
     except UnsupportedEventError:

@@ -24,7 +24,7 @@ from evr.laws.line.laplace import BoundedRangePair, LaplacePair, TwoSidedLaplace
 from evr.mechanisms import schemes
 from evr.mechanisms.relations import NON_PRIVATE, REPLACE_ONE, ZERO_OUT, Laws, Mechanism
 
-_MOST_SENSITIVITY = 1_000_000  # as many outcomes has discrete Laplace noise
+_MOST_SENSITIVITY = 1_000_000  # discrete Laplace noise has as many outcomes
 _MOST_SIGMA, _MOST_SIGMA_IN_MANY = 20_000.0, 1e12  # of discrete Gaussian noise on one integer, and on many
 _LEAST_RHO, _MOST_RHO = 1e-24, 1e3
 _LEAST_RANGE, _MOST_RANGE = 1e-12, 100.0

@@ -255,7 +255,7 @@ def split(event: schemes.UsersDpEvent) -> dp_event.DpEvent:
 
 
 def _held(event: schemes.UsersDpEvent) -> NeighboringRelation:
-    """Under which relation the scheme itself holds."""
+    """The relation under which the scheme itself holds."""
     held = SPLIT[type(event.event)].relation if type(event.event) in SPLIT else None
     return ADD_OR_REMOVE if held is None else held(event.event)
 
@@ -268,7 +268,7 @@ def _records(records_per_user: int, most: int = MOST_RECORDS) -> int:
 
 
 def hypergeometric(size: int, records: int, batch: int) -> dict[int, Fraction]:
-    """How many of a user's records are in a batch; negligible numbers above 0 are moved to the greatest.
+    """The law of the number of a user's records in a batch; negligible weights above 0 go to the greatest number.
 
     >>> hypergeometric(4, 2, 2)
     {0: Fraction(1, 6), 1: Fraction(2, 3), 2: Fraction(1, 6)}
@@ -286,7 +286,7 @@ def hypergeometric(size: int, records: int, batch: int) -> dict[int, Fraction]:
 
 
 def binomial(count: int, q: Fraction) -> dict[int, Fraction]:
-    """The binomial law, its negligible weights moved to ``count``.
+    """The binomial law; negligible weights go to ``count``.
 
     >>> binomial(2, Fraction(1, 2))
     {0: Fraction(1, 4), 1: Fraction(1, 2), 2: Fraction(1, 4)}

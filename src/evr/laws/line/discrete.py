@@ -67,7 +67,7 @@ class DiscretePair(DominatingPair):
         return {m: (np.logaddexp.accumulate(a), np.logaddexp.accumulate(b)[::-1]) for m, (a, b) in ends.items()}
 
     def _rank(self, t: Any) -> Any:
-        """How many outcomes are at most ``t``."""
+        """The number of outcomes up to ``t``."""
         return np.clip(np.floor(np.asarray(t, float)) + 1, 0, len(self.log_p)).astype(np.int64)
 
     def privacy_loss(self, t: Any) -> Floats:

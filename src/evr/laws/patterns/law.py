@@ -69,7 +69,7 @@ class PatternLaw(LossLaw):
         return -math.inf
 
     def _sum_error(self, scale: float) -> float:
-        """What sums that follow each other in the computation of ``L`` add to ``density_error``."""
+        """The part of ``density_error`` that comes from long sums in ``L``."""
         return 0.0
 
 

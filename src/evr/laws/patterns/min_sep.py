@@ -24,7 +24,7 @@ _AT_ONCE = 32  # steps whose factors are computed together
 
 @dataclass(frozen=True)
 class Chain:
-    """Who takes part when: eligible records with ``probability``, then not for ``separation - 1`` steps."""
+    """An eligible record takes part with ``probability``, and then not for ``separation - 1`` steps."""
 
     steps: int
     separation: int
@@ -202,7 +202,7 @@ class MinSep(PatternLaw):
         return 8.0 * UNIT * self.dimension + self.logs_error(self.chain, 1.0, scale)
 
     def logs_error(self, chain: Chain, factor: float, scale: float) -> float:
-        """What the recursion of ``chain`` adds where it may have to be in logarithms: three roundings at each step.
+        """The error that ``chain`` adds where its recursion may be in logarithms: three roundings at each step.
         Coordinates are taken times ``factor``, means are up to ``scale`` times those of patterns.
         """
         of_step, of_pattern = math.sqrt(self.energies.max()), math.sqrt(self.greatest_energy)

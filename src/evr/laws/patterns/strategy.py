@@ -63,7 +63,7 @@ class Strategy:
 
     @cached_property
     def bands(self) -> int:
-        """How many diagonals hold all entries."""
+        """The number of diagonals that hold all entries."""
         return max(map(len, self.columns))
 
     @cached_property
