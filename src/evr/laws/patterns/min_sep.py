@@ -31,12 +31,16 @@ class Chain:
     probability: float
     warm: bool
 
-    def log_sum(self, values: Floats, scale: float = 1.0, halves: Floats | float = 0.0) -> Floats:
+    def log_sum(self, values: Any, scale: float = 1.0, halves: Floats | float = 0.0) -> Floats:
         """``log`` of the mean over patterns of the product of ``A_i = exp(scale values - halves)`` at their steps, by
         ``L_i = (1 - p) L_{i+1} + p A_i L_{i+b}``. A row for each step, a column for each sample.
         """
-        if not isinstance(values, np.ndarray):
-            return self._log_sum_on_gpu(values, scale, halves)
+        if not isinstance(values, np.ndarray):  # on a GPU by one kernel; array code would launch one for each step
+            xp, size = module_of(values), values.shape[1]
+            ring, found = xp.empty((self.separation, size)), xp.empty(size)
+            chain = (self.steps, self.separation, self.probability, int(self.warm))
+            launch("chain_sum", size, size, *chain, xp.ascontiguousarray(values), scale, halves, ring, found)
+            return found
         halves, found = np.broadcast_to(halves, self.steps), None
         if not (values.size and (scale * values).max() > _STEEP):
             found = self._log_sum_in_range(values, scale, halves)
@@ -63,14 +67,6 @@ class Chain:
                 ring /= top
                 scales += np.log(top)
         return scales + np.log(self._start(ring))
-
-    def _log_sum_on_gpu(self, values: Any, scale: float, halves: Any) -> Any:
-        """The same by one kernel; array code would launch one for each step."""
-        xp, size = module_of(values), values.shape[1]
-        ring, found = xp.empty((self.separation, size)), xp.empty(size)
-        chain = (self.steps, self.separation, self.probability, int(self.warm))
-        launch("chain_sum", size, size, *chain, xp.ascontiguousarray(values), scale, halves, ring, found)
-        return found
 
     def _start(self, ring: Floats) -> Floats:
         """The expectation over the first step at which the record is eligible, of values by that step."""
