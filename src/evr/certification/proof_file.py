@@ -39,8 +39,10 @@ _MOST_ORDER = 48
 _PARTS: dict[type[exact.ExactLaw], Callable[[Any], tuple[Any, ...]]] = {
     exact.ExactGaussian: lambda law: _gaussian(law.square),
     exact.ExactLaplace: lambda law: ("laplace", law.scale),
-    exact.ExactMixture: lambda law: ("mixture", ("means", *law.means), ("weights", *law.weights)),
-    exact.ExactTwoSided: lambda law: ("two_sided", law.square, ("sizes", *law.sizes), ("weights", *law.weights)),
+    exact.ExactMixture: lambda law: (
+        *(("mixture", ("means", *law.sizes)) if law.direction else ("two_sided", law.square, ("sizes", *law.sizes))),
+        ("weights", *law.weights),
+    ),
     exact.ExactTwoSidedLaplace: lambda law: ("replaced", law.q, ("laplace", law.scale)),
     exact.ExactTwoSidedOutcomes: lambda law: ("replaced", law.q, law.base),
     exact.ExactLabelled: lambda law: ("labelled", ("squares", *law.squares), ("weights", *law.weights)),

@@ -19,7 +19,7 @@ from scipy.special import ndtri
 from evr.bounds.strict.masses import GUARD, end_above, power_above, power_below
 from evr.laws.exact import RationalOutcomes
 from evr.laws.exact.law import ball
-from evr.laws.exact.points import falling_hull, hull
+from evr.laws.exact.outcomes import falling_hull, hull
 from evr.laws.selection import Rule, UntilGood
 
 MOST_CELLS = 1 << 17
