@@ -19,8 +19,7 @@ from evr.laws.patterns.min_sep import Chain, MinSep
 from evr.mechanisms import Composition
 from evr.randomness import Stream
 from evr.sampling import DrawPlan, built
-from evr.sampling.mixtures import MixtureProposal
-from evr.sampling.parts import table_of
+from evr.sampling.mixtures import MixtureProposal, table_of
 from evr.sampling.plan import ByOrder, ByShift, MixturePlan
 from evr.verification.claims import Claim
 from evr.verification.directions import Trial

@@ -1,16 +1,15 @@
 """Choosing how laws in many dimensions are drawn. It may be wrong without harm.
 
-In the remove direction that is order ``k``, or scaled means where no table is affordable: either bounds samples. Beside
-it, in the rest of the samples, bins are drawn at an order of a few bins next to each other, which carry the excess over
-epsilon: so samples vary less. In the add direction it is a shift. What is chosen is decided by the samples that a
-verification is expected to take, on samples of a stream of its own. docs/guarantees_highdim.md, Section 4.4.
+In the remove direction that is order ``k``, or scaled means where no table is affordable; in the add direction it is a
+shift. Where there are several candidates, the samples that a verification is expected to take decide, on samples of a
+stream of its own. docs/guarantees_highdim.md, Section 4.4.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -18,7 +17,6 @@ import scipy
 
 from evr.bounds.moments import Tilt
 from evr.laws import Direction, DiscretePair, DominatingPair, Floats, Step, outcomes
-from evr.laws.patterns.bins import Bins
 from evr.laws.patterns.law import PatternLaw, ReplacedPatterns
 from evr.laws.patterns.min_sep import MinSep
 from evr.planning.capped import GROWTH
@@ -28,9 +26,8 @@ from evr.randomness import Stream
 from evr.sampling import Proposal
 from evr.sampling.drawing import drawing_of
 from evr.sampling.line import on_outcomes, spread_steps
-from evr.sampling.mixtures import MixtureProposal, log_height, loss_order
-from evr.sampling.parts import affords, part_of, table_of
-from evr.sampling.plan import ByOrder, ByScale, ByShift, ByWindow, Kind, MixturePlan
+from evr.sampling.mixtures import MixtureProposal, affords, log_height, loss_order, part_of
+from evr.sampling.plan import ByOrder, ByScale, ByShift, Kind, MixturePlan
 
 Laws = list[tuple[PatternLaw, int]]
 
@@ -40,9 +37,6 @@ TUNING = Stream(entropy=0, purpose="tuning")
 _PILOT = 8192  # samples that judge a candidate
 _CLIPPED = 0.9995  # quantile beyond which samples are cut: single ones must not rule
 _MOST_ORDER = 24
-_SHARES = (0.3, 0.6)  # of what bounds samples
-_WIDEST = 8  # window
-_LIFTED = 0.75
 _CELLS = 4096  # of steps on a line
 
 
@@ -129,38 +123,14 @@ def _shifted(steps: tuple[Step, ...], goal: Goal) -> Iterator[MixtureProposal]:
 
 
 def _remove(steps: tuple[Step, ...], goal: Goal) -> Iterator[MixtureProposal]:
-    """The order or scale with the least bound on samples; and, of one training of bins, the same in a share of the
-    samples, beside what takes a few bins to epsilon.
+    """The order or scale with the least bound on samples; under replacement, where bounds are loose and what varies
+    least may be what is bounded by 1, all of them and plain sampling.
     """
-    (law, count), *others = _laws(steps)
-    if isinstance(law, ReplacedPatterns):  # bounds are loose: what varies least may be what is bounded by 1
+    if isinstance(_laws(steps)[0][0], ReplacedPatterns):
         yield from _bounded(steps, goal)
         yield with_lines(steps, ByScale(1.0, 1.0), 0.0)
-        return
-    bounding = min(_bounded(steps, goal), key=lambda one: one.log_greatest(goal.epsilon))
-    yield bounding
-    if not isinstance(law, Bins) or count > 1 or others or not 0 < goal.epsilon < 700:
-        return
-    shift = _LIFTED * (bounding.order + 1.0)  # what the bound's tilt does to all bins together
-    for window in {1, min(law.greatest.size, law.bins // 2, _WIDEST)}:
-        local = _local(law, goal.epsilon, window, shift)
-        for share in _SHARES if local else ():
-            beside = ByWindow(local, window, shift)
-            yield MixtureProposal(replace(bounding.plan, beside=beside, share=share), steps)
-
-
-def _local(law: Bins, epsilon: float, window: int, shift: float) -> int:
-    """The order at which a window's ratio takes that of all bins, which a shift raises, to epsilon; 0 if none does."""
-    missing = math.exp(epsilon) - math.exp(min(shift * law.mean.square, epsilon))
-    needed = math.log(max(law.bins / window * missing, 1.0))
-    moments = list[float]()
-    for order in range(2, _MOST_ORDER + 1):
-        if not affords(law, order, window):
-            break
-        moments.append(table_of(law, order, window).log_moment)
-        if len(moments) > 1 and moments[-1] - moments[-2] >= needed:
-            return order - 1
-    return 0
+    else:
+        yield min(_bounded(steps, goal), key=lambda one: one.log_greatest(goal.epsilon))
 
 
 def _bounded(steps: tuple[Step, ...], goal: Goal) -> Iterator[MixtureProposal]:
