@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from evr.sampling import Proposal
-from evr.sampling.drawing import Drawing
 from evr.sampling.mixtures import MixtureProposal
+from evr.sampling.proposals import Drawing
 
 _AT_ONCE, _NUMBERS = 4096, 2**20  # samples of a block, and their coordinates: tables want many
 
@@ -35,10 +35,8 @@ def block_size(proposal: Proposal) -> int:
 def choose_clip(
     drawing: Drawing, *, log_unit: float, estimate: float, rounding: float, variance: float | None = None
 ) -> Clip:
-    """Where to clip, in units of the threshold; ``variance`` is that of samples, where it is known.
-
-    The clip maximises the growth of wealth that is to be expected: a low one lets the bets be large, a high one costs
-    little.
+    """Where to clip, in units of the threshold, for the greatest growth of wealth that is to be expected: a low clip
+    lets the bets be large, a high one costs little. ``variance`` is that of samples, where it is known.
     """
     bound = math.exp(min(drawing.log_greatest - log_unit, 700.0))
     if variance is None:

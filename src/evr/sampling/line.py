@@ -30,10 +30,9 @@ from evr.laws import (
     infinite_mass,
     outcomes,
 )
-from evr.sampling.plan import CappedPlan, Kind
-from evr.sampling.proposals import Block, Proposal, log_with_infinite
+from evr.sampling.plan import CappedPlan, Kind, SimplePlan
+from evr.sampling.proposals import BUILDERS, Block, Proposal, log_with_infinite
 
-_CELLS = 4096
 _POWERS = np.geomspace(0.05, 250.0, 24)  # what the moment bound tries where there is no tilt
 
 CACHE = 1 << 15  # numbers drawn at a time: 256 KiB
@@ -109,11 +108,11 @@ class TiltedProposal(Proposal):
 
 class SimpleProposal(Proposal):
     """The paper's simple Monte Carlo: plain samples from the dominating pairs of one direction, infinite losses among
-    them (docs/guarantees.md, Section 2). ``cells`` says how finely the line is cut for bounds on moments.
+    them (docs/guarantees.md, Section 2).
     """
 
-    def __init__(self, steps: Sequence[Step], cells: int = _CELLS) -> None:
-        self.steps, self._cells = tuple(steps), cells
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.steps = tuple(steps)
         self.samplers = tuple(PlainSampler(outcomes(step.pair)) for step in self.steps)
         self.log_normalisers = (0.0,) * len(self.steps)
 
@@ -128,7 +127,7 @@ class SimpleProposal(Proposal):
         """Pairs on outcomes whose samples have greater moments (docs/guarantees.md, Section 2.2)."""
         pairs = (outcomes(step.pair) for step in self.steps)
         return [
-            pair if isinstance(pair, DiscretePair) else spread_to_edges(pair, even_edges(pair, self._cells))
+            pair if isinstance(pair, DiscretePair) else spread_to_edges(pair, even_edges(pair, SimplePlan.cells))
             for pair in pairs
         ]
 
@@ -142,6 +141,10 @@ class SimpleProposal(Proposal):
 
     def log_greatest(self, epsilon: float) -> float:
         return 0.0  # plain samples are at most 1
+
+
+BUILDERS[CappedPlan] = TiltedProposal.from_plan
+BUILDERS[SimplePlan] = lambda _, steps: SimpleProposal(steps)
 
 
 def _least(of_s: MomentBound, powers: Floats) -> float:

@@ -1,5 +1,5 @@
-"""The proposal for compositions with laws in many dimensions, all drawn at order ``k``, or with scaled means, or shifted;
-steps on a line take part with one tilt (docs/guarantees_highdim.md, Sections 4 to 7).
+"""The proposal for laws in many dimensions, all drawn at order ``k``, or with scaled means, or shifted; steps on a line
+take part with one tilt (docs/guarantees_highdim.md, Sections 4 to 7).
 
 A *part* draws one law. Its density with respect to ``Q`` can be computed and is at least ``e^{order loss} dP/dQ / M``:
 the part *dominates a tilt* of that order, so weights are at most ``M e^{-order loss}``.
@@ -36,7 +36,7 @@ from evr.laws.patterns.min_sep import Chain, MinSep
 from evr.sampling.line import TiltedProposal, spread_steps
 from evr.sampling.philox import Place, RowNumbers
 from evr.sampling.plan import ByOrder, ByScale, ByShift, MixturePlan
-from evr.sampling.proposals import Block, Proposal, log_with_infinite
+from evr.sampling.proposals import BUILDERS, Block, Proposal, log_with_infinite
 
 MOST_COPIES = 1 << 12
 """Of one law, drawn by place: rows of a block, of up to 2^20 samples, have numbers of 32 bits."""
@@ -134,6 +134,9 @@ class MixtureProposal(Proposal):
     def work(self) -> int:
         own = sum(count * law.dimension for law, count in self.laws)
         return 3 * own + (self.line.work if self.line else 0)
+
+
+BUILDERS[MixturePlan] = MixtureProposal
 
 
 def loss_order(law: PatternLaw, order: float) -> float:

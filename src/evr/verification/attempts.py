@@ -5,30 +5,31 @@ certificate. What a plan is worth is computed from the plan.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from evr import validate
-from evr.bounds.strict import Proof
-from evr.laws import Direction
+from evr.bounds.strict import Plans, Proof, ProofPlan, prove_within
+from evr.laws import Direction, Step
 from evr.mechanisms import Composition
 from evr.randomness import Stream, entropy_of, seed_of
 from evr.sampling import DrawPlan
 from evr.sampling.plan import CappedPlan
-from evr.verification.claims import Claim
 from evr.verification.concluding import joined, tested
 from evr.verification.directions import Trial
-from evr.verification.driver import ProgressHook
-from evr.verification.executors import check_executor, working
+from evr.verification.driver import ProgressHook, check_executor, working
 from evr.verification.results import DirectionReport, Verification
-from evr.verification.settings import Settings
-from evr.verification.strict import StrictPlanner, decided
+from evr.verification.settings import Claim, Settings, threshold_of
 
 PURPOSE = "verify"
 
 Planner = Callable[[Trial], DrawPlan | None]
 """From one direction of an attempt to its plan; None where it needs no sample."""
+
+StrictPlanner = Callable[[Direction, tuple[Step, ...]], Plans | Iterable[ProofPlan]]
+"""From the exact laws of one direction to plans, finer and finer."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,14 @@ class Attempt:
         found = tested(claim, laws, decide, "strict", self.number, 0.0, *given)
         if settings.method == "strict":
             return found
-        apart = replace(settings, method="sequential")
-        return joined(found, self._drawn(composition, claim, apart, lambda trial: _uncomposed(planner(trial))))
+
+        def uncomposed(trial: Trial) -> DrawPlan | None:
+            plan = planner(trial)
+            if plan is not None and isinstance(plan.proposal, CappedPlan) and plan.proposal.places:
+                raise ValueError("a plan composes steps: under method 'both' the two proofs share no composed law")
+            return plan
+
+        return joined(found, self._drawn(composition, claim, replace(settings, method="sequential"), uncomposed))
 
     def _drawn(self, composition: Composition, claim: Claim, settings: Settings, planner: Planner) -> Verification:
         """By samples of the planner's plans."""
@@ -100,11 +107,27 @@ class Attempt:
         return tested(claim, directions, decide, settings.method, number, rate, self.direction, entropy, self.seed)
 
 
-def _uncomposed(plan: DrawPlan | None) -> DrawPlan | None:
-    """Refuse a plan that composes steps: under method ``"both"`` the two proofs share no composed law."""
-    if plan is not None and isinstance(plan.proposal, CappedPlan) and plan.proposal.places:
-        raise ValueError("a plan composes steps: under method 'both' the two proofs share no composed law")
-    return plan
+def decided(
+    direction: Direction, steps: tuple[Step, ...], claim: Claim, planner: StrictPlanner, in_hand: Proof | None = None
+) -> DirectionReport:
+    """Accepted iff a proof shows the claim, in rational numbers (docs/guarantees_strict.md, S7): the one in hand, if it
+    is about these steps and this epsilon and shows enough; else one made from the plans.
+    """
+    enough, at, proof = threshold_of(claim), Fraction(claim.epsilon), in_hand
+    if proof is None or proof.delta > enough or not proof.is_about(steps, at):
+        proof = prove_within(steps, at, planner(direction, steps), enough)
+    accepted, bound = proof.delta <= enough, proof.shown
+    rest = "" if accepted else ", which is above the claim: claim more"
+    return DirectionReport(
+        direction=direction.value,
+        accepted=accepted,
+        reason=f"{'proved: ' if accepted else ''}delta is at most {bound!r}{rest}",
+        estimate=bound,
+        standard_error=0.0,
+        threshold=enough.numerator / enough.denominator,
+        bound=bound,
+        strict=proof,
+    )
 
 
 def tested_directions(composition: Composition, direction: str | None) -> list[Direction]:

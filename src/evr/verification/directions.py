@@ -11,14 +11,13 @@ from evr import validate
 from evr.bounds.rounding import Rounding
 from evr.laws import Step, greatest_loss, infinite_mass, is_cut, loss_range
 from evr.randomness import Stream
-from evr.sampling import DrawPlan
-from evr.sampling.drawing import Drawing
+from evr.sampling import DrawPlan, built
 from evr.sampling.line import TiltedProposal, on_outcomes
-from evr.verification.claims import Claim
+from evr.sampling.proposals import Drawing, drawing_of
 from evr.verification.deciding import Ending, Test, plan_fixed, sequential_test
 from evr.verification.driver import Driver
 from evr.verification.results import DirectionReport
-from evr.verification.settings import Settings
+from evr.verification.settings import Claim, Settings
 from evr.verification.summary import BACKENDS, Work
 
 DOUBT = 1e-14
@@ -50,7 +49,7 @@ class Trial:
         if plan is None:
             raise ValueError(f"direction {self.direction!r} needs samples, and has no plan")
         validate.one_of(tuple(BACKENDS), device=plan.device)
-        drawing = Drawing.of(plan.proposal, self.steps, claim.epsilon)
+        drawing = drawing_of(built(plan.proposal, self.steps), claim.epsilon)
         proposal, rounding = drawing.proposal, drawing.rounding
         composed = rounding if proposal.composed else None
         if proposal.steps != self.steps and (found := shortcut(proposal.steps, claim, composed)):
