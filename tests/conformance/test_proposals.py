@@ -19,7 +19,7 @@ from evr.mechanisms import Composition
 from evr.planning import capped_proposal
 from evr.randomness import Stream
 from evr.sampling import Proposal, SimpleProposal, TiltedProposal
-from evr.verification.directions import shortcut
+from evr.verification.attempts import shortcut
 from evr.verification.settings import Claim
 from helpers import assert_mean_within, full
 

@@ -21,7 +21,7 @@ from evr.randomness import Stream
 from evr.sampling import DrawPlan, built
 from evr.sampling.mixtures import MixtureProposal, table_of
 from evr.sampling.plan import ByOrder, ByShift, MixturePlan
-from evr.verification.directions import Trial
+from evr.verification.attempts import Trial
 from evr.verification.driver import Driver, Lazily
 from evr.verification.settings import Claim, Settings
 from evr.verification.summary import checked

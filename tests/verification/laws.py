@@ -19,8 +19,8 @@ from evr.randomness import Stream
 from evr.sampling import Block, DrawPlan, Proposal
 from evr.sampling.plan import SimplePlan
 from evr.sampling.proposals import drawing_of
+from evr.verification.attempts import Trial
 from evr.verification.deciding import SequentialTest, State, sequential_test
-from evr.verification.directions import Trial
 from evr.verification.driver import Lazily
 from evr.verification.results import DirectionReport
 from evr.verification.settings import Claim, Settings

@@ -25,8 +25,8 @@ from evr.randomness import Stream
 from evr.sampling import DrawPlan, Proposal, SimpleProposal
 from evr.sampling.proposals import drawing_of
 from evr.verification import Claim
+from evr.verification.attempts import Trial
 from evr.verification.deciding import plan_fixed
-from evr.verification.directions import Trial
 from evr.verification.driver import Lazily
 from evr.verification.settings import Settings
 from helpers import near

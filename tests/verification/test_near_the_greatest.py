@@ -8,7 +8,7 @@ from dp_accounting import dp_event
 import evr
 import messages
 from evr.laws import DiscretePair, Step, greatest_loss
-from evr.verification.directions import shortcut
+from evr.verification.attempts import shortcut
 from evr.verification.settings import Claim
 
 

@@ -15,10 +15,9 @@ _AT_ONCE, _NUMBERS = 4096, 2**20  # samples of a block, and their coordinates: t
 
 
 class Clip(NamedTuple):
-    """Where to clip, the proved correction, a guess of the variance, and the expected growth of log wealth."""
+    """Where to clip, a guess of the variance, and the expected growth of log wealth."""
 
     clip: float
-    correction: float
     variance: float
     growth: float
 
@@ -42,7 +41,7 @@ def choose_clip(
     if variance is None:
         moment = math.exp(min(drawing.log_moment(2.0) - 2 * log_unit, 700.0))
         variance = max(min(moment, 6.0 * estimate**2), 1e-6)
-    best = (-math.inf, bound, 0.0)
+    best = (0.0, bound)
     for clip in [bound, *np.geomspace(4.0, 1e7, 60).tolist()]:
         if clip > bound or not math.isfinite(clip):
             continue
@@ -52,5 +51,5 @@ def choose_clip(
             continue
         stake = min(gap / (variance + gap**2), 0.5 / max(clip - 1.0, 1e-9))
         growth = stake * gap - stake**2 * (variance + gap**2) / 2
-        best = max(best, (growth, clip, correction))
-    return Clip(best[1], best[2], variance, max(best[0], 0.0))
+        best = max(best, (growth, clip))
+    return Clip(best[1], variance, best[0])

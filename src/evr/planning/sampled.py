@@ -16,7 +16,7 @@ from evr.sampling.cuda import why_not
 from evr.sampling.mixtures import MOST_COPIES
 from evr.sampling.plan import MixturePlan, ProposalPlan, SimplePlan
 from evr.sampling.proposals import drawing_of
-from evr.verification.directions import Trial, shortcut
+from evr.verification.attempts import Trial, shortcut
 from evr.verification.settings import Claim, Settings
 
 ALLOWANCE = 0.02  # the share of the slack that drawing steps as a few outcomes may cost

@@ -16,9 +16,8 @@ from evr.proving.choosing import StrictProving
 from evr.randomness import Stream
 from evr.sampling import DrawPlan
 from evr.validate import worker_count
-from evr.verification.attempts import PURPOSE, tested_directions
+from evr.verification.attempts import PURPOSE, Trial, tested_directions
 from evr.verification.deciding import LEAST, FixedTest, State
-from evr.verification.directions import Trial
 from evr.verification.driver import Driver
 from evr.verification.results import DirectionReport
 from evr.verification.settings import Claim, Settings, threshold_of

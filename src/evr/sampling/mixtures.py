@@ -45,9 +45,8 @@ MOST_COPIES = 1 << 12
 class MixtureProposal(Proposal):
     """Draws one direction of a composition, simplified, of which some laws are in many dimensions, as the plan says."""
 
-    xp: Any = np
-    """Whose arrays are drawn by place; and how many numbers of one law at a time."""
-    at_once = 1 << 20
+    xp: Any = np  # whose arrays are drawn by place
+    at_once = 1 << 20  # numbers of one law, by place
 
     def __init__(self, plan: MixturePlan, steps: Sequence[Step]) -> None:
         self.plan, self.steps = plan, tuple(steps)
@@ -160,19 +159,13 @@ def _line_gap(line: TiltedProposal, order: float) -> float:
 class Part(abc.ABC):
     """Draws coordinates of one law; knows their density with respect to ``Q``."""
 
-    order: float
-    """The tilt that it dominates, in the direction of its law; 0 for plain sampling."""
-    log_normaliser: float
-    """``log M`` of that tilt; infinite where there is none."""
-    magnitude: float
-    """How many times the means of the law it draws from are, at the most: rounding is relative to that."""
-    refuses: bool = False
-    """Whether it may draw nothing (4.2)."""
+    order: float  # of the tilt that it dominates, in the direction of its law; 0 for plain sampling
+    log_normaliser: float  # ``log M`` of that tilt
+    magnitude: float  # how many times the means of the law it draws from are, at the most: rounding is relative to that
+    refuses: bool = False  # whether it may draw nothing (4.2)
 
     def sum_error(self, law: PatternLaw, scale: float) -> float:
-        """What sums of its own add to the error of the logarithm of its density, where means are up to ``scale`` times
-        those of patterns of its law (Section 7).
-        """
+        """What own sums add to the error of the log density, where means are up to ``scale`` times the law's (7)."""
         return 0.0
 
     @abc.abstractmethod
@@ -283,17 +276,16 @@ class ByReplicas(Part):
     def log_density(self, coordinates: Floats, log_ratio: Floats) -> Floats:
         if not isinstance(self.table, RingTable):
             return self.power * log_ratio - self.log_normaliser
-        half_squares = self.law.energies / 2
+        half_squares, length = self.law.energies / 2, self.table.length
         if not isinstance(coordinates, np.ndarray):
-            found = log_mean_power(coordinates, half_squares, 1.0, self.table.length, self.power)
-            return found - self.log_normaliser
+            return log_mean_power(coordinates, half_squares, 1.0, length, self.power) - self.log_normaliser
         found = np.empty_like(log_ratio)
         for rows in in_parts(coordinates):
             logs = coordinates[rows] - half_squares
             top = logs.max(axis=1, keepdims=True)
             logs -= top
-            means = ring_sums(np.exp(logs, out=logs), self.table.length)
-            means /= self.table.length  # 1 / length or more somewhere, 1 at the most
+            means = ring_sums(np.exp(logs, out=logs), length)
+            means /= length  # 1 / length or more somewhere, 1 at the most
             powers = power(means, self.power, np.multiply).mean(axis=1)  # by squares: off by as many units
             found[rows] = np.log(powers) + self.power * top[:, 0] - self.log_normaliser
         return found

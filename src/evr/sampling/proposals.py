@@ -1,8 +1,7 @@
-"""What samples are drawn from, and what is proved of them.
+"""What samples are drawn from, and what is proved of them (docs/guarantees.md, Sections 2 and 3).
 
 A proposal draws blocks of ``(loss, log weight)`` of the whole composition in one direction. A sample at epsilon is ``X
-= (1 - e^{epsilon - loss})_+ e^{log weight}``; its mean is ``delta(epsilon)`` of what is drawn, which dominates the
-composition (docs/guarantees.md, Sections 2 and 3).
+= (1 - e^{epsilon - loss})_+ e^{log weight}``; its mean is ``delta(epsilon)`` of what is drawn, which dominates it.
 """
 
 from __future__ import annotations
@@ -32,26 +31,18 @@ class Block(NamedTuple):
     def values(self, epsilon: float, log_unit: float = 0.0) -> Floats:
         """``X`` at an epsilon, in units of ``e^log_unit``."""
         values = np.zeros_like(self.losses)
-        # a loss that is not a number must not pass for 0
-        hit = np.flatnonzero(~(self.losses <= epsilon))
-        values[hit] = -np.expm1(epsilon - self.losses[hit]) * np.exp(
-            np.minimum(self.log_weights[hit] - log_unit, 700.0)
-        )
+        hit = np.flatnonzero(~(self.losses <= epsilon))  # a loss that is not a number must not pass for 0
+        weights = np.exp(np.minimum(self.log_weights[hit] - log_unit, 700.0))
+        values[hit] = -np.expm1(epsilon - self.losses[hit]) * weights
         return values + math.exp(math.log(self.infinite) - log_unit) if self.infinite else values
 
 
 class Proposal(abc.ABC):
     """The protocol: draw, and state what is proved."""
 
-    steps: tuple[Step, ...]
-    """One direction of a composition, as drawn."""
-
-    infinite: float = 0.0
-    """The chance of an infinite loss, where it is kept apart: added to each sample instead of drawn."""
-
-    composed: tuple[Step, ...] = ()
-    """Single steps that some of the steps stand for."""
-
+    steps: tuple[Step, ...]  # one direction of a composition, as drawn
+    infinite: float = 0.0  # the chance of an infinite loss, where that is added to each sample instead of drawn
+    composed: tuple[Step, ...] = ()  # single steps that some of the steps stand for
     _source: tuple[ProposalPlan, tuple[Step, ...]] | None = None  # what it was built of
 
     @abc.abstractmethod

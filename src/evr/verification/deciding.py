@@ -15,12 +15,9 @@ from evr.sampling.proposals import Drawing
 from evr.verification.settings import Claim
 from evr.verification.summary import SUMS, Summary, variance_of
 
-MOST_BLOCKS = 256
-"""The most blocks of a round."""
-LEAST = 4000
-"""Samples before any rejection."""
+MOST_BLOCKS = 256  # of a round
+LEAST = 4000  # samples before any rejection
 TOLERATED_FALSE_NEGATIVES = 1e-6
-
 _TRACE = 240  # rows
 _PATIENCE = 2.0  # the bets have to be learnt
 _CUSHION = 1e-3  # of log wealth, for rounding

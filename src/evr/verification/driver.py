@@ -152,16 +152,9 @@ class Lazily(Executor):
     """Does in the caller's thread what is asked for, when its result is: nothing is done in vain."""
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
-        return _Lazy(partial(function, *arguments, **named))
-
-
-class _Lazy(Future[Any]):
-    def __init__(self, call: Callable[[], Any]) -> None:
-        super().__init__()
-        self._call = call
-
-    def result(self, timeout: float | None = None) -> Any:
-        return self._call()
+        future: Any = Future()
+        future.result = partial(function, *arguments, **named)
+        return future
 
 
 def check_executor(executor: Executor | None) -> None:
