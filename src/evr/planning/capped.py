@@ -35,11 +35,11 @@ from evr.sampling.line import TiltedProposal, on_outcomes, spread_steps
 from evr.sampling.plan import CappedPlan, Kind
 
 GROWTH = 1e-4  # the share by which delta may grow where nothing else is asked for
-_MOST_EPSILON = 1e8  # of steps that are composed: places have a few digits behind the point
-_MOST_ROUNDING = 0.1  # of the allowance, of all masses: places are then too wide, too
+_MOST_EPSILON = 1e8  # steps are composed below it: places have a few digits behind the point
+_MOST_ROUNDING = 0.1  # share of the allowance that rounding of all masses may take: beyond, places are too wide too
 _BULK = 4.0  # standard deviations: delta at a smaller epsilon comes from the bulk of the losses
-_MOST_STEPS = 2e9  # of them: what rounding adds to masses is small beside delta
-_TRIED = 7  # that are tried first
+_MOST_STEPS = 2e9  # of so many composed steps, what rounding adds to masses is small beside delta
+_TRIED = 7  # caps that are tried first
 _TIE = 1e-4
 _SMALL = 4.0  # how many times the root of the bound samples may be, to be preferred
 
@@ -293,7 +293,7 @@ _CAPS = (2.0, 1.2, 0.3, 0.1, 0.03)  # over the scale: how much of it one step ma
 _ORDERS = (1.0, 2e3)  # of tilts that are tried: over the scale, and over the least deviation
 _NEXT_TO = 15.0  # of exponents: e^-15 of the rest is not worth cells
 _RARE = 1e-12  # of P: what may be below the floor of a tilt
-_LEAST_DRIFT = 1e-6  # of delta: what rounding may take from it without a word
+_LEAST_DRIFT = 1e-6  # the share of delta that rounding may always cost
 
 
 def where_it_counts(steps: Sequence[Step], epsilon: float) -> tuple[list[list[Tilt]], float]:
@@ -330,8 +330,10 @@ def where_it_counts(steps: Sequence[Step], epsilon: float) -> tuple[list[list[Ti
 
 def minimum(function: Callable[[float], float], low: float, high: float, most: int = 500) -> float:
     """About where a function of a logarithm is least, in so many steps at the most."""
-    options = {"xatol": 0.05, "maxiter": most}
-    return float(scipy.optimize.minimize_scalar(function, bounds=(low, high), method="bounded", options=options).x)
+    found = scipy.optimize.minimize_scalar(
+        function, bounds=(low, high), method="bounded", options={"xatol": 0.05, "maxiter": most}
+    )
+    return float(found.x)
 
 
 def _too_coarse(step: Step) -> ValueError:

@@ -144,7 +144,7 @@ def _kind(step: Step, plain: LossPoints, points: LossPoints, order: float, *, on
     least, greatest = loss_range(step.pair)
     if not plain.losses.size:  # all losses are infinite
         plain = points = LossPoints(np.zeros(1), np.zeros(1), np.ones(1, dtype=bool))
-    plain, points = (LossPoints(*(column[np.argsort(one.losses)] for column in one)) for one in (plain, points))
+    plain, points = _rising(plain), _rising(points)
     exponents = points.log_weights + order * points.losses
     cumulant = log_sum_exp(exponents)
     if on_atoms and points.is_atom.any():
@@ -164,6 +164,11 @@ def _kind(step: Step, plain: LossPoints, points: LossPoints, order: float, *, on
         greatest=greatest,
         offset=offset,
     )
+
+
+def _rising(points: LossPoints) -> LossPoints:
+    order = np.argsort(points.losses)
+    return LossPoints(points.losses[order], points.log_weights[order], points.is_atom[order])
 
 
 def _cumulants(losses: Floats, log_weights: Floats, orders: Floats) -> Floats:
@@ -199,7 +204,7 @@ class _Windows:
         return min(linear, float(np.min((highs + rare) / (_TIMES * max(view.order, 1.0)))))
 
     def places(self, counts: Sequence[int], spacing: float) -> tuple[int, int]:
-        """Both as places on the coarse grid, not beyond what the losses reach."""
+        """Floor and top as places on the coarse grid, not beyond what the losses reach."""
         kinds = self._view.kinds
         rest = [kind.count - n for kind, n in zip(kinds, counts, strict=True)]
         offset = _total(counts, (float(kind.offset) for kind in kinds))
@@ -210,7 +215,7 @@ class _Windows:
         return floor, max(math.ceil((min(self._top(counts, rest), greatest) - offset) / spacing) + 1, floor + 2)
 
     def alone(self, spacing: float) -> list[tuple[int, int]]:
-        """The same for one step of each kind."""
+        """Floor and top for one step of each kind."""
         number = len(self._view.kinds)
         return [self.places([int(i == j) for j in range(number)], spacing) for i in range(number)]
 

@@ -1,4 +1,4 @@
-"""From a claim to a plan for one direction: tilts, merging, clip."""
+"""Makes the plan of one direction of a claim: what to draw, on which device, where to clip, how large blocks are."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from evr.verification.settings import Claim, Settings
 ALLOWANCE = 0.02  # the share of the slack that drawing steps as a few outcomes may cost
 COMPOSING_ALLOWANCE = 0.2  # the same where all steps are composed, and a sample costs next to nothing
 LEAST_GAP = 1e-4  # the least slack ``1 - tau`` at which steps are composed: below, it would take too many places
-_BLOCKS = 48  # of a verification that goes as expected
+_BLOCKS = 48  # how many a verification takes that goes as expected
 _SMALLEST, _LARGEST = 8, 20  # block sizes, as powers of 2
 
 

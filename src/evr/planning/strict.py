@@ -162,7 +162,7 @@ class StrictCurve:
         return self._plans[key]
 
     def _one_step_plan(self, epsilon: float, guess: float, tolerance: float, finer: float) -> ProofPlan:
-        """By the curve of the step. The excess of bins goes with the square of the spacing of their ratios."""
+        """The plan for the curve of one step. The excess of bins goes with the square of the spacing of ratios."""
         law = self.steps[0].exact_law
         spacing = Fraction(1)
         if isinstance(law, ExactBins):
@@ -258,7 +258,7 @@ def _ratio(excess: float, wanted: float) -> float:
 
 
 def _wanted(guess: float, tolerance: float, enough: Fraction | None) -> float:
-    """By how much of delta the bound may exceed it: as much as proves what is wanted, where that can be proved."""
+    """The share of delta by which the bound may exceed it: as much as proves what is wanted, where that can be."""
     gap = 0.0 if enough is None else 0.8 * _excess(enough, guess)
     return max(gap, _LEAST_TOLERANCE) if gap > 0 else tolerance
 

@@ -37,9 +37,8 @@ _POWERS = np.geomspace(0.05, 250.0, 24)  # what the moment bound tries where the
 
 CACHE = 1 << 15  # numbers drawn at a time: 256 KiB
 MOST_STEPS = 1 << 13  # steps of a sample drawn at a time
-_FEW_STEPS = 1 << 12  # that a table draws one by one
-_LARGEST = 1 << 22  # steps times outcomes of such a table
-_MOST_OUTCOMES = 1 << 17  # of it
+# a table draws steps one by one if there are at most so many steps, steps times outcomes, and outcomes
+_FEW_STEPS, _LARGEST, _MOST_OUTCOMES = 1 << 12, 1 << 22, 1 << 17
 
 
 class TiltedProposal(Proposal):
@@ -72,7 +71,7 @@ class TiltedProposal(Proposal):
         return cls([whole], tilts[:1], composed=[Step(on_outcomes(s), s.count) for s in spread])
 
     def rounding(self, epsilon: float) -> Rounding:
-        """Of sums without infinite losses, which are apart, and of weights."""
+        """How far sums of finite losses, and weights, may be off."""
         own = list(zip(self.steps, self.bounds, strict=True))
         heights = abs(self.log_normaliser) + math.fsum(
             step.count * max(abs(bounds.least_height), abs(bounds.tilt.height_beyond)) for step, bounds in own
@@ -86,8 +85,8 @@ class TiltedProposal(Proposal):
 
     def draw(self, generator: np.random.Generator, size: int) -> Block:
         losses, heights = np.zeros(size), np.zeros(size)
-        for step, sampler in zip(self.steps, self.samplers, strict=True):
-            sums = sampler.draw(generator, size, step.count)
+        for count, sampler in zip(self.counts, self.samplers, strict=True):
+            sums = sampler.draw(generator, size, count)
             losses += sums.losses
             heights += sums.heights
         return Block(losses, self.log_normaliser - heights, self.infinite)

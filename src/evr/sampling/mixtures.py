@@ -39,7 +39,7 @@ from evr.sampling.plan import ByOrder, ByScale, ByShift, MixturePlan
 from evr.sampling.proposals import BUILDERS, Block, Proposal, log_with_infinite
 
 MOST_COPIES = 1 << 12
-"""Of one law, drawn by place: rows of a block, of up to 2^20 samples, have numbers of 32 bits."""
+"""The most copies of one law that are drawn by place: rows of a block, of up to 2^20 samples, have 32-bit numbers."""
 
 
 class MixtureProposal(Proposal):
@@ -59,7 +59,7 @@ class MixtureProposal(Proposal):
         self.line = TiltedProposal(spread, tilts) if spread else None
         self.infinite = self.line.infinite if self.line else 0.0
         self.parts = [part_of(law, plan.part) for law, _ in self.laws]
-        self.order = self.parts[0].order  # of all of them
+        self.order = self.parts[0].order  # all parts have the same
 
     def draw(self, generator: np.random.Generator, size: int) -> Block:
         if self.plan.by_place:
@@ -117,7 +117,7 @@ class MixtureProposal(Proposal):
         return p * self.log_greatest(epsilon)
 
     def rounding(self, epsilon: float) -> Rounding:
-        """Of the laws in many dimensions and of the steps on a line. Drawn by place, sums may be in any order."""
+        """How far losses and weights may be off. Drawn by place, sums may be in any order."""
         scale = max(part.magnitude for part in self.parts)
         errors = []
         for (law, count), part in zip(self.laws, self.parts, strict=True):

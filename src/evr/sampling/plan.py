@@ -22,7 +22,7 @@ DRAWING = 4
 """Version of what a seed draws, in certificates: raised when proposals are chosen or drawn from in another way."""
 
 MOST_SAMPLES = 1 << 20
-"""Of a block: a plan from elsewhere may not ask for all of a machine."""
+"""The most samples of a block: a plan from elsewhere may not ask for all of a machine."""
 
 _NAME = re.compile(r"[a-z0-9_]{1,40}")  # leaves no room for a sentence
 

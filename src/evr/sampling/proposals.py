@@ -124,6 +124,6 @@ class Drawing:
 
 @lru_cache(maxsize=8)
 def drawing_of(proposal: Proposal, epsilon: float) -> Drawing:
-    """Once for each proposal and epsilon, in this process."""
+    """The proposal with its rounding at an epsilon: computed once in a process."""
     rounding = proposal.rounding(epsilon)
     return Drawing(proposal, rounding, epsilon - rounding.loss, rounding.bounded(epsilon))

@@ -34,10 +34,10 @@ DOUBT = 1e-14  # relative, of a sum of greatest losses, which are rounded number
 LEFT_OUT = 1e-300  # what losses that no float reaches contribute to delta at the most, in all steps
 
 Planner = Callable[["Trial"], DrawPlan | None]
-"""From one direction of an attempt to its plan; None where it needs no sample."""
+"""Makes the plan of one direction of an attempt; None where it needs no sample."""
 
 StrictPlanner = Callable[[Direction, tuple[Step, ...]], Plans | Iterable[ProofPlan]]
-"""From the exact laws of one direction to plans, finer and finer."""
+"""Makes plans for the exact laws of one direction, finer and finer."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Attempt:
         return joined(found, self._drawn(composition, claim, replace(settings, method="sequential"), uncomposed))
 
     def _drawn(self, composition: Composition, claim: Claim, settings: Settings, planner: Planner) -> Verification:
-        """By samples of the planner's plans."""
+        """Decide the claim by samples of the planner's plans."""
         composition.check_drawn()
         entropy = entropy_of(self.seed)
         number = 1 if self.number is None and settings.method == "sequential" else self.number
@@ -233,7 +233,7 @@ def shortcut(steps: tuple[Step, ...], claim: Claim, rounding: Rounding | None = 
         return Ending(True, "every delta is at most 1")
     if not steps:
         return Ending(True, "nothing costs privacy")
-    greatest, infinite = greatest_loss(steps), infinite_mass(steps)  # of finite losses; of infinite ones
+    greatest, infinite = greatest_loss(steps), infinite_mass(steps)  # greatest finite losses; chance of infinite ones
     endless = any(is_cut(step.law) or loss_range(step.law)[1] == math.inf for step in steps)
     at = claim.epsilon if rounding is None else rounding.bounded(claim.epsilon)
     # what finite losses contribute to delta at the most: by how much their sum may exceed epsilon, rounding included

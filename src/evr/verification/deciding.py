@@ -15,12 +15,12 @@ from evr.sampling.proposals import Drawing
 from evr.verification.settings import Claim
 from evr.verification.summary import SUMS, Summary, variance_of
 
-MOST_BLOCKS = 256  # of a round
+MOST_BLOCKS = 256  # the most blocks of a round
 LEAST = 4000  # samples before any rejection
 TOLERATED_FALSE_NEGATIVES = 1e-6
 _TRACE = 240  # rows
 _PATIENCE = 2.0  # the bets have to be learnt
-_CUSHION = 1e-3  # of log wealth, for rounding
+_CUSHION = 1e-3  # log wealth beyond the target, for rounding
 _HOPELESS = 7.0  # standard errors
 
 
@@ -169,7 +169,7 @@ class SequentialTest:
 
 
 def growth_of(stake: float, lead: float, variance: float) -> float:
-    """About how much log wealth grows by a sample whose mean is ``lead`` below the one refuted."""
+    """By how much a sample raises log wealth, about, where the mean is ``lead`` below the one refuted."""
     return stake * lead - stake**2 * (variance + lead**2) / 2
 
 
