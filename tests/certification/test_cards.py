@@ -17,7 +17,7 @@ from evr.proving.risk import Risk
 
 DATA = Path(__file__).with_name("data")
 SCHEMA = yaml.safe_load((DATA / "deployments-schema.yaml").read_text("utf-8"))
-SAMPLED = Certificate.load(DATA / "gpu-matrix.certificate.json")
+SAMPLED = Certificate.load(DATA / "gpu-min-sep.certificate.json")
 
 
 @pytest.fixture(scope="module")

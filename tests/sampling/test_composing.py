@@ -36,7 +36,7 @@ from evr.randomness import Stream
 from evr.sampling import DrawPlan, built
 from evr.sampling.line import on_outcomes, spread_steps
 from evr.sampling.plan import CappedPlan
-from evr.verification import Claim, directions
+from evr.verification import Claim, attempts
 from evr.verification.settings import Settings
 from helpers import near
 
@@ -236,9 +236,9 @@ def test_what_decides_without_samples_counts_single_steps(
     def spy(*arguments: Any) -> None:
         asked.append(arguments)
 
-    monkeypatch.setattr(directions, "shortcut", spy)
+    monkeypatch.setattr(attempts, "shortcut", spy)
     claim = Claim(EPSILON, delta / 0.99, 0.99)
-    trial = directions.Trial("remove", steps, claim, Settings("sequential"), 1, -30.0, Stream(1, "test"))
+    trial = attempts.Trial("remove", steps, claim, Settings("sequential"), 1, -30.0, Stream(1, "test"))
     trial.prepared(plan)
     assert asked[1:] == [(built(plan.proposal, steps).steps, claim, built(plan.proposal, steps).rounding(EPSILON))]
 
@@ -247,13 +247,13 @@ def test_rounding_decides_where_infinite_losses_are_all_there_is() -> None:
     pair = DiscretePair.from_probabilities([0.5, 0.499, 0.001], [0.4, 0.6, 0.0])
     steps, claim = (Step(pair, 1),), Claim(1.0, 0.00101 / 0.999, 0.999)
     for rounding, accepted in ((None, True), (Rounding(0.0, 1e-3), True), (Rounding(0.0, 0.1), False)):
-        found = directions.shortcut(steps, claim, rounding)
+        found = attempts.shortcut(steps, claim, rounding)
         assert found is not None
         assert found.accepted is accepted
     tie = Claim(float(pair.losses[1]), 0.00101 / 0.999, 0.999)
-    assert directions.shortcut(steps, tie, Rounding(1e-6, 0.0)) is not None
+    assert attempts.shortcut(steps, tie, Rounding(1e-6, 0.0)) is not None
     with pytest.raises(ValueError, match=messages.FLOATS_CANNOT_TELL):
-        directions.shortcut(steps, tie, Rounding(1e-3, 0.0))
+        attempts.shortcut(steps, tie, Rounding(1e-3, 0.0))
 
 
 def test_claims_are_decided_by_composed_steps() -> None:

@@ -20,8 +20,7 @@ from evr.mechanisms import Composition
 from evr.sampling import DrawPlan
 from evr.sampling.plan import CappedPlan, Kind
 from evr.verification import Claim
-from evr.verification.attempts import Attempt
-from evr.verification.directions import Trial
+from evr.verification.attempts import Attempt, Trial
 from evr.verification.settings import Settings
 
 ORDERS = (0.0, 1e-100, 1e-12, 0.1, 1.0, 2.99, 7.0, 50.0, 1e4, 1e8, 1e15, 1e100, 1e300)

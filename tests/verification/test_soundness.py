@@ -20,8 +20,8 @@ from evr.laws.line.discrete import DiscretePair
 from evr.laws.line.poisson import SampledPair
 from evr.mechanisms import Composition
 from evr.sampling import TiltedProposal
-from evr.verification.claims import Claim
-from evr.verification.directions import shortcut
+from evr.verification.attempts import shortcut
+from evr.verification.settings import Claim
 from helpers import near
 
 

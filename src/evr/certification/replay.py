@@ -30,10 +30,9 @@ from evr.proving.showing import check_progress, watching
 from evr.randomness import ENTROPY_BITS
 from evr.sampling import DrawPlan
 from evr.verification import Claim, Progress, Terms, Verification
-from evr.verification.attempts import Attempt, Planner
+from evr.verification.attempts import Attempt, Planner, StrictPlanner
 from evr.verification.driver import Hook, ProgressHook
 from evr.verification.settings import Settings
-from evr.verification.strict import StrictPlanner
 
 UNCHECKED = ("digest", "software", "times", "record", "budget")
 """Top-level fields that no replay can recompute; neither can it recompute the ``seconds`` of a direction."""

@@ -28,8 +28,7 @@ from evr.proving.showing import check_progress
 from evr.randomness import fresh_entropy
 from evr.verification import Claim, Verification
 from evr.verification.attempts import Attempt as Trying
-from evr.verification.driver import ProgressHook
-from evr.verification.executors import check_at_work
+from evr.verification.driver import ProgressHook, check_at_work
 from evr.verification.settings import Settings
 
 _STOPPED = (KeyboardInterrupt, SystemExit, GeneratorExit)

@@ -25,9 +25,8 @@ from evr.numbers import round_up
 from evr.proving.choosing import DEFAULT, LOOSEST, Sampling, StrictProving, not_below, tau_of
 from evr.proving.showing import check_progress
 from evr.verification import Claim
-from evr.verification.driver import ProgressHook
-from evr.verification.executors import check_at_work
-from evr.verification.strict import threshold_of
+from evr.verification.driver import ProgressHook, check_at_work
+from evr.verification.settings import threshold_of
 
 _LEAST = 1e-290 / LOOSEST  # of a delta that is not 0
 

@@ -14,13 +14,10 @@ from evr.proving.choosing import DEFAULT, Sampling, StrictProving, likely_tau
 from evr.proving.forecast import Forecast, affordable
 from evr.proving.showing import check_progress, watching
 from evr.sampling import DrawPlan
-from evr.verification.attempts import Attempt
-from evr.verification.claims import Claim
-from evr.verification.directions import Trial
+from evr.verification.attempts import Attempt, Trial
 from evr.verification.driver import ProgressHook
 from evr.verification.results import Verification
-from evr.verification.settings import Settings
-from evr.verification.strict import threshold_of
+from evr.verification.settings import Claim, Settings, threshold_of
 
 
 def verify(

@@ -19,10 +19,8 @@ from evr.laws import Direction
 from evr.mechanisms import Composition
 from evr.methods import AUTO
 from evr.planning.strict import StrictCurve
-from evr.verification.attempts import Attempt
-from evr.verification.claims import Claim
-from evr.verification.settings import Settings
-from evr.verification.strict import StrictPlanner, threshold_of
+from evr.verification.attempts import Attempt, StrictPlanner
+from evr.verification.settings import Claim, Settings, threshold_of
 
 DEFAULT = 0.99  # tau where nothing better is known, and where a claim seems to be false
 LOOSEST = 0.5  # the least tau that is chosen from an estimate: below, samples are few in any case

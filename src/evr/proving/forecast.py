@@ -16,14 +16,11 @@ from evr.proving.choosing import StrictProving
 from evr.randomness import Stream
 from evr.sampling import DrawPlan
 from evr.validate import worker_count
-from evr.verification.attempts import PURPOSE, tested_directions
-from evr.verification.claims import Claim
+from evr.verification.attempts import PURPOSE, Trial, tested_directions
 from evr.verification.deciding import LEAST, FixedTest, State
-from evr.verification.directions import Trial
 from evr.verification.driver import Driver
 from evr.verification.results import DirectionReport
-from evr.verification.settings import Settings
-from evr.verification.strict import threshold_of
+from evr.verification.settings import Claim, Settings, threshold_of
 from evr.verification.summary import Work
 
 TOO_LONG = {"cpu": 3e12, "cuda": 3e15}
