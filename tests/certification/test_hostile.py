@@ -110,13 +110,7 @@ def many_places(document: dict[str, Any]) -> None:
         fields["plan"]["proposal"] = {"kinds": [kind], "places": places, "name": "capped"}
 
 
-def many_cells(document: dict[str, Any]) -> None:
-    """Of the bounds of simple Monte Carlo."""
-    for fields in document["verification"]["directions"].values():
-        fields["plan"]["proposal"] = {"cells": 1 << 22, "name": "simple"}
-
-
-REPLAYED = [many_steps, many_kinds, many_outcomes, many_means, many_iterations, many_places, many_cells, many_masses]
+REPLAYED = [many_steps, many_kinds, many_outcomes, many_means, many_iterations, many_places, many_masses]
 DRAWN = [many_kinds, many_outcomes, many_means, many_iterations]
 
 

@@ -166,9 +166,8 @@ def test_a_floor_above_the_cap_once_proved_a_false_claim() -> None:
 
 def test_plans_of_a_stranger_end_in_words() -> None:
     plain = plan_of("plain")[0].to_json()
-    for cells in (-1, 0, 10**9):
-        with pytest.raises(ValueError, match=messages.about("cells")):
-            DrawPlan.from_json({**plain, "proposal": {"name": "simple", "cells": cells}})
+    with pytest.raises(ValueError, match=messages.about("cells")):
+        DrawPlan.from_json({**plain, "proposal": {"name": "simple", "cells": 10**9}})
     document = plan_of("composed")[0].to_json()
     for key, value in (("clip", 0.0), ("clip", -1.0), ("variance", 0.0), ("variance", -2.0)):
         with pytest.raises(ValueError, match=key):
