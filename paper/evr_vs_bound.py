@@ -22,8 +22,8 @@ from evr.mechanisms import Composition
 from evr.planning import capped_proposal
 from evr.planning.clipping import block_size
 from evr.sampling import SimpleProposal
-from evr.verification.claims import Claim
 from evr.verification.deciding import plan_fixed
+from evr.verification.settings import Claim
 from gaussian_composition import EVENT, NOISE, STEPS, epsilons
 from single_tilt import SingleBounds, SingleProposal, best_slope
 from theorems import Theorems

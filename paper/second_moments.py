@@ -21,8 +21,8 @@ import evr
 from evr.mechanisms import Composition
 from evr.planning import capped_proposal
 from evr.sampling import Proposal, SimpleProposal
-from evr.verification.claims import Claim
 from evr.verification.deciding import default_offset
+from evr.verification.settings import Claim
 from single_tilt import SingleBounds, SingleProposal, best_slope
 from theorems import Theorems, log_simple_moment
 

@@ -27,9 +27,8 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from evr import validate
-from evr.bounds.moments import log_peak
-from evr.bounds.rounding import Rounding
-from evr.bounds.spreading import Cells, even_edges
+from evr.bounds.composing import Cells, even_edges
+from evr.bounds.moments import Rounding, log_peak
 from evr.estimation.monte_carlo import WeightedSamples, drawn_until, pilot_epsilon
 from evr.laws import Direction, Floats, Step
 from evr.laws.line.gaussian import GaussianPair, log_normal_mass

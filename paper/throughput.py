@@ -21,7 +21,7 @@ import common
 import evr
 from evr.mechanisms import Composition
 from evr.planning import capped_proposal
-from evr.verification.claims import Claim
+from evr.verification.settings import Claim
 from evr_vs_bound import fixed_samples, speed
 from single_tilt import SingleBounds, SingleProposal, best_slope
 from theorems import Theorems

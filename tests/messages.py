@@ -184,16 +184,11 @@ NO_OUTCOMES = "no outcomes"
 NO_PLACES = "have no places"
 MANY_STEPS_SHARE_THE_LOSS = "many steps share the loss"
 NEITHER = "neither"
-NOTHING_BESIDE = "with nothing beside, not 1"
 BELOW_FLOATS = "below all floats"
 NO_AFFORDABLE_TABLE = "order=41 has no affordable table"
 SAMPLE_IS_NAN = "a sample is nan"
 ABOVE_ITS_BOUND = "its proved bound"
 BAD_LAW_OF_RUNS = "which law|needs both|below 1"
-
-
-def share_out_of_range(share: float) -> str:
-    return f"share={share} is not between 0 and 1"
 
 
 # --- verification ---------------------------------------------------------------------------------
@@ -323,8 +318,6 @@ LIES_ELSEWHERE = "lies elsewhere"
 WOULD_USE = "would use .* of which .* is spent"
 WOULD_USE_ALL = "would use inf of the budget"
 NO_PROVED_MOMENTS = "no moments of ExactMixture.* are proved"
-OF_RENYI = "belong to method='renyi'"
-TAKES_GAUSSIANS = "takes Gaussian mechanisms"
 
 # --- records of trainings -------------------------------------------------------------------------
 

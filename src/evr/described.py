@@ -12,9 +12,8 @@ from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
 from evr.mechanisms import schemes
-from evr.mechanisms.descriptor import Mechanism, Translator
 from evr.mechanisms.registry import MECHANISMS, SHARED, is_writable, written_fields
-from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT
+from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT, Mechanism, Translator
 
 DPSGD = "dpsgd"
 """The one kind in spec files without an event of its own: a sampled Gaussian mechanism, many times."""

@@ -45,9 +45,8 @@ from evr.described import DPSGD, described
 from evr.errors import SpecError
 from evr.kinds import instead
 from evr.mechanisms.composition import Composition
-from evr.mechanisms.descriptor import Mechanism
 from evr.mechanisms.registry import MECHANISMS, is_writable, written_fields
-from evr.mechanisms.relations import Relation
+from evr.mechanisms.relations import Mechanism, Relation
 from evr.mechanisms.training import SPLIT
 from evr.searching import tuning
 

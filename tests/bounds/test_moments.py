@@ -15,10 +15,8 @@ from scipy.integrate import quad
 from scipy.stats import laplace, norm
 
 import messages
-from evr.bounds import Tilt
-from evr.bounds.moments import TiltedOutcomes
-from evr.bounds.rounding import PER_STEP
-from evr.bounds.spreading import spread_to_edges
+from evr.bounds.composing import spread_to_edges
+from evr.bounds.moments import PER_STEP, Tilt, TiltedOutcomes
 from evr.laws import Direction, DiscretePair, DominatingPair, Measure, loss_range
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.laplace import LaplacePair

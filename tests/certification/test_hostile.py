@@ -110,14 +110,8 @@ def many_places(document: dict[str, Any]) -> None:
         fields["plan"]["proposal"] = {"kinds": [kind], "places": places, "name": "capped"}
 
 
-def many_cells(document: dict[str, Any]) -> None:
-    """Of the bounds of simple Monte Carlo."""
-    for fields in document["verification"]["directions"].values():
-        fields["plan"]["proposal"] = {"cells": 1 << 22, "name": "simple"}
-
-
 LARGE = [many_outcomes, many_means, many_iterations]
-SLOW = [many_kinds, many_cells]
+SLOW = [many_kinds]
 ODD = [many_steps, many_places]
 
 

@@ -26,8 +26,7 @@ from evr.mechanisms import MECHANISMS, Composition
 from evr.proving.choosing import StrictProving
 from evr.sampling import TiltedProposal
 from evr.verification import Claim
-from evr.verification.settings import Settings
-from evr.verification.strict import threshold_of
+from evr.verification.settings import Settings, threshold_of
 
 EVENT = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=30)
 MENDED = 100

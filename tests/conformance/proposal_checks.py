@@ -15,7 +15,7 @@ from scipy.stats import norm
 
 from evr.laws import Floats, Step
 from evr.sampling import Block, Proposal, TiltedProposal
-from evr.sampling.drawing import drawing_of
+from evr.sampling.proposals import drawing_of
 from helpers import assert_mean_within
 
 FAILURE = 1e-7

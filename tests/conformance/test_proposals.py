@@ -19,8 +19,8 @@ from evr.mechanisms import Composition
 from evr.planning import capped_proposal
 from evr.randomness import Stream
 from evr.sampling import Proposal, SimpleProposal, TiltedProposal
-from evr.verification.claims import Claim
-from evr.verification.directions import shortcut
+from evr.verification.attempts import shortcut
+from evr.verification.settings import Claim
 from helpers import assert_mean_within, full
 
 REACHED = RARELY_SAMPLED  # by tilting one step: in the others many steps share the loss
@@ -72,7 +72,7 @@ def test_simple(case: Case, direction: str) -> None:
     delta = exact(steps, epsilon)
     if delta < 5e-3:
         pytest.skip("this direction has next to no loss here: plain sampling sees nothing")
-    check_proposal(SimpleProposal(steps, 1024), epsilon, delta, size=20_000 if delta < 0.01 else None)
+    check_proposal(SimpleProposal(steps), epsilon, delta, size=20_000 if delta < 0.01 else None)
 
 
 def test_bounds_hold_at_other_epsilons() -> None:

@@ -34,7 +34,7 @@ def test_one_translation_and_one_proof_of_each_direction(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(Composition, "of", of)
     monkeypatch.setattr(StrictCurve, "plans", plans)
-    monkeypatch.setattr("evr.verification.strict.prove_within", prove)
+    monkeypatch.setattr("evr.verification.attempts.prove_within", prove)
     monkeypatch.setattr("evr.proving.choosing.prove_within", prove)
     found = evr.certify(EVENT, epsilon=1.0, delta=1e-5, ledger=tmp_path / "ledger.sqlite")
     assert (found.accepted, found.verification.method) == (True, "strict")

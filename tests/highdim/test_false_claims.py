@@ -19,11 +19,9 @@ from evr.mechanisms import Composition
 from evr.planning.sampled import planned
 from evr.randomness import Stream
 from evr.sampling import DrawPlan, built
-from evr.verification.attempts import Attempt
-from evr.verification.claims import Claim
+from evr.verification.attempts import Attempt, Trial
 from evr.verification.deciding import SequentialTest, State
-from evr.verification.directions import Trial
-from evr.verification.settings import Settings
+from evr.verification.settings import Claim, Settings
 from evr.verification.summary import summed
 from highdim.small_events import EVENTS, exact_delta
 

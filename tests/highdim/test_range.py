@@ -19,14 +19,11 @@ from evr.laws.patterns.min_sep import Chain, MinSep
 from evr.mechanisms import Composition
 from evr.randomness import Stream
 from evr.sampling import DrawPlan, built
-from evr.sampling.mixtures import MixtureProposal
-from evr.sampling.parts import table_of
+from evr.sampling.mixtures import MixtureProposal, table_of
 from evr.sampling.plan import ByOrder, ByShift, MixturePlan
-from evr.verification.claims import Claim
-from evr.verification.directions import Trial
-from evr.verification.driver import Driver
-from evr.verification.executors import Lazily
-from evr.verification.settings import Settings
+from evr.verification.attempts import Trial
+from evr.verification.driver import Driver, Lazily
+from evr.verification.settings import Claim, Settings
 from evr.verification.summary import checked
 from helpers import near
 

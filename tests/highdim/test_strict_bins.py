@@ -12,9 +12,9 @@ from dp_accounting import dp_event
 
 import evr
 import messages
-from evr.bounds.strict import ProofPlan, one_step_delta, prove
-from evr.bounds.strict import bins as strict_bins
-from evr.bounds.strict.bins import BinsOutcomes, outcomes_of
+from evr.bounds.strict import ProofPlan, one_step, prove
+from evr.bounds.strict.one_step import outcomes_of
+from evr.bounds.strict.proof import one_step_delta
 from evr.errors import UnsupportedEventError
 from evr.laws import Direction
 from evr.laws.exact import ExactBins
@@ -28,9 +28,7 @@ REMOVE, ADD = Direction.REMOVE, Direction.ADD
 
 def grid_law(law: ExactBins, top: float, spacing: Fraction) -> tuple[np.ndarray, np.ndarray, float]:
     """Values of ``L'``, masses under ``Q`` and the excess, as floats."""
-    cut = Fraction(top) if law.direction is REMOVE else -Fraction(top)
-    found = outcomes_of(law, cut, cut, spacing, 80)
-    assert isinstance(found, BinsOutcomes)
+    found = outcomes_of(law, Fraction(top), spacing, 80)
     masses = np.array([float(x) for x in found.sum.fine.poly.coeffs()]) * 2.0**-found.grid.bits
     values = np.arange(masses.size) * float(spacing) / law.bins
     return values, masses, float(found.sum.excess) * 2.0**-found.grid.bits / law.bins
@@ -44,9 +42,9 @@ def test_one_ratio_keeps_its_mass_and_its_mean() -> None:
 
 def test_masses_that_one_precision_leaves_open_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     law, cut, spacing = ExactBins(REMOVE, 3, Fraction(1, 2)), Fraction(1), Fraction(1, 8)
-    known = outcomes_of(law, cut, cut, spacing, 80)
-    monkeypatch.setattr(strict_bins, "ceiling", lambda mass: None)
-    assert outcomes_of(law, cut, cut, spacing, 80) == known
+    known = outcomes_of(law, cut, spacing, 80)
+    monkeypatch.setattr(one_step, "ceiling", lambda mass: None)
+    assert outcomes_of(law, cut, spacing, 80) == known
 
 
 @pytest.mark.parametrize("bins", [2, 3, 5])
@@ -166,12 +164,10 @@ def test_too_many_places_are_refused() -> None:
 def test_two_grids_of_ratios(monkeypatch: pytest.MonkeyPatch, direction: Direction) -> None:
     """Where one grid has too many places, a coarse one goes on: never below the truth, and little above it."""
     law, epsilon = ExactBins(direction, 5, Fraction(4)), 4.0 if direction is REMOVE else -3.0
-    top, spacing = Fraction(epsilon), Fraction(1, 64)
-    whole = outcomes_of(law, top, top, spacing, 80)
-    monkeypatch.setattr("evr.bounds.strict.bins.MOST_PLACES", 4096)
-    parted = outcomes_of(law, top, top, spacing, 80)
-    assert isinstance(whole, BinsOutcomes)
-    assert isinstance(parted, BinsOutcomes)
+    top, spacing = Fraction(abs(epsilon)), Fraction(1, 64)
+    whole = outcomes_of(law, top, spacing, 80)
+    monkeypatch.setattr("evr.bounds.strict.one_step.MOST_PLACES", 4096)
+    parted = outcomes_of(law, top, spacing, 80)
     assert whole.grid.size == 1 < parted.grid.size
     for at in (0.3, 0.7, 1.0):
         one, two = (float(one_step_delta(made, Fraction(at * epsilon), 80)) for made in (whole, parted))

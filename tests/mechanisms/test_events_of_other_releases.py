@@ -105,7 +105,7 @@ def test_events_of_newer_releases_of_dp_accounting() -> None:
         (made("NoOpDpEvent", by_attrs, really=bool)(False), "Its fields are really; wanted are none"),
         (
             made("GaussianDpEvent", lambda cls: cls, noise_multiplier=float)(),
-            "neither by attrs nor as a dataclass; wanted are fields noise_multiplier",
+            "Its fields are unknown; wanted are noise_multiplier",
         ),
         (
             made("GaussianDpEvent", by_attrs, dp_event.GaussianDpEvent)(1.0),

@@ -17,15 +17,15 @@ from hypothesis import strategies as st
 
 import evr
 import messages
-from evr.bounds.strict import one_step_delta
+from evr.bounds.strict.proof import one_step_delta
 from evr.certification.event_words import assumptions, describe
 from evr.errors import UnsupportedEventError
 from evr.estimation.closed_forms import pair_delta
 from evr.laws import Step
 from evr.laws.exact import Ball, ExactBoundedRange, ExactConcentrated, ExactGaussian, ExactLaw, ExactRun
 from evr.laws.exact.law import ball
-from evr.laws.exact.points import hull
-from evr.laws.exact.shifted import _eta, factors, rounded
+from evr.laws.exact.line import _eta, factors, rounded
+from evr.laws.exact.outcomes import hull
 from evr.laws.line.laplace import BoundedRangePair
 from evr.mechanisms import Composition
 from evr.planning.strict import StrictCurve

@@ -30,7 +30,7 @@ from evr.events import (
     UsersDpEvent,
 )
 from evr.mechanisms import Composition
-from evr.mechanisms.users import hypergeometric
+from evr.mechanisms.training import hypergeometric
 from evr.spec import parse
 from helpers import near
 

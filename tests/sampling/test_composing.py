@@ -23,9 +23,10 @@ from mpmath import mp, mpf
 import evr
 import evr.bounds.composing as kernel
 import messages
-from evr.bounds.composing import LossMasses, Places, masses_of, products
+from evr.bounds.composing import LossMasses, Places, masses_of, product_count
 from evr.bounds.composing import composed as composed_law
-from evr.bounds.rounding import Rounding, sum_error
+from evr.bounds.moments import Rounding, sum_error
+from evr.bounds.strict.plan import power as composed_by_squares
 from evr.laws import DiscretePair, Step
 from evr.laws.law import UNIT
 from evr.mechanisms import Composition
@@ -35,7 +36,7 @@ from evr.randomness import Stream
 from evr.sampling import DrawPlan, built
 from evr.sampling.line import on_outcomes, spread_steps
 from evr.sampling.plan import CappedPlan
-from evr.verification import Claim, directions
+from evr.verification import Claim, attempts
 from evr.verification.settings import Settings
 from helpers import near
 
@@ -161,10 +162,14 @@ def test_losses_that_go_down_are_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("size", [2, 3, 7, 8, 100, 1170])
 def test_products_make_the_size(size: int) -> None:
-    steps = 1
-    for squared in products(size):
-        steps = 2 * steps if squared else steps + 1
-    assert steps == size
+    made = []
+
+    def times(x: int, y: int) -> int:
+        made.append(x + y)
+        return x + y
+
+    assert composed_by_squares(1, size, times) == size
+    assert len(made) == product_count([Step(DiscretePair.from_probabilities([0.3, 0.7], [0.6, 0.4]), size)])
 
 
 def test_all_steps_are_in_the_composite() -> None:
@@ -172,8 +177,7 @@ def test_all_steps_are_in_the_composite() -> None:
     places = Places((-30.0, 30.0), 4000)
     for counts in ((17,), (1, 1), (5, 3)):
         steps = [Step(pair, count) for pair, count in zip(pairs, counts, strict=False)]
-        number = sum(len(products(count)) for count in counts) + len(counts) - 1
-        law = masses_of(composed_law(steps, (places,) * number))
+        law = masses_of(composed_law(steps, (places,) * product_count(steps)))
         means = [float(np.exp(np.array(pair.log_p)) @ pair.losses) for pair in pairs]
         expected = sum(count * mean for count, mean in zip(counts, means, strict=False))
         assert float(law.masses @ law.losses) == near(expected, abs=1e-3)
@@ -196,7 +200,7 @@ def composed() -> tuple[DrawPlan, tuple[Step, ...], float]:
 
 def test_all_steps_are_composed(composed: tuple[DrawPlan, tuple[Step, ...], float]) -> None:
     plan, steps, delta = composed
-    assert len(plan.proposal.places) == len(products(1200))
+    assert len(plan.proposal.places) == product_count(steps)
     proposal = built(plan.proposal, steps)
     assert [step.count for step in proposal.steps] == [1]
     values = proposal.draw(Stream(1, "test").block(0), 200_000).values(EPSILON)
@@ -232,9 +236,9 @@ def test_what_decides_without_samples_counts_single_steps(
     def spy(*arguments: Any) -> None:
         asked.append(arguments)
 
-    monkeypatch.setattr(directions, "shortcut", spy)
+    monkeypatch.setattr(attempts, "shortcut", spy)
     claim = Claim(EPSILON, delta / 0.99, 0.99)
-    trial = directions.Trial("remove", steps, claim, Settings("sequential"), 1, -30.0, Stream(1, "test"))
+    trial = attempts.Trial("remove", steps, claim, Settings("sequential"), 1, -30.0, Stream(1, "test"))
     trial.prepared(plan)
     assert asked[1:] == [(built(plan.proposal, steps).steps, claim, built(plan.proposal, steps).rounding(EPSILON))]
 
@@ -243,13 +247,13 @@ def test_rounding_decides_where_infinite_losses_are_all_there_is() -> None:
     pair = DiscretePair.from_probabilities([0.5, 0.499, 0.001], [0.4, 0.6, 0.0])
     steps, claim = (Step(pair, 1),), Claim(1.0, 0.00101 / 0.999, 0.999)
     for rounding, accepted in ((None, True), (Rounding(0.0, 1e-3), True), (Rounding(0.0, 0.1), False)):
-        found = directions.shortcut(steps, claim, rounding)
+        found = attempts.shortcut(steps, claim, rounding)
         assert found is not None
         assert found.accepted is accepted
     tie = Claim(float(pair.losses[1]), 0.00101 / 0.999, 0.999)
-    assert directions.shortcut(steps, tie, Rounding(1e-6, 0.0)) is not None
+    assert attempts.shortcut(steps, tie, Rounding(1e-6, 0.0)) is not None
     with pytest.raises(ValueError, match=messages.FLOATS_CANNOT_TELL):
-        directions.shortcut(steps, tie, Rounding(1e-3, 0.0))
+        attempts.shortcut(steps, tie, Rounding(1e-3, 0.0))
 
 
 def test_claims_are_decided_by_composed_steps() -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import evr
 from conformance.proposal_cases import DIRECTIONS, exact
-from evr.bounds.spreading import spread_to_edges
+from evr.bounds.composing import spread_to_edges
 from evr.estimation.closed_forms import pair_delta
 from evr.laws import Direction, DiscretePair, DominatingPair, Floats, Measure, Step
 from evr.laws.line.gaussian import GaussianPair, MixturePair

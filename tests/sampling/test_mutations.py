@@ -14,8 +14,7 @@ from dp_accounting import dp_event
 
 from conformance.proposal_cases import LONG, Case, exact, named
 from conformance.proposal_checks import check_proposal
-from evr.bounds import Tilt
-from evr.bounds.moments import TiltedOutcomes
+from evr.bounds.moments import Tilt, TiltedOutcomes
 from evr.events import dpsgd
 from evr.laws import Direction, DiscretePair, DominatingPair, Step
 from evr.laws.line.poisson import SampledPair

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import laplace
 
-from evr.bounds import Tilt
-from evr.bounds.moments import TiltedOutcomes
+from evr.bounds.moments import Tilt, TiltedOutcomes
 from evr.laws import DiscretePair, Floats
 from evr.laws.line.laplace import LaplacePair
 from evr.sampling.line import OutcomeSampler, PlainSampler, alias_slots

@@ -12,9 +12,8 @@ from dp_accounting.rdp import rdp_privacy_accountant
 from flint import arb, ctx
 
 import messages
-from evr.bounds.strict import selection
-from evr.bounds.strict.selection import Selected, _parts, outcomes_above
-from evr.bounds.strict.tradeoff import Tradeoff
+from evr.bounds.strict import tradeoff
+from evr.bounds.strict.tradeoff import Selected, Tradeoff, _parts, outcomes_above
 from evr.laws.exact.law import ball
 from evr.laws.selection import NegativeBinomialRuns, PoissonRuns
 from evr.searching import chances_of
@@ -257,6 +256,6 @@ def test_bounds_fall_with_fineness_and_with_points_and_hold_for_any() -> None:
 
 
 def test_too_many_cells_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selection, "MOST_CELLS", 100)
+    monkeypatch.setattr(tradeoff, "MOST_CELLS", 100)
     with pytest.raises(ValueError, match=messages.MORE_CELLS):
         Selected.of(PoissonRuns(Fraction(50)), EXACT[:3], EXACT[:3], 4000)

@@ -17,7 +17,7 @@ import evr
 import messages
 from evr import spec
 from evr.bounds.strict import CurvePlan, ProofPlan, SelectionPlan, prove, prove_curve
-from evr.bounds.strict.selection import Selected
+from evr.bounds.strict.tradeoff import Selected
 from evr.certification.event_words import describe
 from evr.errors import CertificateError, SpecError, UnsupportedEventError
 from evr.estimation.fft import FftCurve

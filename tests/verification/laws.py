@@ -12,19 +12,18 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom
 
-from evr.bounds.rounding import Rounding
+from evr.bounds.moments import Rounding
 from evr.laws import Floats
 from evr.planning.clipping import block_size, choose_clip
 from evr.randomness import Stream
 from evr.sampling import Block, DrawPlan, Proposal
-from evr.sampling.drawing import drawing_of
 from evr.sampling.plan import SimplePlan
-from evr.verification.claims import Claim
+from evr.sampling.proposals import drawing_of
+from evr.verification.attempts import Trial
 from evr.verification.deciding import SequentialTest, State, sequential_test
-from evr.verification.directions import Trial
-from evr.verification.executors import Lazily
+from evr.verification.driver import Lazily
 from evr.verification.results import DirectionReport
-from evr.verification.settings import Settings
+from evr.verification.settings import Claim, Settings
 from evr.verification.summary import summed
 
 
@@ -100,7 +99,7 @@ def plan_for(proposal: Proposal, claim: Claim) -> DrawPlan:
         rounding=drawing.rounding.weight,
     )
     block = getattr(proposal, "block", None) or block_size(proposal)
-    return DrawPlan(SimplePlan(1), clip=clip.clip, variance=clip.variance, block_size=block)
+    return DrawPlan(SimplePlan(), clip=clip.clip, variance=clip.variance, block_size=block)
 
 
 def sequential_of(proposal: Proposal, claim: Claim, budget: float) -> SequentialTest:

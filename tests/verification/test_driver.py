@@ -19,7 +19,7 @@ import messages
 from evr.gate import resume
 from evr.verification import driver
 from evr.verification.deciding import MOST_BLOCKS, SequentialTest, State, round_end
-from evr.verification.executors import Lazily
+from evr.verification.driver import Lazily
 
 EVENT = dp_event.PoissonSampledDpEvent(0.3, dp_event.GaussianDpEvent(1.5))
 

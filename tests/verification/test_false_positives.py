@@ -23,11 +23,11 @@ from evr.planning import capped_proposal
 from evr.planning.sampled import planned
 from evr.randomness import Stream
 from evr.sampling import DrawPlan, Proposal, SimpleProposal
-from evr.sampling.drawing import drawing_of
+from evr.sampling.proposals import drawing_of
 from evr.verification import Claim
+from evr.verification.attempts import Trial
 from evr.verification.deciding import plan_fixed
-from evr.verification.directions import Trial
-from evr.verification.executors import Lazily
+from evr.verification.driver import Lazily
 from evr.verification.settings import Settings
 from helpers import near
 from verification.laws import KnownLaw, SmallBlocks, acceptances, most_of, plan_for, two_points

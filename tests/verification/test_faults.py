@@ -13,7 +13,7 @@ import pytest
 import messages
 from evr.laws import Floats
 from evr.sampling import Block
-from evr.sampling.drawing import Drawing
+from evr.sampling.proposals import Drawing
 from evr.verification import Claim
 from evr.verification.deciding import SequentialTest, State
 from evr.verification.summary import summed

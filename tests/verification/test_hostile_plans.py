@@ -13,15 +13,14 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-from evr.bounds.composing import Places, products
+from evr.bounds.composing import Places
 from evr.bounds.moments import Tilt
 from evr.laws import DiscretePair
 from evr.mechanisms import Composition
 from evr.sampling import DrawPlan
 from evr.sampling.plan import CappedPlan, Kind
 from evr.verification import Claim
-from evr.verification.attempts import Attempt
-from evr.verification.directions import Trial
+from evr.verification.attempts import Attempt, Trial
 from evr.verification.settings import Settings
 
 ORDERS = (0.0, 1e-100, 1e-12, 0.1, 1.0, 2.99, 7.0, 50.0, 1e4, 1e8, 1e15, 1e100, 1e300)
@@ -55,7 +54,7 @@ def hostile_edges(draw: random.Random) -> tuple[float, ...]:
 
 
 def hostile_places(draw: random.Random, counts: list[int]) -> tuple[Places, ...]:
-    number = sum(len(products(count)) for count in counts) + len(counts) - 1
+    number = sum(count.bit_length() + count.bit_count() - 1 for count in counts) - 1
     found = []
     for _ in range(number):
         knots = {draw.gauss(0.5, draw.choice((0.1, 2.0, 50.0))) for _ in range(draw.randint(2, 40))}

@@ -8,8 +8,8 @@ from dp_accounting import dp_event
 import evr
 import messages
 from evr.laws import DiscretePair, Step, greatest_loss
-from evr.verification.claims import Claim
-from evr.verification.directions import shortcut
+from evr.verification.attempts import shortcut
+from evr.verification.settings import Claim
 
 
 def test_what_floats_cannot_settle_is_refused() -> None:

@@ -13,16 +13,15 @@ from scipy.stats import binom
 
 import evr
 import messages
-from evr.bounds.moments import Tilt, log_peak
-from evr.bounds.rounding import Rounding
+from evr.bounds.moments import Rounding, Tilt, log_peak
 from evr.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
 from evr.laws import Direction, Step
 from evr.laws.line.discrete import DiscretePair
 from evr.laws.line.poisson import SampledPair
 from evr.mechanisms import Composition
 from evr.sampling import TiltedProposal
-from evr.verification.claims import Claim
-from evr.verification.directions import shortcut
+from evr.verification.attempts import shortcut
+from evr.verification.settings import Claim
 from helpers import near
 
 

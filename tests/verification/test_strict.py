@@ -12,10 +12,9 @@ from dp_accounting import dp_event
 import evr
 import messages
 from bounds.strict.stress import plant
-from evr.bounds.strict.bound import stays_within
+from evr.bounds.strict.proof import stays_within
 from evr.mechanisms import Composition
-from evr.verification.claims import Claim, Terms
-from evr.verification.strict import threshold_of
+from evr.verification.settings import Claim, Terms, threshold_of
 
 EVENT = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000)
 TRUTH = 2.05824121613704e-10  # at epsilon 0.5, from 40 digits

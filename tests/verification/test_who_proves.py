@@ -17,9 +17,9 @@ from evr.laws import Direction
 from evr.mechanisms import Composition, composition
 from evr.planning import strict as choosing
 from evr.planning.strict import StrictCurve
-from evr.sampling import drawing as registry
-from evr.sampling.drawing import drawing_of
+from evr.sampling import proposals as registry
 from evr.sampling.plan import CappedPlan
+from evr.sampling.proposals import drawing_of
 from evr.verification import Claim
 from evr.verification.attempts import Attempt
 from evr.verification.settings import Settings

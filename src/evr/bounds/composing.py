@@ -1,41 +1,127 @@
-"""Laws of several steps at once, on outcomes: exact sums of two laws, spread to a few places (docs/guarantees.md,
-Sections 3.10 and 6.10).
+"""Pairs on a few outcomes that dominate: a pair on a line, or several steps together (docs/guarantees.md, Sections 3.9
+and 3.10, with the rounding of 6.8 and 6.10).
 
-The losses of two independent steps add, their masses multiply; what falls between two places goes to both such that the
-mean of ``e^{-loss}`` is kept, so delta can only grow, whatever the places are. Every term is positive, so floats lose
-little, and what they may lose is added.
+The losses of a cell are moved to its two ends such that both laws keep their mass there: under ``Q`` the likelihood
+ratio keeps its mean and is spread out, so delta can only grow, whatever the edges are. What rounding may have taken off
+is added, so the same holds for the numbers as they are computed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, singledispatch
+from typing import NamedTuple
 
 import numpy as np
 
 from evr.bounds.strict.plan import power
-from evr.laws import DiscretePair, Floats, Step, outcomes
+from evr.laws import DiscretePair, DominatingPair, Floats, Measure, Step, is_cut, outcomes
 from evr.laws.law import UNIT
+from evr.laws.line.pair import mix
+from evr.laws.line.poisson import SampledPair, WithoutReplacementPair
 
-_LOST = 1e-290
-"""More than all products of two masses that are too small for a float."""
-
-_PAIRS = 1 << 17
-"""Pairs of outcomes that are treated at a time."""
-
+_LOST = 1e-290  # more than all products of two masses that are too small for a float
+_PAIRS = 1 << 17  # of outcomes, that are treated at a time
 MOST_PRODUCTS = 128
 MOST_PLACES = 1 << 14
 MOST_LOSS = 1e9
 """More than any search asks for: a plan from elsewhere may ask neither for all of a machine nor for huge sums."""
 
 
+# --- one step: a pair on a line -------------------------------------------------------------------
+
+
+@singledispatch
+def mean_and_doubt(pair: DominatingPair, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """``log P(cell) / Q(cell)`` of cells, and a bound on its rounding error (docs/guarantees.md, Section 6.8)."""
+    log_p, doubt_p = _mass_and_doubt(pair, Measure.P, low, high)
+    log_q, doubt_q = _mass_and_doubt(pair, Measure.Q, low, high)
+    with np.errstate(invalid="ignore"):
+        mean = log_p - log_q
+    # the mean of a cell without mass may be any number
+    return np.where(np.isnan(mean), 0.0, mean), doubt_p + doubt_q
+
+
+def _mass_and_doubt(pair: DominatingPair, measure: Measure, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """A cell is a difference of tails that are accurate relatively."""
+    log_mass, ends = pair.log_mass(measure, low, high), np.full(low.shape, np.inf)
+    tail = np.minimum(pair.log_mass(measure, low, ends), pair.log_mass(measure, -ends, high))
+    with np.errstate(invalid="ignore", over="ignore"):
+        doubt = 8.0 * UNIT * (2.0 + np.abs(tail)) * np.exp(np.minimum(tail - log_mass, 700.0))
+    return log_mass, np.where(log_mass > -np.inf, doubt, 0.0)
+
+
+@mean_and_doubt.register
+def _(pair: SampledPair, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    mean, doubt = mean_and_doubt(pair.base, low, high)
+    loss, q = pair.sign * mean, pair.q
+    mixed = mix(loss, q)
+    with np.errstate(over="ignore", invalid="ignore"):
+        # the slope of mix is at most 1, and about q e^loss where that is small
+        slope = np.minimum(q * np.exp(np.minimum(loss + doubt, 600.0)) / (1.0 - q), 1.0)
+        found = slope * doubt + 8.0 * UNIT * np.abs(mixed)
+    return pair.sign * mixed, np.where(np.isfinite(found), found, np.inf)
+
+
+@mean_and_doubt.register
+def _(pair: WithoutReplacementPair, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    below = mean_and_doubt(pair.lower, pair.below(low), pair.below(high))
+    above = mean_and_doubt(pair.upper, pair.above(low), pair.above(high))
+    return pair.by_side(high, below[0], above[0]), pair.by_side(high, below[1], above[1])
+
+
+def even_edges(pair: DominatingPair, cells: int) -> Floats:
+    """Edges in ``t``: evenly spaced over the pair's span, and the ends of its flats."""
+    edges = np.unique(np.append(np.linspace(*pair.span(), cells + 1), pair.flats))
+    return edges[np.isfinite(edges)]
+
+
+class Cells(NamedTuple):
+    """Cells of a line: ends in ``t`` and in loss, masses under ``P``, means of the loss, and their rounding error."""
+
+    low: Floats
+    high: Floats
+    least: Floats
+    greatest: Floats
+    log_p: Floats
+    mean: Floats
+    doubt: Floats
+
+    @classmethod
+    def of(cls, pair: DominatingPair, edges: Floats) -> Cells:
+        """Those between the edges, and the two beyond them."""
+        low, high = np.concatenate(([-np.inf], edges)), np.concatenate((edges, [np.inf]))
+        least, greatest = pair.privacy_loss(low), pair.privacy_loss(high)
+        log_p = pair.log_mass(Measure.P, low, high)
+        return cls(low, high, least, greatest, log_p, *mean_and_doubt(pair, low, high))
+
+    def spread(self) -> tuple[Floats, Floats]:
+        """``log`` of the masses of ``P`` that go to the lower and to the upper ends."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            raised = np.clip(self.mean + self.doubt, self.least, self.greatest)
+            share = np.expm1(self.least - raised) / np.expm1(self.least - self.greatest)
+            cut = np.isfinite(self.least) & (self.least < self.greatest) & (self.log_p > -np.inf)
+            share = np.where(cut, np.clip(share, 0.0, 1.0), 1.0)
+            return self.log_p + np.log1p(-share), self.log_p + np.log(share)
+
+
+def spread_to_edges(pair: DominatingPair, edges: Floats) -> DiscretePair:
+    """A pair that dominates, on the losses at the edges, the least and the greatest (docs/guarantees.md, 3.9)."""
+    cells = Cells.of(pair, edges)
+    losses = np.concatenate((cells.least, cells.greatest))
+    log_masses = np.concatenate(cells.spread())
+    held = log_masses > -np.inf
+    return DiscretePair.from_logs(log_masses[held], log_masses[held] - losses[held], losses[held], is_cut=is_cut(pair))
+
+
+# --- several steps: sums of two laws, again and again ---------------------------------------------
+
+
 @dataclass(frozen=True)
 class Places:
     """Where the losses of several steps are put: knots, and equal parts between each two.
 
-    Examples
-    --------
     >>> Places((0.0, 1.0, 3.0), 2).losses.tolist()
     [0.0, 0.5, 1.0, 2.0, 3.0]
     """
@@ -52,7 +138,7 @@ class Places:
 
     @property
     def number(self) -> int:
-        """How many there are, but one."""
+        """The number of places after the first."""
         return self.parts * (len(self.knots) - 1)
 
     @property
@@ -65,10 +151,10 @@ class Places:
 
 def composed(steps: Sequence[Step], places: Sequence[Places]) -> DiscretePair:
     """One law on outcomes that is above all steps together, which are on outcomes (docs/guarantees.md, Section 3.10).
-    ``places`` are of each product in turn: those of the equal steps of a kind, as ``products`` has them, then that of
+    ``places`` are of each product in turn: those of the equal steps of a kind, as ``power`` makes them, then that of
     the kind with all kinds before it.
     """
-    needed = number_of_products(steps)
+    needed = product_count(steps)
     if len(places) != needed or needed > MOST_PRODUCTS:
         raise ValueError(
             f"the plan has {len(places)} products: these steps need {needed}, and {MOST_PRODUCTS} are the most"
@@ -84,21 +170,9 @@ def composed(steps: Sequence[Step], places: Sequence[Places]) -> DiscretePair:
     return whole.pair()
 
 
-def products(count: int) -> list[bool]:
-    """How ``count`` equal steps are composed, from the leading bit down: whether each product is a square; the others
-    add one step.
-
-    Examples
-    --------
-    >>> products(6)  # 2, 3, 6
-    [True, False, True]
-    """
-    return [squared for bit in bin(count)[3:] for squared in ((True, False) if bit == "1" else (True,))]
-
-
-def number_of_products(steps: Sequence[Step]) -> int:
-    """Of all kinds of steps: those of each kind, and one for each kind after the first."""
-    return sum(len(products(step.count)) + 1 for step in steps) - 1
+def product_count(steps: Sequence[Step]) -> int:
+    """How many products ``composed`` makes: those of ``power`` for each kind, and one for each kind after the first."""
+    return sum(step.count.bit_length() + step.count.bit_count() - 1 for step in steps) - 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,19 +1,28 @@
-"""Tilts of steps on outcomes, and bounds on their samples, proved as finite sums (docs/guarantees.md, Section 3)."""
+"""What is proved of weighted samples: tilts of steps on outcomes, bounds as finite sums, and how far floats may be off
+(docs/guarantees.md, Sections 3 and 6).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from evr.laws import DiscretePair, Floats, Measure
+from evr.laws import DiscretePair, Floats, LossLaw, Measure, Step, line_pair
+from evr.laws.law import UNIT
 from evr.laws.line.pair import log_sum_exp
+from evr.laws.patterns.law import PatternLaw, density_error
 
+Steps = Sequence[Step]
 LEAST_ORDER = 1e-100
 """The least order of a tilt, besides 0: far below any that serves, far above what overflows when it divides."""
+FIXED = 1e-7
+"""The relative error of a weight or a bound that no other term accounts for: among it that of the chances of draws."""
+PER_STEP = 1e-12
+"""The relative error of one step's normaliser: it sums probabilities of cells that are good to 1e-13 each."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +57,10 @@ class Tilt:
 
 
 def log_peak(order: float, power: float = 1.0) -> float:
-    """``log`` of the greatest value of ``(1 - e^{-x})^power e^{-order x}``, which is ``p^p s^s / (p + s)^{p + s}``; as
-    logarithms of ``p / (p + s)`` and ``s / (p + s)``, for ``s log s`` of a large order has no digits left behind the
-    point (docs/guarantees.md, Section 2.1).
+    """``log`` of the greatest value of ``(1 - e^{-x})^power e^{-order x}``, which is ``p^p s^s / (p + s)^{p + s}``
+    (docs/guarantees.md, Section 2.1).
     """
-    p, s = power, order
+    p, s = power, order  # logarithms of ratios, for s log s of a large order has no digits left behind the point
     rest = math.log1p(p / s) if s >= p else math.log(p + s) - math.log(s)  # p / s may overflow
     return -p * math.log1p(s / p) - s * rest
 
@@ -68,8 +76,6 @@ class TiltedOutcomes:
     """One step on outcomes under a tilt: its normaliser and its partial moments, as logarithms of finite sums
     (docs/guarantees.md, Section 3.2).
 
-    Examples
-    --------
     >>> pair = DiscretePair.from_probabilities([0.6, 0.4], [0.4, 0.6])
     >>> step = TiltedOutcomes(pair, Tilt(1.0, 1.0, -1.0))
     >>> round(math.exp(step.log_normaliser), 6)  # 0.6 * 0.6/0.4 + 0.4 * 0.4/0.6
@@ -108,24 +114,20 @@ class TiltedOutcomes:
         return float(np.max(a * self.losses[:n] - self.heights[:n])) if n else -math.inf
 
 
-class MomentBound:
-    """The bound on ``E[X^p]`` of docs/guarantees.md, Section 3.5, as a function of its free parameter ``s > 0``."""
+def moment_bound(
+    counts: Sequence[int], bounds: Sequence[TiltedOutcomes], log_normaliser: float, epsilon: float, p: float
+) -> Callable[[float], float]:
+    """``log`` of the bound on ``E[X^p]`` of docs/guarantees.md, Section 3.5, by its free parameter ``s > 0``."""
+    wholes = [b.log_whole(p) for b in bounds]
+    whole = math.fsum(n * v for n, v in zip(counts, wholes, strict=True))
+    beyond = [math.log(n) + b.log_beyond(p) - v for n, b, v in zip(counts, bounds, wholes, strict=True)]
+    jump = whole + float(np.logaddexp.reduce(beyond))
 
-    def __init__(
-        self, counts: Sequence[int], bounds: Sequence[TiltedOutcomes], log_normaliser: float, epsilon: float, p: float
-    ) -> None:
-        self.counts, self.bounds, self.epsilon, self.p = counts, bounds, epsilon, p
-        self._factor = (p - 1) * log_normaliser
-        wholes = [b.log_whole(p) for b in bounds]
-        whole = math.fsum(n * v for n, v in zip(counts, wholes, strict=True))
-        beyond = [math.log(n) + b.log_beyond(p) - v for n, b, v in zip(counts, bounds, wholes, strict=True)]
-        self._jump = whole + float(np.logaddexp.reduce(beyond))
+    def log_bound(s: float) -> float:
+        joint = sum(n * b.log_partial(s, p) for n, b in zip(counts, bounds, strict=True))
+        return (p - 1) * log_normaliser + float(np.logaddexp(log_peak(s, p) - s * epsilon + joint, jump))
 
-    def __call__(self, s: float) -> float:
-        """``log`` of the bound."""
-        p = self.p
-        joint = sum(n * b.log_partial(s, p) for n, b in zip(self.counts, self.bounds, strict=True))
-        return self._factor + float(np.logaddexp(log_peak(s, p) - s * self.epsilon + joint, self._jump))
+    return log_bound
 
 
 def log_greatest(
@@ -141,9 +143,49 @@ def log_greatest(
         value = log_normaliser - order * epsilon + log_peak(order)
         value += sum(n * b.greatest_gap(order) for n, b in zip(counts, bounds, strict=True))
         together = min(together, value)
-    jumps = [
-        log_normaliser - b.tilt.height_beyond - (least - b.least_height)
-        for b in bounds
-        if b.log_beyond(1.0) > -math.inf
-    ]
+    jumping = (b for b in bounds if b.log_beyond(1.0) > -math.inf)
+    jumps = [log_normaliser - b.tilt.height_beyond - (least - b.least_height) for b in jumping]
     return min(plain, max([together, *jumps]))
+
+
+# --- rounding -------------------------------------------------------------------------------------
+
+
+def sum_error(law: LossLaw, count: int) -> float:
+    """Bounds the rounding error of a sum of ``count`` losses (docs/guarantees.md, 6; docs/guarantees_highdim.md, 7)."""
+    if isinstance(law, PatternLaw):
+        return count * density_error(law, 1.0)
+    magnitude = line_pair(law).loss_magnitude
+    if isinstance(law, DiscretePair):
+        # Losses are relatively accurate, and a sum has a term for each outcome, or for each step.
+        return (32.0 + min(len(law.log_p), count)) * UNIT * count * magnitude
+    return 32.0 * UNIT * count * (1.0 + magnitude)
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """Bounds on errors. Samples are taken at an epsilon that is lower by ``loss``, so that no rounded sample is below
+    the true one; thresholds are lowered by a share of ``weight``.
+    """
+
+    loss: float  # absolute, of a sum of losses
+    weight: float  # relative, of a weight or a bound
+    order: float = 0.0  # the steepest slope of a weight's logarithm over the loss of a step
+
+    @classmethod
+    def of(
+        cls, steps: Steps, epsilon: float, *, order: float = 0.0, heights: float = 0.0, composed: Steps = ()
+    ) -> Rounding:
+        """The errors of sums over the steps, with weights of slopes up to ``order`` and logarithms up to ``heights``;
+        ``composed`` are single steps that some of them stand for.
+        """
+        loss = math.fsum(sum_error(step.law, step.count) for step in steps)
+        loss += 8.0 * UNIT * math.fsum(s.count * s.pair.loss_magnitude for s in composed)
+        loss += 4.0 * UNIT * abs(epsilon)
+        count = sum(step.count for step in (*steps, *composed))
+        weight = 2.0 * order * loss + 16.0 * UNIT * (order * abs(epsilon) + heights)
+        return cls(loss, FIXED + PER_STEP * count + weight, order)
+
+    def bounded(self, epsilon: float) -> float:
+        """Where to take bounds, so that they hold for the samples as they are computed."""
+        return epsilon - 2.0 * self.loss

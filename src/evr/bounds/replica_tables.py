@@ -1,8 +1,7 @@
-"""Replicas of patterns: ``M_k = E_Q[L^k]`` or more, and draws of the replicas.
+"""Replicas of patterns: bounds on ``M_k = E_Q[L^k]``, and draws (docs/guarantees_highdim.md, Section 5.1).
 
-``L^k`` is a sum over ``k`` replicas, the *order*, of the pattern, attracted by the inner products of their means
-(docs/guarantees_highdim.md, Section 5.1). Tables sum weights, which are positive, from the last bin or step to the
-first; draws go the other way.
+``L^k`` is a sum over ``k`` replicas of the pattern, which the inner products of their means attract; ``k`` is the
+*order*. Tables sum positive weights from the last bin or step to the first; draws go the other way.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ Counts = NDArray[np.int64]
 
 
 class OccupancyTable:
-    """``order`` replicas, attracted by the law's inner products, in few bins of any Gram matrix, every occupancy by
-    itself; or in independent bins, where occupancies that differ in the order of bins count together (5.1b).
+    """Replicas in few bins of any Gram matrix, each occupancy listed; or in independent bins, where one stands for all
+    that differ in the order of the bins (5.1b).
     """
 
     def __init__(self, law: Bins, order: int) -> None:
@@ -62,11 +61,11 @@ class OccupancyTable:
 
     @cached_property
     def cumulated(self) -> Floats:
-        """What a uniform number is compared with to choose one."""
+        """Chances of the occupancies, added up."""
         return np.cumsum(np.exp(self.log_weights - self.log_moment))[:-1]
 
     def draw(self, generator: np.random.Generator, size: int) -> Counts:
-        """How many replicas are in each bin."""
+        """The number of replicas in each bin."""
         chosen = np.searchsorted(self.cumulated, generator.random(size), side="right")
         return self.occupancies[chosen]
 
@@ -80,13 +79,13 @@ class RingTable:
     """``order`` replicas in a ring of bins of which only near ones attract each other (5.1a).
 
     They are in a chain of bins in a row, at a random place; inner products are taken as the greatest at each distance.
-    The chain has ``window`` bins, up to half of them, or as many as leave no two near each other at its ends.
+    The chain has as many bins as leave no two near each other at its ends.
     """
 
-    def __init__(self, law: Bins, order: int, window: int | None = None) -> None:
-        self.law, self.order, self.greatest = law, order, law.greatest[:window]
+    def __init__(self, law: Bins, order: int) -> None:
+        self.law, self.order, self.greatest = law, order, law.greatest
         self.bins, self.near = law.bins, self.greatest.size
-        self.length = window or self.bins - self.near + 1
+        self.length = self.bins - self.near + 1
         if not _fits(self.length, order):
             raise ValueError(f"order={order} of {self.bins} bins: its terms are below all floats")
         near = self.near
@@ -117,14 +116,14 @@ class RingTable:
             np.einsum("sj,sj->s", self.weights, later, out=self.values[place])
 
     @staticmethod
-    def is_affordable(law: Bins, order: int, window: int | None = None) -> bool:
-        """Whether states are not too many, and a window, or what is left out, is at most half of the ring."""
-        near = law.greatest[:window].size
-        length = window or law.bins - near + 1
+    def is_affordable(law: Bins, order: int) -> bool:
+        """Whether states are not too many, and what is left out is at most half of the ring."""
+        near = law.greatest.size
+        length = law.bins - near + 1
         states = math.comb(order + near, order)
         return (
             _fits(length, order)
-            and 2 * (window or near) <= law.bins
+            and 2 * near <= law.bins
             and states <= MOST_STATES
             and states * (length + 1) <= MOST_VALUES
         )
@@ -135,35 +134,26 @@ class RingTable:
         return float(gammaln(self.order + 1) + math.log(self.values[0, self.start]))
 
     def draw(self, generator: np.random.Generator, size: int) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-        """Replicas in a chain of bins, which begins anywhere: how many are in each bin; ``G`` times that; and whether
-        the draw is accepted (4.2).
-        """
-        if isinstance(self.values, np.ndarray):
-            chain = self._chain(generator, size)
-            generator = for_purpose(generator, 1)
-            first = generator.integers(0, self.bins, size)
-            occupied = np.zeros((size, self.bins))
+        """The number of replicas in each bin; ``G`` times that; and whether the draw is accepted (4.2)."""
+        chain = self._chain(generator, size) if isinstance(self.values, np.ndarray) else None
+        choosing: Any = generator
+        generator = for_purpose(generator, 1)
+        first: Any = generator.integers(0, self.bins, size)
+        xp = module_of(first)
+        occupied = xp.zeros((size, self.bins))
+        if chain is not None:
             occupied[np.arange(size)[:, None], (first[:, None] + np.arange(self.length)) % self.bins] = chain
             attraction = self._attraction(chain)
-        else:
-            choosing: Any = generator
-            generator = for_purpose(generator, 1)
-            first = generator.integers(0, self.bins, size)
-            occupied, attraction = self._draw_on_gpu(choosing, first)
+        else:  # a GPU's kernel draws the same replicas
+            attraction = xp.empty(size)
+            sizes = (self.order, self.near, self.length, self.bins, self.left.size, self.start)
+            tables = (self.left, self.next, self.weights, self.values, self.unmoved, self.greatest)
+            choosing.launch("ring_draw", 2 * self.order, *sizes, *tables, first, occupied, attraction)
         pulled = self.law.pulled(occupied)
         own = (pulled * occupied).sum(axis=1) - (occupied * self.law.energies).sum(axis=1)
         lost = attraction - own / 2
         accepted = generator.random(size) < np.exp(-np.maximum(lost, 0.0))
         return occupied, pulled, accepted
-
-    def _draw_on_gpu(self, generator: Any, first: Any) -> tuple[Any, Any]:
-        """The same replicas by a kernel, and their attraction."""
-        xp = module_of(first)
-        occupied, attraction = xp.zeros((first.size, self.bins)), xp.empty(first.size)
-        sizes = (self.order, self.near, self.length, self.bins, self.left.size, self.start)
-        tables = (self.left, self.next, self.weights, self.values, self.unmoved, self.greatest)
-        generator.launch("ring_draw", 2 * self.order, *sizes, *tables, first, occupied, attraction)
-        return occupied, attraction
 
     def _chain(self, generator: np.random.Generator, size: int) -> Floats:
         """Replicas in each bin of the chain: from one that has some to the next that has."""
@@ -184,8 +174,8 @@ class RingTable:
         return chain
 
     def _empty(self, place: Counts, state: Counts, drawn: Floats) -> Counts:
-        """How many bins from a place on have no replica, by uniform numbers. That has weight 1, so the chance of ``m``
-        such bins or more is the value after them over the value now.
+        """How many bins from a place on are empty. An empty bin has weight 1, so the chance of ``m`` or more is the
+        value after them over the value now.
         """
         least = drawn * self.values[place, state]
         low, high = place * 0, self.length - place
@@ -197,7 +187,7 @@ class RingTable:
         return low
 
     def _attraction(self, chain: Floats) -> Floats:
-        """Of all pairs of replicas, by the greatest inner products."""
+        """The attraction of all pairs of replicas, by the greatest inner products."""
         total = self.greatest[0] * np.einsum("ij,ij->i", chain, chain - 1.0) / 2
         for lag in range(1, min(self.near, self.length)):
             pairs = np.einsum("ij,ij->i", chain[:, lag:], chain[:, :-lag])
@@ -206,7 +196,7 @@ class RingTable:
 
 
 class ChainTable:
-    """``order`` replicas of b-min-sep patterns: how many took part how long ago is all that matters (5.1c).
+    """Replicas of b-min-sep patterns; a state counts those that took part so many steps ago (5.1c).
 
     ``overlaps[d, i]`` is ``<C e_i, C e_{i-d}> / s^2`` for ``d < separation``, 0 where ``i < d``.
     """
@@ -244,7 +234,7 @@ class ChainTable:
         return states <= MOST_STATES and states * (steps + 1) <= MOST_VALUES
 
     def _weights(self, states: NDArray[np.integer], step: int) -> Floats:
-        """Of each number of replicas that take part, in each state."""
+        """The weight of each number of replicas that take part, in each state."""
         pull = self.recent[states] @ self.overlaps[1:, step]
         j, chances = np.arange(self.order + 1), self.chances[states]
         exponents = pull[:, None] * j + j * (j - 1) / 2 * self.overlaps[0, step]
@@ -262,7 +252,7 @@ class ChainTable:
         return np.cumsum(self._first * self.values[0])
 
     def draw(self, generator: np.random.Generator, size: int) -> Floats:
-        """How many replicas take part in each step."""
+        """The number of replicas that take part in each step."""
         start = generator.random(size) * self.starts[-1]
         state = np.searchsorted(self.starts[:-1], start, side="right").astype(np.int32)
         if not isinstance(state, np.ndarray):
@@ -289,7 +279,7 @@ class ChainTable:
 
     @cached_property
     def staying(self) -> Floats:
-        """The chance of what is likeliest, that no replica takes part in a step, by step and state before it."""
+        """The chance that no replica takes part, which is the likeliest, by step and by the state before it."""
         later = self.values[1:][:, self._unmoved] * self.chances[:, 0]
         # where both are 0, a state is never reached
         return np.divide(later, self.values[:-1], out=np.ones_like(later), where=self.values[:-1] > 0)
@@ -317,8 +307,8 @@ def _starts(states: Counts, separation: int, probability: float, warm: bool) -> 
 
 
 def partitions(total: int, bins: int) -> tuple[Counts, Floats]:
-    """All falling tuples of positive numbers with that sum, at most one for each bin, padded with zeros; and the
-    logarithm of the share that they stand for of all ways to assign bins.
+    """All falling tuples of as many numbers as bins that sum to ``total``, without needless zeros; and the logarithm of
+    the share of all ways to assign bins that each stands for.
 
     >>> partitions(3, 2)[0].tolist()
     [[3, 0], [2, 1]]
@@ -350,16 +340,13 @@ def with_sum(total: int, parts: int) -> Counts:
     >>> with_sum(2, 2).tolist()
     [[0, 2], [1, 1], [2, 0]]
     """
-    size = math.comb(total + parts - 1, parts - 1)
     bars = np.array(list(combinations(range(total + parts - 1), parts - 1)), dtype=np.int64)
-    ends = np.full((size, 1), total + parts - 1)
-    bars = np.column_stack((-np.ones_like(ends), bars.reshape(size, parts - 1), ends))
-    return np.diff(bars, axis=1) - 1
+    return np.diff(bars, axis=1, prepend=-1, append=total + parts - 1) - 1
 
 
 def places(states: Counts) -> NDArray[np.int32]:
-    """The place of each tuple among all of its sum and length, by how many of them follow it: the order of ``with_sum``
-    is that of the bars between the numbers.
+    """The place of each tuple in ``with_sum``, which lists them in the order of the bars between their numbers: by how
+    many follow it.
 
     >>> places(with_sum(3, 4)).tolist() == list(range(20))
     True

@@ -19,7 +19,7 @@ from flint import arb, ctx, fmpz
 
 from evr import atomic
 from evr.bounds.strict import Grid, ProofPlan, StatedProof
-from evr.bounds.strict.balls import GUARD, ceiling
+from evr.bounds.strict.masses import GUARD, end_above
 from evr.bounds.strict.one_step import one_step
 from evr.bounds.strict.plan import compose
 from evr.certification import check_proof
@@ -37,8 +37,10 @@ _MOST_ORDER = 48
 _PARTS: dict[type[exact.ExactLaw], Callable[[Any], tuple[Any, ...]]] = {
     exact.ExactGaussian: lambda law: _gaussian(law.square),
     exact.ExactLaplace: lambda law: ("laplace", law.scale),
-    exact.ExactMixture: lambda law: ("mixture", ("means", *law.means), ("weights", *law.weights)),
-    exact.ExactTwoSided: lambda law: ("two_sided", law.square, ("sizes", *law.sizes), ("weights", *law.weights)),
+    exact.ExactMixture: lambda law: (
+        *(("mixture", ("means", *law.sizes)) if law.direction else ("two_sided", law.square, ("sizes", *law.sizes))),
+        ("weights", *law.weights),
+    ),
     exact.ExactTwoSidedLaplace: lambda law: ("replaced", law.q, ("laplace", law.scale)),
     exact.ExactTwoSidedOutcomes: lambda law: ("replaced", law.q, law.base),
     exact.ExactLabelled: lambda law: ("labelled", ("squares", *law.squares), ("weights", *law.weights)),
@@ -209,14 +211,7 @@ def _greatest(law: ExactLaw) -> Fraction:
         greatest = law.greatest()
         if isinstance(greatest, Fraction):
             return greatest
-        return Fraction(_above(greatest * (1 << 2 * GUARD)), 1 << 2 * GUARD)
-
-
-def _above(number: arb) -> int:
-    found = ceiling(number.upper())
-    if found is None:
-        raise ArithmeticError(f"{number} has no finite enclosure")
-    return found
+        return Fraction(end_above(greatest * (1 << 2 * GUARD)), 1 << 2 * GUARD)
 
 
 def _kind(law: ExactLaw, grid: Grid, plan: ProofPlan | None, spacing: Fraction, checker: check_proof.Checker) -> str:
@@ -293,13 +288,13 @@ def _outcomes(law: ExactOutcomes, places: _Places, precision: int, checker: chec
     with ctx.workprec(precision):
         balls = [ball(loss) for loss in losses]
         for p, _, loss in law.sets():
-            mass = _above(p.upper() * unit)
+            mass = end_above(p.upper() * unit)
             if loss == arb.pos_inf():
                 infinite += mass
             elif mass > 0:
                 above = bisect_left(balls, True, key=lambda edge: bool(loss <= edge))
                 cell = max(0, above - 1)
-                bound = _above(loss * d) if loss.is_finite() else edges[0]
+                bound = end_above(loss * d) if loss.is_finite() else edges[0]
                 if above and not loss > balls[cell]:
                     bound = max(bound, edges[cell] + 1)  # as evr: perhaps above the place
                 if above < len(edges):

@@ -33,10 +33,9 @@ from evr.proving.api import check_progress, watching
 from evr.randomness import ENTROPY_BITS
 from evr.sampling import DrawPlan
 from evr.verification import Claim, Progress, Terms, Verification
-from evr.verification.attempts import Attempt, Planner
+from evr.verification.attempts import Attempt, Planner, StrictPlanner
 from evr.verification.driver import Hook, ProgressHook
 from evr.verification.settings import Settings
-from evr.verification.strict import StrictPlanner
 
 TAKEN = ("software", "times", "record", "budget", "event", "description", "neighboring_relation")
 """Fields that a replay takes as recorded; ``_unbelievable`` compares the record with the event."""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
-from evr.bounds.rounding import FIXED
+from evr.bounds.moments import FIXED
 from evr.bounds.strict import StatedProof, rounded_up
 from evr.certification.event_json import digest_of, event_from_json, event_to_json, named, walk
 from evr.certification.event_words import ABRIDGED, LISTED, assumptions, counted, describe, is_about_users, is_discrete

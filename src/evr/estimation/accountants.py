@@ -197,7 +197,7 @@ class RunningSamples:
         """Tilt the steps to come for an epsilon."""
         self._apart = greatest_loss(steps) > epsilon
         # one cell: nobody asks for bounds
-        source = built(capped_plan(steps, epsilon) if self._apart else SimplePlan(1), steps)
+        source = built(capped_plan(steps, epsilon) if self._apart else SimplePlan(), steps)
         assert isinstance(source, TiltedProposal | SimpleProposal)
         drawn = zip(steps, source.samplers, source.log_normalisers, strict=True)
         self._samplers = {step.pair: (sampler, log_m) for step, sampler, log_m in drawn}

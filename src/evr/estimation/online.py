@@ -24,8 +24,8 @@ from evr.estimation.api import directions_of, greater_epsilon
 from evr.estimation.results import Count, OnlineEpsilon, counter
 from evr.laws import Direction, Pairs, line_pair
 from evr.mechanisms import Composition
+from evr.mechanisms.composition import Begin, Visited, walk
 from evr.mechanisms.relations import ADD_OR_REMOVE, Relation
-from evr.mechanisms.tree import Begin, Visited, walk
 
 _MOST_REPORTS = 1_000_000
 MOST_RUNS = 5_000_000

@@ -1,4 +1,4 @@
-"""Estimates of the best of several runs: the formulas of the strict proof (``bounds.strict.selection``), from estimated
+"""Estimates of the best of several runs: the formulas of the strict proof (``bounds.strict.tradeoff``), from estimated
 points of the privacy curve of one run.
 
 No guarantee rests on these: a strict proof computes every point itself.
@@ -15,8 +15,7 @@ from functools import lru_cache
 import numpy as np
 from flint import ctx
 
-from evr.bounds.strict.selection import Selected, outcomes_above
-from evr.bounds.strict.tradeoff import Point
+from evr.bounds.strict.tradeoff import Point, Selected, outcomes_above
 from evr.errors import AccuracyError
 from evr.estimation import bins
 from evr.estimation.closed_forms import pair_delta

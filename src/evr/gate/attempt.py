@@ -36,10 +36,8 @@ from evr.proving.choosing import DEFAULT, LOOSEST, StrictProving, not_below, tau
 from evr.randomness import entropy_of
 from evr.verification import Claim, Verification
 from evr.verification.attempts import Attempt as Trying
-from evr.verification.driver import ProgressHook
-from evr.verification.executors import check_at_work
-from evr.verification.settings import Settings
-from evr.verification.strict import threshold_of
+from evr.verification.driver import ProgressHook, check_at_work
+from evr.verification.settings import Settings, threshold_of
 
 _LEAST = 1e-290 / LOOSEST  # of a delta that is not 0
 _STOPPED = (KeyboardInterrupt, SystemExit, GeneratorExit)

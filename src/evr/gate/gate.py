@@ -23,8 +23,7 @@ from evr.gate.attempt import Request, attempted, drawing_device, perform, writab
 from evr.mechanisms.relations import Relation
 from evr.proving import Announce, Sampling
 from evr.proving.api import check_progress
-from evr.verification.driver import ProgressHook
-from evr.verification.executors import check_at_work
+from evr.verification.driver import ProgressHook, check_at_work
 
 T = TypeVar("T")
 

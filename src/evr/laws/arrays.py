@@ -1,8 +1,4 @@
-"""Arrays of NumPy, or of CuPy on a GPU: laws in many dimensions are drawn by the same code on both.
-
-What arrays cannot do is in ``kernels.cu``: random numbers by place, draws of replicas, and the recursion of b-min-sep
-sampling.
-"""
+"""Arrays of NumPy, or of CuPy on a GPU, in the same code; ``kernels.cu`` has what arrays cannot do."""
 
 from __future__ import annotations
 
@@ -47,8 +43,8 @@ def sent(thing: Any, asarray: Callable[[Any], Any], known: dict[int, Any] | None
 
 def launch(kernel: str, rows: int, *arguments: Any) -> None:
     """A kernel on the GPU here, a thread for each row; integers are passed as of 32 bits."""
-    threads = (-(-rows // _THREADS),), (_THREADS,)
-    _compiled()[kernel](*threads, tuple(_typed(x) for x in arguments))
+    typed = (np.uint32(x) if isinstance(x, int) else np.float64(x) if isinstance(x, float) else x for x in arguments)
+    _compiled()[kernel]((-(-rows // _THREADS),), (_THREADS,), tuple(typed))
 
 
 @cache
@@ -58,9 +54,3 @@ def _compiled() -> dict[str, Any]:
     code = SOURCE.read_text()
     module = cupy.RawModule(code=code, options=("-std=c++17", "--fmad=false"))
     return {name: module.get_function(name) for name in _KERNEL.findall(code)}
-
-
-def _typed(value: Any) -> Any:
-    if isinstance(value, int):
-        return np.uint32(value)
-    return np.float64(value) if isinstance(value, float) else value

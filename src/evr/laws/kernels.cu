@@ -1,5 +1,5 @@
 // What arrays cannot do on a GPU, or only in many passes over memory: random numbers by place, draws of replicas, means of
-// exponentials, and the recursion of b-min-sep sampling. NumPy does the same in evr/sampling/philox.py and parts.py,
+// exponentials, and the recursion of b-min-sep sampling. NumPy does the same in evr/sampling/philox.py and mixtures.py,
 // evr/bounds/replica_tables.py and evr/laws/patterns; the proofs are in docs/guarantees_highdim.md, Section 7.1.
 
 typedef unsigned int word;

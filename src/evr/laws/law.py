@@ -1,8 +1,4 @@
-"""What every privacy loss has in common, on a line or in many dimensions.
-
-A composition holds laws. Methods for a line only (Fourier transforms, cells, merging) ask a step for its ``pair``; a
-law in many dimensions has none, and is refused by name.
-"""
+"""What the laws of all privacy losses have in common, on a line or in many dimensions."""
 
 from __future__ import annotations
 
@@ -28,10 +24,8 @@ class Direction(enum.StrEnum):
 
 
 class LossLaw(abc.ABC):
-    """The law of one step's privacy loss ``log dP/dQ`` under ``P``. Immutable, hashable, comparable by value.
-
-    ``(P, Q)`` dominates the step in one direction, for all ``gamma >= 0``. A law is a frozen dataclass of plain values,
-    so that its fields are all that it takes to build it again.
+    """The law of the loss ``log dP/dQ`` under ``P``, where ``(P, Q)`` dominates one step in one direction: the step's
+    ``delta(epsilon)`` is at most ``sup_A P(A) - e^epsilon Q(A)``, for all epsilon. A frozen dataclass of plain values.
     """
 
     @abc.abstractmethod

@@ -1,7 +1,6 @@
-"""The best of several runs: how many runs there are, or when they stop, and the law of what is selected.
-
-Notation of docs/guarantees_selection.md: ``K`` is the number of runs, ``f`` its probability generating function, and
-``g(x) = f'(1 - x)`` is the density of what is selected where a run is better with probability ``x``.
+"""The best of several runs: the rule that selects one, and the law of what is selected. In docs/guarantees_selection.md
+``f`` is the generating function of the number of runs, and ``g(x) = f'(1 - x)`` the density of what is selected where a
+run is better with probability ``x``.
 """
 
 from __future__ import annotations
@@ -48,8 +47,7 @@ class PoissonRuns(Rule):
 class NegativeBinomialRuns(Rule):
     """The best of a truncated negative binomial number of runs, at least 1 (Papernot and Steinke 2022, Definition 1).
 
-    ``shape`` is their ``eta > -1``. Their ``gamma`` follows from the mean, which is above 1. Shape 1 is the geometric
-    law, shape 0 the logarithmic one.
+    ``shape`` is their ``eta > -1``: 1 is the geometric law, 0 the logarithmic one. The mean is above 1.
     """
 
     mean: Fraction
@@ -95,9 +93,7 @@ class BinomialRuns(Rule):
 
 @dataclass(frozen=True)
 class UntilGood(Rule):
-    """The first run whose output is good; after each that is not, there is no further run with probability ``stop``.
-    Here ``g(x) = 1 / (stop + (1 - stop) x)``.
-    """
+    """The first run whose output is good. After each other run, with probability ``stop``, there is no further one."""
 
     stop: Fraction
 
@@ -114,7 +110,7 @@ class UntilGood(Rule):
 class Selection(LossLaw, ExactLaw):
     """The law of one selected output, in one direction.
 
-    A strict proof bounds it by proved points of one run in both directions; it has no density to draw from.
+    A strict proof bounds it by proved points of one run in both directions. No sample can be drawn of it.
     """
 
     rule: Rule

@@ -10,10 +10,8 @@ from functools import lru_cache
 
 from evr.errors import UnsupportedEventError
 from evr.laws.exact.law import ExactLaw
-from evr.laws.exact.line import ExactGaussian
-from evr.laws.exact.outcomes import NON_PRIVATE_LAW
-from evr.laws.exact.points import MOST_STEPS, ExactBoundedRange, ExactConcentrated, ExactRun
-from evr.laws.exact.shifted import ExactShifted
+from evr.laws.exact.line import ExactGaussian, ExactShifted
+from evr.laws.exact.outcomes import MOST_STEPS, NON_PRIVATE_LAW, ExactBoundedRange, ExactConcentrated, ExactRun
 from evr.laws.law import Direction, LossLaw
 from evr.laws.line.discrete import TRIVIAL_PAIR, DiscretePair
 from evr.laws.line.gaussian import GaussianPair
@@ -27,10 +25,7 @@ NON_PRIVATE_PAIR = NON_PRIVATE_LAW.in_floats()
 
 @dataclass(frozen=True)
 class Step:
-    """A law and how many times it is applied.
-
-    ``exact`` is the same law by its exact parameters, which strict proofs rest on; None where a mechanism offers none.
-    """
+    """A law, how many times it is applied, and its exact form for strict proofs, where the mechanism offers one."""
 
     law: LossLaw
     count: int
@@ -45,21 +40,20 @@ class Step:
     def exact_law(self) -> ExactLaw:
         """The exact law; a law without one is refused by name."""
         if self.exact is None:
-            raise UnsupportedEventError(
-                f"{type(self.law).__name__} ({self.law.describe()}) offers no exact law, which method='strict' needs: "
-                "let its translator return Pairs(..., exact=(remove, add)), or use another method"
-            )
+            why = f"{type(self.law).__name__} ({self.law.describe()}) offers no exact law, which method='strict' needs"
+            remedy = "let its translator return Pairs(..., exact=(remove, add)), or use another method"
+            raise UnsupportedEventError(f"{why}: {remedy}")
         return self.exact
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """The laws of one mechanism in its two directions: of its dominating pairs, on a line mostly.
+    """The laws of one mechanism in its two directions.
 
     Attributes
     ----------
     remove, add
-        The law of each direction.
+        The law of each direction, mostly a dominating pair on a line.
     exact
         The same two laws by their exact parameters, which strict proofs need; None where a mechanism offers none.
     """
@@ -79,13 +73,10 @@ class Pairs:
         return cls(law(remove), law(add), known)
 
     def __post_init__(self) -> None:
-        given = self.exact
-        if given is not None and not (
-            isinstance(given, tuple) and len(given) == 2 and all(isinstance(law, ExactLaw) for law in given)
-        ):
-            raise TypeError(
-                f"exact={given!r} is not a pair of exact laws: give a tuple of the one for remove and the one for add"
-            )
+        match self.exact:
+            case None | tuple((ExactLaw(), ExactLaw())):
+                return
+        raise TypeError(f"exact={self.exact!r} is not a pair of exact laws: give a tuple (that of remove, that of add)")
 
     def of(self, direction: Direction) -> LossLaw:
         return self.remove if direction is Direction.REMOVE else self.add
@@ -106,8 +97,8 @@ def merged(parts: Iterable[tuple[Pairs, int]], direction: Direction) -> tuple[St
 
 @lru_cache(maxsize=4096)
 def simplify(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    """Gaussians folded into one, those of integer noise into another, zCDP guarantees into one, equal steps of bounded
-    range into runs (docs/guarantees_state.md, G2, G3 and G5), and laws that reveal nothing left out.
+    """The same composition in fewer steps: Gaussians, integer noise and zCDP guarantees add up, equal steps of bounded
+    range become runs (docs/guarantees_state.md, G2, G3 and G5), and laws that reveal nothing are left out.
     """
     squares, exact_squares, rest = list[float](), list[Fraction](), list[Step]()
     added: dict[type[ExactShifted | ExactConcentrated], list[tuple[Fraction, Fraction]]] = {}
@@ -127,18 +118,15 @@ def simplify(steps: tuple[Step, ...]) -> tuple[Step, ...]:
     return (*folded, *rest)
 
 
-MOST_CONCENTRATED = 1000
-"""Of a sum of rho, or of xi."""
+_MOST_CONCENTRATED = 1000  # a sum of rho, or of xi, that zCDP bounds are computed for
 
 
 def _added(kind: type[ExactShifted | ExactConcentrated], rows: list[tuple[Fraction, Fraction]]) -> Step:
     """Laws of one kind, both of whose numbers add."""
     first, second = (sum(numbers, Fraction(0)) for numbers in zip(*rows, strict=True))
-    if kind is ExactConcentrated and max(first, second) > MOST_CONCENTRATED:
-        raise ValueError(
-            f"zCDP guarantees add up to rho={float(first):.6g}, xi={float(second):.6g}: evr bounds delta up to "
-            f"{MOST_CONCENTRATED:,} of either, and beyond that nothing is left to protect"
-        )
+    if kind is ExactConcentrated and max(first, second) > _MOST_CONCENTRATED:
+        why = f"zCDP guarantees add up to rho={float(first):.6g}, xi={float(second):.6g}"
+        raise ValueError(f"{why}: evr takes up to {_MOST_CONCENTRATED:,} of either; beyond, nothing is left to protect")
     exact = kind(first, second)
     return Step(exact.in_floats(), 1, exact)
 
@@ -168,12 +156,9 @@ def loss_range(law: LossLaw) -> tuple[float, float]:
 
 def infinite_loss_mass(law: LossLaw) -> float:
     """Probability under ``P`` of an infinite privacy loss."""
-    if not isinstance(law, DominatingPair) or not len(law.flats):
+    if not isinstance(law, DominatingPair) or not len(law.flats) or law.privacy_loss(law.flats[-1, 1]) < math.inf:
         return 0.0
-    low, high = law.flats[-1]
-    if law.privacy_loss(high) < math.inf:
-        return 0.0
-    return math.exp(law.log_mass(Measure.P, low, high))
+    return math.exp(law.log_mass(Measure.P, *law.flats[-1]))
 
 
 def is_cut(law: LossLaw) -> bool:

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
 from typing import Any
 
 import attr
 from dp_accounting import dp_event
 
-from evr.mechanisms import epsilon_delta, noise, schemes, training, users
-from evr.mechanisms.descriptor import Mechanism, unsupported
+from evr.errors import UnsupportedEventError
+from evr.mechanisms import noise, schemes, training
+from evr.mechanisms.relations import Mechanism
 
 MECHANISMS: dict[type[dp_event.DpEvent], Mechanism] = {
-    mechanism.event: mechanism
-    for mechanism in (*noise.MECHANISMS, *epsilon_delta.MECHANISMS, *training.MECHANISMS, *users.MECHANISMS)
+    mechanism.event: mechanism for mechanism in (*noise.MECHANISMS, *training.MECHANISMS)
 }
 
 
-def is_writable(event: type[dp_event.DpEvent]) -> bool:
-    """Whether attrs made the class itself.
+def unsupported(node: object, path: str, why: str) -> UnsupportedEventError:
+    return UnsupportedEventError(f"unsupported {type(node).__name__} at {path}: {why}", node)
 
-    Of a class that only inherits from such a one, attrs knows the inherited fields. The others would be left out of a
-    certificate, and another event built from it than the one that ran.
+
+def is_writable(event: type[dp_event.DpEvent]) -> bool:
+    """Whether attrs made the class itself: of a class that inherits from such a one, attrs knows inherited fields only,
+    and a certificate would leave the others out.
     """
     return "__attrs_attrs__" in vars(event)
 
@@ -63,18 +64,12 @@ def known(event: Any, path: str = "event") -> Any:
     if found is not None and found.keys() == wanted and not issubclass(cls, ours):
         return ours(**{alias: getattr(event, name) for alias, name in found.items()})
     name = f"{ours.__module__}.{ours.__name__}"
+    listed = [", ".join(sorted(names)) or "none" for names in (found or ["unknown"], wanted)]
+    why = f"Its fields are {listed[0]}; wanted are {listed[1]}"
     if issubclass(cls, ours):
         why = f"Its class is derived from {name}"
-    elif found is None:
-        why = f"Its class is made neither by attrs nor as a dataclass; wanted are fields {_listed(wanted)}"
-    else:
-        why = f"Its fields are {_listed(found)}; wanted are {_listed(wanted)}"
     remedy = f"If it means the same as {name}, give that; if not, give its class another name (evr.register)"
     raise unsupported(event, path, f"{event!r}. {why}. {remedy}")
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(sorted(names)) or "none"
 
 
 def _field_names(cls: type) -> dict[str, str] | None:

@@ -16,8 +16,8 @@ from evr.laws.exact import NON_PRIVATE_LAW, exact_sampled, exact_without_replace
 from evr.laws.line import poisson
 from evr.laws.patterns.bins import IndependentBins
 from evr.laws.selection import BinomialRuns, NegativeBinomialRuns, PoissonRuns, Rule, Selection, UntilGood
-from evr.mechanisms.descriptor import unsupported
 from evr.mechanisms.noise import replaced
+from evr.mechanisms.registry import unsupported
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, not_under
 from evr.mechanisms.schemes import BinomialSelectDpEvent, DiscreteGaussianDpEvent, ThresholdSelectDpEvent
 
@@ -55,28 +55,20 @@ class Sampling:
         steps = None if self.share == 0 else gathered(inner)
         if steps is None or isinstance(steps, Pairs):  # as dp_accounting: sampling does not make anything private
             return steps
-        name = "Poisson sampling" if self._is_poisson else "sampling without replacement"
         if any(len(own) != 1 or own[0].count != 1 for own in steps.values()):
-            raise UnsupportedEventError(
-                f"{name} of a composition of several mechanisms at {self.path} has no one-dimensional pair here: "
-                f"{self.node!r}. Sample one mechanism, or a composition of Gaussian mechanisms only; sampling each "
-                f"step anew is SelfComposedDpEvent({type(self.node).__name__}(...)).",
-                self.node,
-            )
+            anew = f"sampling each step anew is SelfComposedDpEvent({type(self.node).__name__}(...))."
+            remedy = f"Sample one mechanism, or a composition of Gaussian mechanisms only; {anew}"
+            raise self._no_pair("a composition of several mechanisms", remedy)
         alone = {one: step for one, (step,) in steps.items()}
         remove, q = alone[Direction.REMOVE], self.share
         if not on_a_line(alone.values()):
-            raise UnsupportedEventError(
-                f"{name} of {remove.law.describe()} at {self.path} has no pair here: {self.node!r}. The scheme samples "
-                f"already; give its event without {type(self.node).__name__}.",
-                self.node,
-            )
+            why = f"The scheme samples already; give its event without {type(self.node).__name__}."
+            raise self._no_pair(remove.law.describe(), why)
         if not self._is_poisson:
             exact = remove.exact and exact_without_replacement(remove.exact, q)
             return Pairs.both(poisson.sampled_without_replacement(remove.pair, float(q)), exact)
         if self.relation is REPLACE_ONE:
-            found = replaced(remove.exact, q)
-            if found is None:
+            if (found := replaced(remove.exact, q)) is None:
                 raise self._not_replaced(remove.law.describe())
             return found
         known = all(step.exact is not None for step in alone.values())
@@ -89,6 +81,11 @@ class Sampling:
         """Refuse, under replace-one, Poisson sampling of anything but noise that its event says is added to a sum."""
         if self._is_poisson and type(leaf) not in NOISES:
             raise self._not_replaced("anything but additive noise")
+
+    def _no_pair(self, what: str, remedy: str) -> UnsupportedEventError:
+        name = "Poisson sampling" if self._is_poisson else "sampling without replacement"
+        text = f"{name} of {what} at {self.path} has no one-dimensional pair here: {self.node!r}. {remedy}"
+        return UnsupportedEventError(text, self.node)
 
     def _not_replaced(self, what: str) -> UnsupportedEventError:
         return not_under(f"Poisson sampling of {what} at {self.path}", REPLACE_ONE, self.node, ADD_OR_REMOVE)
@@ -107,10 +104,8 @@ def part_of(
     if isinstance(node, dp_event.PoissonSampledDpEvent):
         q = validate.probability(sampling_probability=node.sampling_probability)
         if 0 < q < _LEAST:
-            raise ValueError(
-                f"sampling_probability={q!r} is below {_LEAST:g}, where floats lose what a sampled "
-                f"record adds: give {_LEAST:g}, which covers it, or 0 if nobody is sampled"
-            )
+            why = f"sampling_probability={q!r} is below {_LEAST:g}, where floats lose what a sampled record adds"
+            raise ValueError(f"{why}: give {_LEAST:g}, which covers it, or 0 if nobody is sampled")
         return None if q == 1 else Sampling(node, Fraction(q), path, relation)
     if isinstance(around, Sampling):
         raise sampled_already(node, path)

@@ -19,11 +19,10 @@ IDENTITY: Entries = (1.0,)
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class DiscreteGaussianDpEvent(dp_event.DpEvent):
-    """Integer values plus noise on the integers, of probability proportional to ``exp(-x^2 / (2 sigma^2))``,
-    independent on each of ``dimension`` coordinates.
+    """Integer values plus integer noise of probability proportional to ``exp(-x^2 / (2 sigma^2))`` on each coordinate.
 
-    ``sensitivity`` is the L2 norm of the greatest change of the values by one record, an integer where ``dimension`` is
-    1. A ``dimension`` of None is unknown, and costs as much as all that zCDP knows.
+    ``sensitivity`` is the greatest change of the values by one record, in the L2 norm; an integer where ``dimension``
+    is 1. A ``dimension`` of None is unknown: then zCDP is all that is used.
     """
 
     sigma: float
@@ -33,9 +32,7 @@ class DiscreteGaussianDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class SummedDiscreteGaussiansDpEvent(dp_event.DpEvent):
-    """As ``DiscreteGaussianDpEvent``, with noise that is the sum of what ``clients`` clients add, each a discrete
-    Gaussian of ``sigma``: for secure aggregation.
-    """
+    """As ``DiscreteGaussianDpEvent``, with noise of ``sigma`` of each of ``clients``: for secure aggregation."""
 
     sigma: float
     clients: int
@@ -45,27 +42,21 @@ class SummedDiscreteGaussiansDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class ExponentialMechanismDpEvent(dp_event.DpEvent):
-    """The exponential mechanism that is ``epsilon``-DP, or report-noisy-max with Gumbel noise: its losses have a range
-    of ``epsilon``.
-    """
+    """The exponential mechanism that is ``epsilon``-DP, or report-noisy-max with Gumbel noise."""
 
     epsilon: float
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class PermuteAndFlipDpEvent(dp_event.DpEvent):
-    """The permute-and-flip mechanism that is ``epsilon``-DP; nothing more is used of it, for its range exceeds
-    ``epsilon``.
-    """
+    """The permute-and-flip mechanism that is ``epsilon``-DP, which is all that is used of it."""
 
     epsilon: float
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class RandomAllocationDpEvent(dp_event.DpEvent):
-    """Each record takes part in exactly ``participations`` of ``iterations`` iterations, a uniformly random set of
-    them, drawn for each record by itself.
-    """
+    """Each record takes part in a uniformly random set of ``participations`` iterations, drawn for each by itself."""
 
     noise_multiplier: float
     iterations: int
@@ -74,8 +65,7 @@ class RandomAllocationDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class PoissonSampledUsersDpEvent(dp_event.DpEvent):
-    """One step of DP-SGD, for users: each record is sampled by Poisson and clipped by itself, and a user owns at most
-    ``records_per_user`` records.
+    """One step of DP-SGD, for users of at most ``records_per_user`` records, each sampled and clipped by itself.
 
     With ``user_norm``, the sum of a user's records in a batch is clipped to so many clipping norms of a record.
     """
@@ -88,9 +78,7 @@ class PoissonSampledUsersDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class FixedBatchUsersDpEvent(dp_event.DpEvent):
-    """One step on a uniformly random set of just ``sample_size`` of the records, for users of at most
-    ``records_per_user`` records, each clipped by itself: under replace-one.
-    """
+    """One step on a uniformly random set of ``sample_size`` records, for users whose records are clipped one by one."""
 
     noise_multiplier: float
     source_dataset_size: int
@@ -100,8 +88,8 @@ class FixedBatchUsersDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class UsersDpEvent(dp_event.DpEvent):
-    """A training scheme for users of at most ``records_per_user`` records, each of which takes part by itself, as
-    ``event`` says: bins, cyclic Poisson, b-min-sep, or a matrix mechanism.
+    """A training scheme (bins, cyclic Poisson, b-min-sep, a matrix mechanism) for users of at most ``records_per_user``
+    records, each of which takes part by itself.
     """
 
     event: dp_event.DpEvent
@@ -118,10 +106,8 @@ class EpsilonDeltaDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class BallsInBinsDpEvent(dp_event.DpEvent):
-    """Each record is in one of ``cycle_length`` bins, drawn once; batch ``i`` is bin ``i % cycle_length``.
-
-    Where ``iterations`` is not a multiple of ``cycle_length``, independent noise is accounted as if the last cycle were
-    whole.
+    """Each record is in one of ``cycle_length`` bins, drawn once; batch ``i`` is bin ``i % cycle_length``. With
+    independent noise, a last cycle that is cut short counts as a whole one.
     """
 
     noise_multiplier: float
@@ -189,10 +175,8 @@ class MatrixMechanismDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class ShuffledBatchesDpEvent(dp_event.DpEvent):
-    """Batches of shuffled data, each record in at most one batch of each of ``epochs`` epochs.
-
-    Nothing is amplified: it is one Gaussian mechanism for each epoch (docs/guarantees.md, 1.6). It holds for zeroing
-    out a record, and for replacing one; with a record more, others would move to other batches.
+    """Batches of shuffled data, each record in at most one batch of each of ``epochs`` epochs: a Gaussian mechanism for
+    each epoch, for zeroing out or replacing a record. A record more would move others (docs/guarantees.md, 1.6).
     """
 
     noise_multiplier: float
@@ -201,11 +185,10 @@ class ShuffledBatchesDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class ZeroOutDpEvent(dp_event.DpEvent):
-    """The mechanism of ``event``, stated for zeroing out a record and for no other neighbours.
+    """The mechanism of ``event``, for zeroing out a record only (docs/guarantees_relations.md, R1.2).
 
-    It is for mechanisms whose sampling probability, divisor or number of steps was computed from the number of records:
-    zeroing out a record leaves that number as it is, and adding one does not. The laws of ``event`` are the same under
-    both (docs/guarantees_relations.md, R1.2).
+    It is for mechanisms whose sampling probability, divisor or number of steps was computed from the number of records,
+    which zeroing out a record leaves as it is.
     """
 
     event: dp_event.DpEvent
@@ -213,10 +196,7 @@ class ZeroOutDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class BinomialSelectDpEvent(dp_event.DpEvent):
-    """``most_runs`` times a coin of ``probability`` decides whether ``event`` runs; the best output is released.
-
-    As dp_accounting's ``RepeatAndSelectDpEvent``, with a number of runs that has a limit.
-    """
+    """``most_runs`` times a coin of ``probability`` decides whether ``event`` runs; the best output is released."""
 
     event: dp_event.DpEvent
     most_runs: int
@@ -225,10 +205,8 @@ class BinomialSelectDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class ThresholdSelectDpEvent(dp_event.DpEvent):
-    """``event`` runs until its output is good, which is released; after each output that is not good, there is no
-    further run with ``stop_probability``, and nothing is released (Liu and Talwar 2019).
-
-    Which outputs are good is fixed in advance, or depends on the output alone.
+    """``event`` runs until its output is good, which depends on the output alone. After each other output, with
+    ``stop_probability``, there is no further run, and nothing is released (Liu and Talwar 2019).
     """
 
     event: dp_event.DpEvent

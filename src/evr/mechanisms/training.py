@@ -1,10 +1,12 @@
 """Training schemes: from their events to laws in many dimensions, or to events of Gaussian mechanisms that stand for
-them (docs/guarantees_highdim.md, Section 3, where nothing else is said).
+them (docs/guarantees_highdim.md, Section 3, where nothing else is said), for records and for users.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import partial, wraps
@@ -16,8 +18,9 @@ import scipy
 from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
-from evr.laws import Direction, DominatingPair, Pairs
-from evr.laws.exact import ExactBins, ExactGaussian, ExactTruncated, exact_sampled
+from evr.errors import UnsupportedEventError
+from evr.laws import Direction, DominatingPair, Pairs, exact
+from evr.laws.exact.law import ball, float_log
 from evr.laws.line import poisson
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.patterns.bins import CorrelatedBins, IndependentBins
@@ -25,11 +28,11 @@ from evr.laws.patterns.law import PatternLaw, ReplacedPatterns
 from evr.laws.patterns.min_sep import MinSep
 from evr.laws.patterns.strategy import Strategy, noise_over, square_sensitivity
 from evr.mechanisms import schemes
-from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism, Translator
-from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT
+from evr.mechanisms.noise import gaussians
+from evr.mechanisms.relations import ADD_OR_REMOVE, NON_PRIVATE, REPLACE_ONE, ZERO_OUT, Laws, Mechanism, Translator
 
-MOST_BINS = 10**6
-MOST_RECORDS = 10**9
+MOST_BINS, MOST_SIZE, MOST_RECORDS = 10**6, 10**9, 10**4  # bins; records of a data set; records of a user
+_NEGLIGIBLE = Fraction(1, 10**80)  # weights below go to the greatest number of records
 PARTITIONS = ("fixed", "independent")
 _RULES: dict[str, Callable[..., Any]] = {
     "noise_multiplier": validate.noise_scale,
@@ -44,13 +47,13 @@ _RULES: dict[str, Callable[..., Any]] = {
 _TAKING_PART = ("sampling_probability", "dataset_size", "truncated_batch_size", "sample_size")  # 0: nobody does
 
 
-def scheme(laws: Callable[..., Pairs | dp_event.DpEvent]) -> Callable[..., Pairs | dp_event.DpEvent]:
-    """The translator of a scheme. Each number is checked by the rule for its name, which is the same in all schemes. A
-    scheme in which nobody takes part costs nothing, and one without noise has no privacy.
+def scheme(laws: Callable[..., Laws]) -> Callable[..., Laws]:
+    """A translator that checks each number by the rule for its name. A scheme in which nobody takes part costs nothing,
+    and one without noise has no privacy.
     """
 
     @wraps(laws)
-    def translated(event: Any, **options: Any) -> Pairs | dp_event.DpEvent:
+    def translated(event: Any, **options: Any) -> Laws:
         names = [one.name for one in attr.fields(type(event)) if one.name in _RULES]
         event = attr.evolve(event, **{name: _RULES[name](**{name: getattr(event, name)}) for name in names})
         if any(getattr(event, name) == 0 for name in names if name in _TAKING_PART):
@@ -61,7 +64,7 @@ def scheme(laws: Callable[..., Pairs | dp_event.DpEvent]) -> Callable[..., Pairs
 
 
 @scheme
-def balls_in_bins(event: schemes.BallsInBinsDpEvent) -> Pairs | dp_event.DpEvent:
+def balls_in_bins(event: schemes.BallsInBinsDpEvent) -> Laws:
     """Laws of a ``BallsInBinsDpEvent``, a Gaussian if there is one bin."""
     noise, bins = event.noise_multiplier, event.cycle_length
     if bins > MOST_BINS:
@@ -71,9 +74,11 @@ def balls_in_bins(event: schemes.BallsInBinsDpEvent) -> Pairs | dp_event.DpEvent
         return dp_event.GaussianDpEvent(noise_over(noise, strategy.square_of(np.ones(event.iterations))))
     if strategy.bands == 1 and strategy.is_toeplitz:
         cycles, entry = -(-event.iterations // bins), strategy.columns[0][0]
-        exact = cycles * (Fraction(entry) / Fraction(noise)) ** 2
+        square = cycles * (Fraction(entry) / Fraction(noise)) ** 2
         energy = cycles * (entry / noise) ** 2
-        return Pairs.each(lambda one: IndependentBins(one, bins, energy), lambda one: ExactBins(one, bins, exact))
+        return Pairs.each(
+            lambda one: IndependentBins(one, bins, energy), lambda one: exact.ExactBins(one, bins, square)
+        )
     return Pairs.each(lambda one: CorrelatedBins(one, noise, bins, strategy))
 
 
@@ -86,9 +91,7 @@ def redrawn_bins(event: schemes.RedrawnBinsDpEvent) -> dp_event.DpEvent:
 
 @scheme
 def allocation(event: schemes.RandomAllocationDpEvent) -> dp_event.DpEvent:
-    """One of ``m`` iterations for each participation, ``m`` being the iterations over the participations, rounded down
-    or up (docs/guarantees_state.md, G7).
-    """
+    """For each participation, one of about ``iterations / participations`` iterations (guarantees_state, G7)."""
     if event.participations > event.iterations:
         raise ValueError(f"participations={event.participations!r} is above iterations={event.iterations!r}")
     size, larger = divmod(event.iterations, event.participations)
@@ -102,17 +105,13 @@ def matrix_mechanism(event: schemes.MatrixMechanismDpEvent) -> dp_event.DpEvent:
     """One Gaussian, of the noise over the sensitivity."""
     most = event.max_participations
     most = None if most is None else validate.positive_integer(max_participations=most)
-    strategy = Strategy.of(event.strategy, event.iterations, signs=True)
-    square = square_sensitivity(strategy, event.min_sep, most)
+    square = square_sensitivity(Strategy.of(event.strategy, event.iterations, signs=True), event.min_sep, most)
     return dp_event.GaussianDpEvent(noise_over(event.noise_multiplier, square))
 
 
 @scheme
 def cyclic_poisson(event: schemes.CyclicPoissonDpEvent) -> dp_event.DpEvent:
-    """The Poisson-sampled Gaussians of one group.
-
-    Where the group of a record is random, this is an upper bound (Jensen's inequality).
-    """
+    """The Poisson-sampled Gaussians of one group: an upper bound where groups are random (Jensen's inequality)."""
     noise, cycle, probability = event.noise_multiplier, event.cycle_length, event.sampling_probability
     strategy = Strategy.of(event.strategy, event.iterations)
     if event.partition == "independent" and probability == 1 and cycle > 1:
@@ -122,11 +121,8 @@ def cyclic_poisson(event: schemes.CyclicPoissonDpEvent) -> dp_event.DpEvent:
 
 
 @scheme
-def min_sep(event: schemes.BMinSepDpEvent) -> Pairs | dp_event.DpEvent:
-    """Laws of a ``BMinSepDpEvent``, or the event that it amounts to.
-
-    With ``min_sep`` of 1 it is Poisson sampling; from a warm start and with probability 1 it is balls in bins.
-    """
+def min_sep(event: schemes.BMinSepDpEvent) -> Laws:
+    """With ``min_sep`` of 1 it is Poisson sampling; from a warm start and with probability 1 it is balls in bins."""
     noise, separation, probability = event.noise_multiplier, event.min_sep, event.sampling_probability
     if not isinstance(event.warm_start, bool):
         raise TypeError(f"warm_start={event.warm_start!r} is not True or False")
@@ -142,10 +138,8 @@ def min_sep(event: schemes.BMinSepDpEvent) -> Pairs | dp_event.DpEvent:
 def _require_separation(strategy: Strategy, separation: int, field: str) -> None:
     """Refuse more bands than steps between two participations: their columns would overlap."""
     if strategy.bands > separation:
-        raise ValueError(
-            f"strategy has {strategy.bands} bands and {field}={separation}: contributions of one record would share "
-            f"noise, and the law does not factor. Use at most {separation} bands, or a greater {field}"
-        )
+        why = f"strategy has {strategy.bands} bands and {field}={separation}: contributions of a record share noise"
+        raise ValueError(f"{why}, and the law does not factor. Use at most {separation} bands, or a greater {field}")
 
 
 def _sampled_gaussians(strategy: Strategy, noise: float, cycle: int, probability: float) -> dp_event.DpEvent:
@@ -179,37 +173,33 @@ def tree_aggregation(event: dp_event.SingleEpochTreeAggregationDpEvent) -> dp_ev
 
 
 @scheme
-def truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Pairs | dp_event.DpEvent:
+def truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Laws:
     """A Gaussian on Poisson batches that are cut off at a greatest size (docs/guarantees_relations.md, R3)."""
     size, most = event.dataset_size, event.truncated_batch_size
     q, noise = event.sampling_probability, event.noise_multiplier
-    if size > MOST_RECORDS:
-        raise ValueError(
-            f"dataset_size={size!r} is above {MOST_RECORDS:,}: binomial laws would take too long to enclose"
-        )
+    if size > MOST_SIZE:
+        raise ValueError(f"dataset_size={size!r} is above {MOST_SIZE:,}: binomial laws would take too long to enclose")
     if size <= most:
         return dp_event.PoissonSampledDpEvent(q, dp_event.GaussianDpEvent(noise))
     doubled = GaussianPair(2 / noise)
     if q == 1:
-        part, base = Fraction(most, size), ExactGaussian(4 / Fraction(noise) ** 2)
-        return Pairs.each(partial(poisson.sampled, doubled, float(part)), partial(exact_sampled, base, part))
-    binomial = scipy.stats.binom  # loaded where it is needed
-    cut = float(binomial.sf(most - 1, size - 1, q))
+        part, base = Fraction(most, size), exact.ExactGaussian(4 / Fraction(noise) ** 2)
+        return Pairs.each(partial(poisson.sampled, doubled, float(part)), partial(exact.exact_sampled, base, part))
+    batch = scipy.stats.binom  # loaded where it is needed
+    cut = float(batch.sf(most - 1, size - 1, q))
 
     def law(one: Direction) -> DominatingPair:
         whole = poisson.sampled(GaussianPair(1 / noise), q, one)
-        if cut == 0:
-            # Where cutting off is less likely than the least positive float, it is left out of the pair, and not of the
-            # exact law.
+        if cut == 0:  # less than the least positive float: the exact law counts it, this pair does not
             return whole
-        logs = float(binomial.logcdf(most - 1, size - 1, q)), float(binomial.logsf(most - 1, size - 1, q))
-        share = min(float(binomial.sf(most, size, q)) * most / (size * cut), q)
+        logs = float(batch.logcdf(most - 1, size - 1, q)), float(batch.logsf(most - 1, size - 1, q))
+        share = min(float(batch.sf(most, size, q)) * most / (size * cut), q)
         return poisson.EitherPair((whole, poisson.sampled(doubled, share, one)), logs)
 
-    return Pairs.each(law, partial(ExactTruncated, size, Fraction(q), most, Fraction(noise)))
+    return Pairs.each(law, partial(exact.ExactTruncated, size, Fraction(q), most, Fraction(noise)))
 
 
-def replaced(laws: Translator, event: dp_event.DpEvent) -> Pairs | dp_event.DpEvent:
+def replaced(laws: Translator, event: dp_event.DpEvent) -> Laws:
     """Laws in many dimensions under replace-one, known by samples only (docs/guarantees_relations.md, R8)."""
     found = laws(event)
     if isinstance(found, dp_event.DpEvent):
@@ -218,17 +208,114 @@ def replaced(laws: Translator, event: dp_event.DpEvent) -> Pairs | dp_event.DpEv
     return Pairs.both(ReplacedPatterns(found.remove))
 
 
+# --- users who own several records (docs/guarantees_relations.md, R5.4 and R7) --------------------
+
+
+@scheme
+def sampled_users(event: schemes.PoissonSampledUsersDpEvent, times: int = 1) -> Pairs:
+    """Dominating pairs of one step of Poisson sampling by records, for users. ``times`` is as of other noise."""
+    records = _records(event.records_per_user)
+    norm = Fraction(records if event.user_norm is None else validate.positive(user_norm=event.user_norm))
+    chances = defaultdict[Fraction, Fraction](Fraction)
+    for number, chance in binomial(records, Fraction(event.sampling_probability)).items():
+        chances[min(Fraction(number), norm)] += chance
+    return gaussians(chances, event.noise_multiplier, times)
+
+
+@scheme
+def fixed_batches(event: schemes.FixedBatchUsersDpEvent) -> Pairs:
+    """The pair of one step on a batch of a fixed size, for users, under replace-one (Section R7.3)."""
+    noise, size, batch = event.noise_multiplier, event.source_dataset_size, event.sample_size
+    records = _records(event.records_per_user, most=1000)
+    for name, value in (("sample_size", batch), ("records_per_user", records)):
+        if value > size:
+            raise ValueError(f"{name}={value!r} is above source_dataset_size={size!r}")
+    chances = hypergeometric(size, records, batch)
+    share = 1 - chances.pop(0, Fraction(0))
+    weights = tuple(chance / share for chance in chances.values())
+    law = exact.ExactLabelled(tuple((2 * j / Fraction(noise)) ** 2 for j in chances), weights)
+    logs = tuple(float_log(ball(weight)) for weight in weights)
+    pair = poisson.EitherPair(tuple(GaussianPair(2 * j / noise) for j in chances), logs)
+    if share == 1:
+        return Pairs.both(pair, law)
+    sampled = poisson.sampled_without_replacement(pair, float(share))
+    return Pairs.both(sampled, exact.exact_without_replacement(law, share))
+
+
+def split(event: schemes.UsersDpEvent) -> dp_event.DpEvent:
+    """A mechanism for each record of a user, each with its share of the noise (Section R7.4)."""
+    records, inner = _records(event.records_per_user), event.event
+    if type(inner) not in SPLIT:
+        why, names = f"UsersDpEvent of {type(inner).__name__} has no law here", sorted(cls.__name__ for cls in SPLIT)
+        remedy = f"give one of {', '.join(names)}; for DP-SGD, dpsgd(..., records_per_user=...)"
+        raise UnsupportedEventError(f"{why}: {remedy}", event)
+    noise = validate.noise_scale(noise_multiplier=inner.noise_multiplier)
+    each = attr.evolve(inner, noise_multiplier=noise_over(noise, records))
+    return each if records == 1 else dp_event.SelfComposedDpEvent(each, records)
+
+
+def _held(event: schemes.UsersDpEvent) -> NeighboringRelation:
+    """The relation under which the scheme itself holds."""
+    held = SPLIT[type(event.event)].relation if type(event.event) in SPLIT else None
+    return ADD_OR_REMOVE if held is None else held(event.event)
+
+
+def _records(records_per_user: int, most: int = MOST_RECORDS) -> int:
+    records = validate.positive_integer(records_per_user=records_per_user)
+    if records > most:
+        raise ValueError(f"records_per_user={records!r} is above {most:,}: bound what a user contributes")
+    return records
+
+
+def hypergeometric(size: int, records: int, batch: int) -> dict[int, Fraction]:
+    """The law of the number of a user's records in a batch; negligible weights above 0 go to the greatest number.
+
+    >>> hypergeometric(4, 2, 2)
+    {0: Fraction(1, 6), 1: Fraction(2, 3), 2: Fraction(1, 6)}
+    """
+    ways, least, most = math.comb(size, records), max(0, records + batch - size), min(records, batch)
+    count = math.comb(batch, least) * math.comb(size - batch, records - least)  # of ways, for each number
+    found, rest = dict[int, Fraction](), ways
+    for number in range(least, most + 1):
+        if number in (0, most) or count * _NEGLIGIBLE.denominator >= ways:
+            found[number], rest = Fraction(count, ways), rest - count
+        count = count * (batch - number) * (records - number)
+        count //= (number + 1) * (size - batch - records + number + 1) or 1
+    found[most] += Fraction(rest, ways)
+    return found
+
+
+def binomial(count: int, q: Fraction) -> dict[int, Fraction]:
+    """The binomial law; negligible weights go to ``count``.
+
+    >>> binomial(2, Fraction(1, 2))
+    {0: Fraction(1, 4), 1: Fraction(1, 2), 2: Fraction(1, 4)}
+    """
+    if q == 1:
+        return {count: Fraction(1)}
+    found, weight, odds = dict[int, Fraction](), (1 - q) ** count, q / (1 - q)
+    for number in range(count + 1):
+        if weight >= _NEGLIGIBLE:
+            found[number] = weight
+        elif number > count * q:
+            break
+        weight = weight * odds * Fraction(count - number, number + 1)
+    rest = 1 - sum(found.values(), Fraction(0))
+    if rest > 0:
+        found[count] = found.get(count, Fraction(0)) + rest
+    return found
+
+
 def _cyclic_relation(event: schemes.CyclicPoissonDpEvent) -> NeighboringRelation:
     """With groups of a fixed size, adding a record would move others."""
     return ZERO_OUT if event.partition == "fixed" and event.cycle_length > 1 else ADD_OR_REMOVE
 
 
-def _zero_out(event: dp_event.DpEvent) -> NeighboringRelation:
-    """With one record more, others would move to other batches or leaves."""
-    return ZERO_OUT
-
-
 _scheme = partial(Mechanism, takes_sampling=False)
+_ordered = partial(
+    _scheme, relation=lambda event: ZERO_OUT
+)  # a record more would move others to other batches or leaves
+_of_users = partial(_scheme, unit="user")
 
 SPLIT = {
     mechanism.event: mechanism
@@ -247,9 +334,10 @@ SPLIT = {
 MECHANISMS = (
     *SPLIT.values(),
     _scheme(schemes.RandomAllocationDpEvent, allocation),
-    _scheme(dp_event.SingleEpochTreeAggregationDpEvent, tree_aggregation, relation=_zero_out),
-    _scheme(
-        schemes.ShuffledBatchesDpEvent, shuffled_batches, relation=_zero_out, under={REPLACE_ONE: shuffled_batches}
-    ),
+    _ordered(dp_event.SingleEpochTreeAggregationDpEvent, tree_aggregation),
+    _ordered(schemes.ShuffledBatchesDpEvent, shuffled_batches, under={REPLACE_ONE: shuffled_batches}),
     _scheme(dp_event.TruncatedSubsampledGaussianDpEvent, truncated, under={ZERO_OUT: None}),
+    _of_users(schemes.PoissonSampledUsersDpEvent, sampled_users, under={REPLACE_ONE: partial(sampled_users, times=2)}),
+    _of_users(schemes.FixedBatchUsersDpEvent, fixed_batches, relation=lambda event: REPLACE_ONE),
+    _of_users(schemes.UsersDpEvent, split, relation=_held, under={REPLACE_ONE: split}),
 )

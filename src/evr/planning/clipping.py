@@ -8,17 +8,16 @@ from typing import NamedTuple
 import numpy as np
 
 from evr.sampling import Proposal
-from evr.sampling.drawing import Drawing
 from evr.sampling.mixtures import MixtureProposal
+from evr.sampling.proposals import Drawing
 
 _AT_ONCE, _NUMBERS = 4096, 2**20  # samples of a block, and their coordinates: tables want many
 
 
 class Clip(NamedTuple):
-    """Where to clip, the proved correction, a guess of the variance, and the expected growth of log wealth."""
+    """Where to clip, a guess of the variance, and the expected growth of log wealth."""
 
     clip: float
-    correction: float
     variance: float
     growth: float
 
@@ -35,16 +34,14 @@ def block_size(proposal: Proposal) -> int:
 def choose_clip(
     drawing: Drawing, *, log_unit: float, estimate: float, rounding: float, variance: float | None = None
 ) -> Clip:
-    """Where to clip, in units of the threshold; ``variance`` is that of samples, where it is known.
-
-    The clip maximises the growth of wealth that is to be expected: a low one lets the bets be large, a high one costs
-    little.
+    """Where to clip, in units of the threshold, for the greatest growth of wealth that is to be expected: a low clip
+    lets the bets be large, a high one costs little. ``variance`` is that of samples, where it is known.
     """
     bound = math.exp(min(drawing.log_greatest - log_unit, 700.0))
     if variance is None:
         moment = math.exp(min(drawing.log_moment(2.0) - 2 * log_unit, 700.0))
         variance = max(min(moment, 6.0 * estimate**2), 1e-6)
-    best = (-math.inf, bound, 0.0)
+    best = (0.0, bound)
     for clip in [bound, *np.geomspace(4.0, 1e7, 60).tolist()]:
         if clip > bound or not math.isfinite(clip):
             continue
@@ -54,5 +51,5 @@ def choose_clip(
             continue
         stake = min(gap / (variance + gap**2), 0.5 / max(clip - 1.0, 1e-9))
         growth = stake * gap - stake**2 * (variance + gap**2) / 2
-        best = max(best, (growth, clip, correction))
-    return Clip(best[1], best[2], variance, max(best[0], 0.0))
+        best = max(best, (growth, clip))
+    return Clip(best[1], variance, best[0])

@@ -9,9 +9,10 @@ its coarse grid, where that is; halving the fine grid between products; fine par
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -72,10 +73,19 @@ class Outlook:
     @property
     def kappa(self) -> float:
         """By how much of itself delta grows per added variance."""
-        found = [(kind.count, *_moments(kind.tilted, kind.losses)) for kind in self.kinds]
-        variance, square = sum(n * v for n, v, _ in found), 1e-300 + sum(n * s for n, _, s in found)
-        order = math.hypot(self.order, 1.0 / math.sqrt(max(variance, 1e-12 * min(square, 1.0))))
+        moments = [_moments(kind.tilted, kind.losses) for kind in self.kinds]
+        variance, square = (_total(self.counts, one) for one in zip(*moments, strict=True))
+        order = math.hypot(self.order, 1.0 / math.sqrt(max(variance, 1e-12 * min(1e-300 + square, 1.0))))
         return order * (order + 1.0) / 2.0
+
+    def uses(self, counts: Sequence[int]) -> float:
+        """How often a partial composition of so many steps of each kind is used in the whole one."""
+        return min(kind.count / n for kind, n in zip(self.kinds, counts, strict=True) if n)
+
+
+def _total(counts: Sequence[int], each: Iterable[Any]) -> Any:
+    """The sum over kinds of count times number, or array; what is infinite counts only where it is held."""
+    return sum(n * x for n, x in zip(counts, each, strict=True) if n)
 
 
 def _moments(weights: Floats, losses: Floats) -> tuple[float, float]:
@@ -89,7 +99,7 @@ def outlook(steps: tuple[Step, ...], epsilon: float, log_delta: float) -> Outloo
     floats = on_lines(steps)
     plan = plan_tilt(floats, epsilon, joined=True)
     order, cap = (plan.order, plan.cap) if plan is not None else _far_tilt(floats, epsilon)
-    lattice = _lattice([_atoms(step.pair) for step in floats])
+    lattice = _lattice([step.pair for step in floats])
     kinds = []
     for step in floats:
         plain = rough_points(step.pair, 0.0, math.inf, keep=math.inf)
@@ -98,17 +108,13 @@ def outlook(steps: tuple[Step, ...], epsilon: float, log_delta: float) -> Outloo
     return Outlook(epsilon, order, log_delta, tuple(kinds), lattice)
 
 
-def _atoms(pair: DominatingPair) -> Floats:
-    losses = pair.privacy_loss(pair.flats[:, 1]) if len(pair.flats) else np.empty(0)
-    return np.unique(losses[np.isfinite(losses)])
-
-
-def _lattice(atoms: Sequence[Floats]) -> float | None:
+def _lattice(pairs: Sequence[DominatingPair]) -> float | None:
     """The greatest common measure of the gaps between atoms, by Euclid's algorithm, if it is not too small.
 
     A sum of atoms has atoms, and one at epsilon would cost a first power of the spacing where it is not on the grid.
     """
-    gaps = np.concatenate([np.empty(0), *(np.diff(a) for a in atoms)])
+    atoms = [pair.privacy_loss(pair.flats[:, 1]) for pair in pairs if len(pair.flats)]
+    gaps = np.concatenate([np.empty(0), *(np.diff(np.unique(losses[np.isfinite(losses)])) for losses in atoms)])
     if not gaps.size:
         return None
     measure, rounding = float(gaps.max()), 1e-9 * float(gaps.max())
@@ -134,21 +140,18 @@ def _far_tilt(steps: tuple[Step, ...], epsilon: float) -> tuple[float, float]:
 
 
 def _kind(step: Step, plain: LossPoints, points: LossPoints, order: float, *, on_atoms: bool) -> Kind:
+    """Its offset is the heaviest atom under the tilt, or the median of the loss."""
     least, greatest = loss_range(step.pair)
     if not plain.losses.size:  # all losses are infinite
         plain = points = LossPoints(np.zeros(1), np.zeros(1), np.ones(1, dtype=bool))
-    rising = np.argsort(points.losses)
-    points = LossPoints(points.losses[rising], points.log_weights[rising], points.is_atom[rising])
+    plain, points = _rising(plain), _rising(points)
     exponents = points.log_weights + order * points.losses
     cumulant = log_sum_exp(exponents)
-    on_atoms = on_atoms and bool(points.is_atom.any())
-    if on_atoms:
-        centre = float(points.losses[np.argmax(np.where(points.is_atom, exponents, -np.inf))])
-        offset = Fraction(centre)
+    if on_atoms and points.is_atom.any():
+        offset = Fraction(float(points.losses[np.argmax(np.where(points.is_atom, exponents, -np.inf))]))
     else:
-        rising = np.argsort(plain.losses)
-        middle = np.searchsorted(np.cumsum(np.exp(plain.log_weights[rising])), 0.5)
-        centre = float(plain.losses[rising][min(int(middle), rising.size - 1)])
+        middle = int(np.searchsorted(np.cumsum(np.exp(plain.log_weights)), 0.5))
+        centre = float(plain.losses[min(middle, plain.losses.size - 1)])
         offset = Fraction(round(centre * 2**_OFFSET_BITS), 2**_OFFSET_BITS)
     return Kind(
         count=step.count,
@@ -161,6 +164,11 @@ def _kind(step: Step, plain: LossPoints, points: LossPoints, order: float, *, on
         greatest=greatest,
         offset=offset,
     )
+
+
+def _rising(points: LossPoints) -> LossPoints:
+    order = np.argsort(points.losses)
+    return LossPoints(points.losses[order], points.log_weights[order], points.is_atom[order])
 
 
 def _cumulants(losses: Floats, log_weights: Floats, orders: Floats) -> Floats:
@@ -176,38 +184,40 @@ class _Windows:
     def __init__(self, view: Outlook, tolerance: float) -> None:
         self._view, self._small = view, math.log(tolerance) - _TAIL + math.log(1e3)
 
-    def floor(self, counts: Sequence[int]) -> float:
+    def _floor(self, counts: Sequence[int], rest: Sequence[int]) -> float:
         """Below it, ``P(Y < floor) e^{order floor} E[e^{order rest}] e^{-order epsilon}`` is small against delta."""
         view = self._view
-        rest = sum((kind.count - n) * kind.cumulant for kind, n in zip(view.kinds, counts, strict=True))
-        room = self._small + view.log_delta + view.order * view.epsilon - rest
-        lows = sum(n * kind.low_cumulants for kind, n in zip(view.kinds, counts, strict=True))
+        others = _total(rest, (kind.cumulant for kind in view.kinds))
+        room = self._small + view.log_delta + view.order * view.epsilon - others
+        lows = _total(counts, (kind.low_cumulants for kind in view.kinds))
         return float(np.max((room - lows) / (view.order + _ORDERS)))
 
-    def top(self, counts: Sequence[int]) -> float:
+    def _top(self, counts: Sequence[int], rest: Sequence[int]) -> float:
         """Beyond it all is too rare, or the other steps take back too rarely: delta is linear in ``e^{-loss}``."""
         view = self._view
-        rest = [kind.count - n for kind, n in zip(view.kinds, counts, strict=True)]
         if not any(rest):
             return view.epsilon
-        lows = sum(n * kind.low_cumulants for kind, n in zip(view.kinds, rest, strict=True))
+        lows = _total(rest, (kind.low_cumulants for kind in view.kinds))
         linear = view.epsilon - float(np.max((self._small - lows) / _ORDERS))
-        highs = sum(n * kind.high_cumulants for kind, n in zip(view.kinds, counts, strict=True))
-        uses = min(kind.count / n for kind, n in zip(view.kinds, counts, strict=True) if n)
-        rare = math.log(uses) - self._small - view.log_delta
+        highs = _total(counts, (kind.high_cumulants for kind in view.kinds))
+        rare = math.log(view.uses(counts)) - self._small - view.log_delta
         return min(linear, float(np.min((highs + rare) / (_TIMES * max(view.order, 1.0)))))
 
     def places(self, counts: Sequence[int], spacing: float) -> tuple[int, int]:
-        """Both as places on the coarse grid, not beyond what the losses reach."""
+        """Floor and top as places on the coarse grid, not beyond what the losses reach."""
         kinds = self._view.kinds
-        offset = sum(n * float(kind.offset) for kind, n in zip(kinds, counts, strict=True))
-        least = sum(n * kind.least for kind, n in zip(kinds, counts, strict=True) if n)
-        greatest = sum(n * kind.greatest for kind, n in zip(kinds, counts, strict=True) if n)
-        low = max(self.floor(counts), least) - offset
+        rest = [kind.count - n for kind, n in zip(kinds, counts, strict=True)]
+        offset = _total(counts, (float(kind.offset) for kind in kinds))
+        low = max(self._floor(counts, rest), _total(counts, (kind.least for kind in kinds))) - offset
         # each step may end a cell above its loss
-        high = min(self.top(counts), greatest + sum(counts) * spacing) - offset
+        greatest = _total(counts, (kind.greatest for kind in kinds)) + sum(counts) * spacing
         floor = math.floor(low / spacing) - 1
-        return floor, max(math.ceil(high / spacing) + 1, floor + 2)
+        return floor, max(math.ceil((min(self._top(counts, rest), greatest) - offset) / spacing) + 1, floor + 2)
+
+    def alone(self, spacing: float) -> list[tuple[int, int]]:
+        """Floor and top for one step of each kind."""
+        number = len(self._view.kinds)
+        return [self.places([int(i == j) for j in range(number)], spacing) for i in range(number)]
 
 
 @dataclass(frozen=True)
@@ -220,10 +230,6 @@ class _Bulk:
     losses: Floats
     weights: Floats
     share: float  # of the kind's tilted mass
-
-    @property
-    def places(self) -> int:
-        return (self.high - self.low) << self.halvings if self.halvings else 0
 
 
 def _bulk(kind: Kind, spacing: float, fine: float, coarse: float) -> _Bulk:
@@ -244,28 +250,24 @@ def _bulk(kind: Kind, spacing: float, fine: float, coarse: float) -> _Bulk:
     return _Bulk(halvings, low, high, losses[within] - offset, kind.tilted[within] / share, share)
 
 
-class _FineRanges:
+Ranges = Callable[[Sequence[int]], tuple[float, float]]
+
+
+def _fine_ranges(view: Outlook, bulks: list[_Bulk], spacing: float, unit: float) -> Ranges:
     """Where the fine part of a partial composition is, under the tilt, by Chernoff's bound."""
+    variances = [_moments(bulk.weights, bulk.losses)[0] for bulk in bulks]
+    widest = math.sqrt(max(_total(view.counts, variances), 1e-300))
+    narrowest = math.sqrt(max(min((v for v in variances if v > 0), default=widest**2), 1e-300))
+    orders = np.geomspace(0.3 / widest, 30.0 / narrowest, 64)
+    with np.errstate(divide="ignore"):
+        logs = [(bulk.losses, np.log(bulk.weights)) for bulk in bulks]
+    ups, downs = ([_cumulants(*one, sign * orders) for one in logs] for sign in (1.0, -1.0))
 
-    def __init__(self, view: Outlook, bulks: list[_Bulk], spacing: float, unit: float) -> None:
-        self._counts = view.counts
-        self._rare = _CUTTING * unit * 6.0 / spacing**2
-        variances = [_moments(bulk.weights, bulk.losses)[0] for bulk in bulks]
-        widest = math.sqrt(max(sum(n * v for n, v in zip(view.counts, variances, strict=True)), 1e-300))
-        narrowest = math.sqrt(max(min((v for v in variances if v > 0), default=widest**2), 1e-300))
-        self._orders = np.geomspace(0.3 / widest, 30.0 / narrowest, 64)
-        with np.errstate(divide="ignore"):
-            logs = [(bulk.losses, np.log(bulk.weights)) for bulk in bulks]
-        self._ups, self._downs = ([_cumulants(*one, sign * self._orders) for one in logs] for sign in (1.0, -1.0))
+    def ranges(counts: Sequence[int]) -> tuple[float, float]:
+        tail = max(3.0, math.log(view.uses(counts) * len(counts) / (_CUTTING * unit * 6.0 / spacing**2)))
+        return -chernoff(_total(counts, downs), orders, tail), chernoff(_total(counts, ups), orders, tail)
 
-    def __call__(self, counts: Sequence[int]) -> tuple[float, float]:
-        uses = min(k / n for k, n in zip(self._counts, counts, strict=True) if n)
-        tail = max(3.0, math.log(uses * len(counts) / self._rare))
-        up, down = (
-            np.sum([n * x for n, x in zip(counts, growths, strict=True)], axis=0)
-            for growths in (self._ups, self._downs)
-        )
-        return -chernoff(down, self._orders, tail), chernoff(up, self._orders, tail)
+    return ranges
 
 
 def choose(view: Outlook, tolerance: float) -> ProofPlan:
@@ -282,7 +284,9 @@ def choose(view: Outlook, tolerance: float) -> ProofPlan:
         for coarse in _COARSE:
             bulks = [_bulk(kind, spacing, _FINE * each, coarse * each) for kind in view.kinds]
             if _meeting(view, spacing, bulks, products) <= _MEETING * unit:
-                cost = _cost(windows, spacing, bulks, len(products))
+                fine = sum((bulk.high - bulk.low) << bulk.halvings for bulk in bulks if bulk.halvings)
+                places = fine + sum(top - floor for floor, top in windows.alone(spacing))
+                cost = (15.0 + 4.0 * len(products)) * places  # about, in microseconds
                 if best is None or cost < best[0]:
                     best = cost, exact, bulks
         wide *= 0.7
@@ -295,20 +299,10 @@ def _meeting(view: Outlook, spacing: float, bulks: list[_Bulk], products: list[t
         return 0.0
     total = spacing**2 / 3  # the two halves, at last
     jumps = [kind.count * (1.0 - bulk.share) for kind, bulk in zip(view.kinds, bulks, strict=True)]
+    squares = [_moments(bulk.weights, bulk.losses)[1] for bulk in bulks]
     for counts in products:
-        held = [i for i, n in enumerate(counts) if n]
-        uses = min(view.kinds[i].count / counts[i] for i in held)
-        width = math.sqrt(sum(counts[i] * _moments(bulks[i].weights, bulks[i].losses)[1] for i in held))
-        total += min(sum(jumps[i] for i in held), uses) * min(spacing**2 / 6, width * spacing)
-    return total
-
-
-def _cost(windows: _Windows, spacing: float, bulks: list[_Bulk], products: int) -> float:
-    """About how many microseconds."""
-    total = 0.0
-    for i, bulk in enumerate(bulks):
-        floor, top = windows.places([int(i == j) for j in range(len(bulks))], spacing)
-        total += 15.0 * (bulk.places + top - floor) + products * 4.0 * (bulk.places + top - floor)
+        met = min(sum(jump for jump, n in zip(jumps, counts, strict=True) if n), view.uses(counts))
+        total += met * min(spacing**2 / 6, math.sqrt(_total(counts, squares)) * spacing)
     return total
 
 
@@ -323,36 +317,29 @@ def _rounded(spacing: float, lattice: float | None) -> Fraction:
 def _plan(
     view: Outlook, windows: _Windows, spacing: Fraction, bulks: list[_Bulk], unit: float, tolerance: float
 ) -> ProofPlan:
+    width = float(spacing)
     grids, size = [], 0
-    for i, (kind, bulk) in enumerate(zip(view.kinds, bulks, strict=True)):
-        floor, top = windows.places([int(i == j) for j in range(len(bulks))], float(spacing))
+    for kind, bulk, (floor, top) in zip(view.kinds, bulks, windows.alone(width), strict=True):
         low, high = max(bulk.low, floor), min(bulk.high, top)
         halvings = bulk.halvings if low < high else 0
         grids.append(Grid(kind.offset, halvings, low, high, floor, top))
         size = max(size, top - floor, (high - low) << halvings)
-    products = schedule(view.counts)
-    found, halvings_of = [], dict[int, int]()
-    ranges = _FineRanges(view, bulks, float(spacing), unit)
-    for counts in products:
+    found, halvings_of = [], [bulk.halvings for bulk in bulks]
+    ranges = _fine_ranges(view, bulks, width, unit)
+    levels = max(1.0, math.log2(max(view.counts)) / 2)
+    for counts in schedule(view.counts):
         present = [i for i, n in enumerate(counts) if n]
-        floor, top = windows.places(counts, float(spacing))
-        halvings = _fewer(view, spacing, counts, unit, min(halvings_of.get(i, bulks[i].halvings) for i in present))
-        low, high = (x * 2**halvings / float(spacing) for x in ranges(counts))
-        window = Window(halvings, math.floor(low) - 1, math.ceil(high) + 1, floor, top)
+        floor, top = windows.places(counts, width)
+        halvings = min(halvings_of[i] for i in present)
+        # one halving less adds half of the square of the fine spacing to each use of this part
+        while halvings and view.uses(counts) * (width / 2**halvings) ** 2 / 2 <= _HALVING * unit / levels:
+            halvings -= 1
         if len(present) == 1:
             halvings_of[present[0]] = halvings
-        found.append(window)
-        size = max(size, window.top - window.floor)
+        low, high = (x * 2**halvings / width for x in ranges(counts))
+        found.append(Window(halvings, math.floor(low) - 1, math.ceil(high) + 1, floor, top))
+        size = max(size, top - floor)
     units = math.log(sum(view.counts) * size * 300.0 / tolerance) - view.log_delta
-    steep = min(float(spacing), _STEEPEST)  # e^-spacing is no less than a unit
+    steep = min(width, _STEEPEST)  # e^-spacing is no less than a unit
     bits = math.ceil((units + steep) / math.log(2)) + 4
     return ProofPlan(max(bits, 40), spacing, tuple(grids), tuple(found))
-
-
-def _fewer(view: Outlook, spacing: Fraction, counts: tuple[int, ...], unit: float, halvings: int) -> int:
-    """How many halvings are enough: one less adds half of the square of the fine spacing to each use of this part."""
-    uses = min(kind.count / n for kind, n in zip(view.kinds, counts, strict=True) if n)
-    levels = max(1.0, math.log2(max(view.counts)) / 2)
-    while halvings and uses * (float(spacing) / 2**halvings) ** 2 / 2 <= _HALVING * unit / levels:
-        halvings -= 1
-    return halvings

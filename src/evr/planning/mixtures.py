@@ -1,36 +1,30 @@
 """Choosing how laws in many dimensions are drawn. It may be wrong without harm.
 
-In the remove direction that is order ``k``, or scaled means where no table is affordable: either bounds samples. Beside
-it, in the rest of the samples, bins are drawn at an order of a few bins next to each other, which carry the excess over
-epsilon: so samples vary less. In the add direction it is a shift. What is chosen is decided by the samples that a
-verification is expected to take, on samples of a stream of its own. docs/guarantees_highdim.md, Section 4.4.
+In the remove direction that is order ``k``, or scaled means where no table is affordable; in the add direction it is a
+shift. Where there are several candidates, the samples that a verification is expected to take decide, on samples of a
+stream of its own. docs/guarantees_highdim.md, Section 4.4.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-import scipy
 
 from evr.bounds.moments import Tilt
 from evr.laws import Direction, DiscretePair, DominatingPair, Floats, Step, outcomes
-from evr.laws.patterns.bins import Bins
 from evr.laws.patterns.law import PatternLaw, ReplacedPatterns
 from evr.laws.patterns.min_sep import MinSep
-from evr.planning.capped import GROWTH
+from evr.planning.capped import GROWTH, edges_of, floor_of, minimum
 from evr.planning.clipping import block_size, choose_clip
-from evr.planning.merging import edges_of, floor_of
 from evr.randomness import Stream
-from evr.sampling import Proposal
-from evr.sampling.drawing import drawing_of
+from evr.sampling import Block, Proposal
 from evr.sampling.line import on_outcomes, spread_steps
-from evr.sampling.mixtures import MixtureProposal, log_height, loss_order
-from evr.sampling.parts import affords, part_of, table_of
-from evr.sampling.plan import ByOrder, ByScale, ByShift, ByWindow, Kind, MixturePlan
+from evr.sampling.mixtures import MixtureProposal, affords, log_height, loss_order, part_of
+from evr.sampling.plan import ByOrder, ByScale, ByShift, Kind, MixturePlan
+from evr.sampling.proposals import drawing_of
 
 Laws = list[tuple[PatternLaw, int]]
 
@@ -40,41 +34,15 @@ TUNING = Stream(entropy=0, purpose="tuning")
 _PILOT = 8192  # samples that judge a candidate
 _CLIPPED = 0.9995  # quantile beyond which samples are cut: single ones must not rule
 _MOST_ORDER = 24
-_SHARES = (0.3, 0.6)  # of what bounds samples
-_WIDEST = 8  # window
-_LIFTED = 0.75
-_CELLS = 4096  # of steps on a line
 
 
-@dataclass(frozen=True)
-class Goal:
-    """To verify that delta is below ``threshold``, estimated as ``delta``; or, without a threshold, to estimate it."""
-
-    epsilon: float
-    delta: float
-    threshold: float
-
-    def merit(self, proposal: MixtureProposal) -> float:
-        """How fast the claim would be accepted, as a few samples show it; how small the variance of an estimate is."""
-        drawn = proposal.draw(TUNING.block(0), min(_PILOT, 16 * block_size(proposal)))
-        if self.threshold == math.inf:
-            values = drawn.values(self.epsilon, proposal.log_greatest(self.epsilon))
-            mean = float(values.mean())
-            return -float((values**2).mean()) / mean**2 if mean > 0 else -math.inf
-        clip = choose_clip(
-            drawing_of(proposal, self.epsilon),
-            log_unit=math.log(self.threshold),
-            estimate=min(self.delta / self.threshold, 0.999),
-            rounding=0.0,
-            variance=_variance(drawn.values(self.epsilon, math.log(self.threshold))),
-        )
-        return clip.growth
+def _pilot(proposal: Proposal, block: int) -> Block:
+    return proposal.draw(TUNING.block(block), min(_PILOT, 16 * block_size(proposal)))
 
 
 def pilot_variance(proposal: Proposal, epsilon: float, threshold: float) -> float:
     """The variance of samples in units of the threshold, but for the greatest, as a few show it."""
-    drawn = proposal.draw(TUNING.block(1), min(_PILOT, 16 * block_size(proposal)))
-    return _variance(drawn.values(epsilon, math.log(threshold)))
+    return _variance(_pilot(proposal, 1).values(epsilon, math.log(threshold)))
 
 
 @np.errstate(over="ignore")  # of a claim that is false by hundreds of digits
@@ -91,89 +59,70 @@ def plain_plan(steps: tuple[Step, ...]) -> MixturePlan:
 def mixture_proposal(
     steps: tuple[Step, ...], epsilon: float, delta: float = math.nan, threshold: float = math.inf
 ) -> MixtureProposal:
-    """The best candidate; ``delta`` is an estimate of the greater of both directions."""
-    goal = Goal(epsilon, delta, threshold)
-    found = _shifted if _laws(steps)[0][0].direction is Direction.ADD else _remove
-    candidates = list(found(steps, goal))
-    return candidates[0] if len(candidates) == 1 else max(candidates, key=goal.merit)
+    """The best candidate to verify that delta is below ``threshold``, or, without one, to estimate it; ``delta`` is an
+    estimate of the greater of both directions.
+    """
+
+    def merit(proposal: MixtureProposal) -> float:
+        """How fast the claim would be accepted, as a few samples show it; how small the variance of an estimate is."""
+        drawn = _pilot(proposal, 0)
+        if threshold == math.inf:
+            values = drawn.values(epsilon, proposal.log_greatest(epsilon))
+            mean = float(values.mean())
+            return -float((values**2).mean()) / mean**2 if mean > 0 else -math.inf
+        log_unit = math.log(threshold)
+        drawing, variance = drawing_of(proposal, epsilon), _variance(drawn.values(epsilon, log_unit))
+        estimate = min(delta / threshold, 0.999)
+        return choose_clip(drawing, log_unit=log_unit, estimate=estimate, rounding=0.0, variance=variance).growth
+
+    law = _laws(steps)[0][0]
+    if law.direction is Direction.ADD:
+        candidates = list(_shifted(steps, epsilon, threshold))
+    elif isinstance(law, ReplacedPatterns):  # bounds are loose: what varies least may be what is bounded by 1
+        candidates = [*_bounded(steps, epsilon), with_lines(steps, ByScale(1.0, 1.0), 0.0)]
+    else:
+        return min(_bounded(steps, epsilon), key=lambda one: one.log_greatest(epsilon))
+    return candidates[0] if len(candidates) == 1 else max(candidates, key=merit)
 
 
 def _laws(steps: tuple[Step, ...]) -> Laws:
     return [(s.law, s.count) for s in steps if isinstance(s.law, PatternLaw)]
 
 
-def _shifted(steps: tuple[Step, ...], goal: Goal) -> Iterator[MixtureProposal]:
-    """The shift of the least bound on samples, and a greater one of less variance; or the first without samples."""
+def _shifted(steps: tuple[Step, ...], epsilon: float, threshold: float) -> Iterator[MixtureProposal]:
+    """The shift of the least bound on samples, and a greater one of less variance; or one whose bound is below the
+    threshold, where there is one.
+    """
 
     def shifted(log_theta: float) -> MixtureProposal:
         return with_lines(steps, ByShift(-math.exp(log_theta)), math.exp(log_theta))
 
     def log_bound(log_theta: float) -> float:
-        return shifted(log_theta).log_greatest(goal.epsilon)
+        return shifted(log_theta).log_greatest(epsilon)
 
     grid, values = np.log([1.0, 3.0, 9.0, 27.0]), list[float]()
     for x in grid:
         values.append(log_bound(x))
-        if values[-1] <= math.log(goal.threshold) - 0.01 and goal.threshold < math.inf:
+        if values[-1] <= math.log(threshold) - 0.01 and threshold < math.inf:
             yield shifted(x)
             return
     best = grid[int(np.argmin(values))]
-    found = scipy.optimize.minimize_scalar(
-        log_bound,
-        bounds=(best - 1.1, best + (1.1 if best < grid[-1] else 2.0)),
-        method="bounded",
-        options={"xatol": 0.05, "maxiter": 12},
-    )
+    least = minimum(log_bound, best - 1.1, best + (1.1 if best < grid[-1] else 2.0), most=12)
     for more in (1.0, 1.2):
-        yield shifted(float(found.x) + math.log(more))
+        yield shifted(least + math.log(more))
 
 
-def _remove(steps: tuple[Step, ...], goal: Goal) -> Iterator[MixtureProposal]:
-    """The order or scale with the least bound on samples; and, of one training of bins, the same in a share of the
-    samples, beside what takes a few bins to epsilon.
-    """
-    (law, count), *others = _laws(steps)
-    if isinstance(law, ReplacedPatterns):  # bounds are loose: what varies least may be what is bounded by 1
-        yield from _bounded(steps, goal)
-        yield with_lines(steps, ByScale(1.0, 1.0), 0.0)
-        return
-    bounding = min(_bounded(steps, goal), key=lambda one: one.log_greatest(goal.epsilon))
-    yield bounding
-    if not isinstance(law, Bins) or count > 1 or others or not 0 < goal.epsilon < 700:
-        return
-    shift = _LIFTED * (bounding.order + 1.0)  # what the bound's tilt does to all bins together
-    for window in {1, min(law.greatest.size, law.bins // 2, _WIDEST)}:
-        local = _local(law, goal.epsilon, window, shift)
-        for share in _SHARES if local else ():
-            beside = ByWindow(local, window, shift)
-            yield MixtureProposal(replace(bounding.plan, beside=beside, share=share), steps)
-
-
-def _local(law: Bins, epsilon: float, window: int, shift: float) -> int:
-    """The order at which a window's ratio takes that of all bins, which a shift raises, to epsilon; 0 if none does."""
-    missing = math.exp(epsilon) - math.exp(min(shift * law.mean.square, epsilon))
-    needed = math.log(max(law.bins / window * missing, 1.0))
-    moments = list[float]()
-    for order in range(2, _MOST_ORDER + 1):
-        if not affords(law, order, window):
-            break
-        moments.append(table_of(law, order, window).log_moment)
-        if len(moments) > 1 and moments[-1] - moments[-2] >= needed:
-            return order - 1
-    return 0
-
-
-def _bounded(steps: tuple[Step, ...], goal: Goal) -> Iterator[MixtureProposal]:
+def _bounded(steps: tuple[Step, ...], epsilon: float) -> Iterator[MixtureProposal]:
     """Scaled means, and whole orders with an affordable table, until the bound rises."""
     laws, values = _laws(steps), list[float]()
-    scaled = _scaled(laws, goal.epsilon)
+    scaled = _scaled(laws, epsilon)
     yield with_lines(steps, scaled, scaled.scale - 1.0)
     for order in range(2, _MOST_ORDER + 1):
         if not all(affords(law, order) for law, _ in laws):
             return
         one = with_lines(steps, ByOrder(order), order - 1.0)
         yield one
-        values.append(one.log_greatest(goal.epsilon))
+        values.append(one.log_greatest(epsilon))
         if values[-1] > min(values) + (0.1 if len(values) > 3 else 3.0):
             return  # past the best: the bound is convex in the order
 
@@ -188,15 +137,7 @@ def _scaled(laws: Laws, epsilon: float) -> ByScale:
 
     chains = any(isinstance(getattr(law, "base", law), MinSep) for law, _ in laws)
     more = min(np.geomspace(0.05, 33.0, 27).tolist(), key=lambda x: log_bound(x, 1.0 + chains))
-    odds = 1.0
-    if chains:
-        found = scipy.optimize.minimize_scalar(
-            lambda x: log_bound(more, math.exp(x)),
-            bounds=(0.0, 4.6),
-            method="bounded",
-            options={"maxiter": 12, "xatol": 0.05},
-        )
-        odds = math.exp(float(found.x))
+    odds = math.exp(minimum(lambda x: log_bound(more, math.exp(x)), 0.0, 4.6, most=12)) if chains else 1.0
     return ByScale(1.0 + more, odds)
 
 

@@ -1,4 +1,4 @@
-"""From a claim to a plan for one direction: tilts, merging, clip."""
+"""Makes the plan of one direction of a claim: what to draw, on which device, where to clip, how large blocks are."""
 
 from __future__ import annotations
 
@@ -13,18 +13,16 @@ from evr.planning.clipping import block_size, choose_clip
 from evr.planning.mixtures import mixture_proposal, pilot_variance, plain_plan
 from evr.sampling import DrawPlan, built
 from evr.sampling.cuda import why_not
-from evr.sampling.drawing import Drawing
 from evr.sampling.mixtures import MOST_COPIES
 from evr.sampling.plan import MixturePlan, ProposalPlan, SimplePlan
-from evr.verification.claims import Claim
-from evr.verification.directions import Trial, shortcut
-from evr.verification.settings import Settings
+from evr.sampling.proposals import drawing_of
+from evr.verification.attempts import Trial, shortcut
+from evr.verification.settings import Claim, Settings
 
 ALLOWANCE = 0.02  # the share of the slack that drawing steps as a few outcomes may cost
 COMPOSING_ALLOWANCE = 0.2  # the same where all steps are composed, and a sample costs next to nothing
 LEAST_GAP = 1e-4  # the least slack ``1 - tau`` at which steps are composed: below, it would take too many places
-SIMPLE_CELLS = 4096  # cells of the bounds of simple Monte Carlo
-_BLOCKS = 48  # of a verification that goes as expected
+_BLOCKS = 48  # how many a verification takes that goes as expected
 _SMALLEST, _LARGEST = 8, 20  # block sizes, as powers of 2
 
 
@@ -34,38 +32,42 @@ def planned(
     """The plan of one direction for the proposal of that name. What it says may be bad, but not false. ``composing``
     says whether steps on a line are composed before they are drawn.
     """
-    if device == "cuda" and on_a_line(steps):
-        raise DeviceError(
-            f"device={device!r}: {steps[0].law.describe()} is a law on a line, which a GPU does "
-            "not draw. A strict proof takes seconds: leave device out, or use method='strict'"
-        )
-    if proposal == "capped":
-        found = _capped(steps, claim, composing)
-    else:
-        found = SimplePlan(SIMPLE_CELLS) if on_a_line(steps) else plain_plan(steps)
-    if device != "cuda":
+    if on_a_line(steps):
+        if device == "cuda":
+            raise DeviceError(
+                f"device={device!r}: {steps[0].law.describe()} is a law on a line, which a GPU does "
+                "not draw. A strict proof takes seconds: leave device out, or use method='strict'"
+            )
+        found = _capped(steps, claim, composing) if proposal == "capped" else SimplePlan()
         return replace(_clipped(found, steps, claim), device=device)
-    plan = _clipped(_placed(found, steps), steps, claim)
+    if proposal == "capped":
+        mixture = mixture_proposal(steps, claim.epsilon, claim.estimate, claim.threshold).plan
+    else:
+        mixture = plain_plan(steps)
+    if device != "cuda":
+        return replace(_clipped(mixture, steps, claim), device=device)
+    if (most := max(s.count for s in steps if isinstance(s.law, PatternLaw))) > MOST_COPIES:
+        raise DeviceError(
+            f"a GPU draws up to {MOST_COPIES:,} equal laws in many dimensions, and these are "
+            f"{most:,}: take device='cpu' or 'auto'"
+        )
+    plan = _clipped(replace(mixture, by_place=True), steps, claim)
     return replace(plan, block_size=_gpu_block_size(claim, plan.variance), device=device)
 
 
 def _clipped(plan: ProposalPlan, steps: tuple[Step, ...], claim: Claim) -> DrawPlan:
     """The plan with its clip and the size of its blocks."""
-    drawing = Drawing.of(plan, steps, claim.epsilon)
-    drawn, weight = drawing.proposal, drawing.rounding.weight
+    proposal = built(plan, steps)
+    drawing = drawing_of(proposal, claim.epsilon)
     chosen = choose_clip(
         drawing,
         log_unit=math.log(claim.threshold),
         estimate=claim.estimate / claim.threshold,
-        rounding=weight,
-        variance=pilot_variance(drawn, drawing.epsilon, claim.threshold) if isinstance(plan, MixturePlan) else None,
+        rounding=drawing.rounding.weight,
+        variance=pilot_variance(proposal, drawing.epsilon, claim.threshold) if isinstance(plan, MixturePlan) else None,
     )
-    return DrawPlan(
-        plan,
-        clip=chosen.clip if 0.0 < chosen.clip < math.inf else None,
-        variance=chosen.variance,
-        block_size=block_size(drawn),
-    )
+    clip = chosen.clip if 0.0 < chosen.clip < math.inf else None
+    return DrawPlan(plan, clip=clip, variance=chosen.variance, block_size=block_size(proposal))
 
 
 class Planning:
@@ -84,25 +86,21 @@ class Planning:
         if shortcut(trial.steps, trial.claim):
             return None
         key = (trial.direction, trial.claim)
-        if key not in self._found:
-            self._found[key] = self._plan(trial)
-        return self._found[key]
-
-    def _plan(self, trial: Trial) -> DrawPlan:
+        if key in self._found:
+            return self._found[key]
         choice = (trial.steps, trial.claim, self._settings.proposal)
         composing = self._settings.method != "both"  # the sampled proof shares no composed law
         try:
-            return planned(*choice, device=self._device, composing=composing)
+            found = planned(*choice, device=self._device, composing=composing)
         except DeviceError as error:
             if self._settings.device != "auto":
                 raise
             self.notes.append(f"the processor drew direction {trial.direction!r}, not a GPU: {error}")
-            return planned(*choice, composing=composing)
+            found = planned(*choice, composing=composing)
+        return self._found.setdefault(key, found)
 
 
 def _capped(steps: tuple[Step, ...], claim: Claim, composing: bool) -> ProposalPlan:
-    if not on_a_line(steps):
-        return mixture_proposal(steps, claim.epsilon, claim.estimate, claim.threshold).plan
     gap = 1.0 - claim.tau
     composing = composing and gap >= LEAST_GAP
     allowance = (COMPOSING_ALLOWANCE if composing else ALLOWANCE) * gap
@@ -130,18 +128,6 @@ def chosen_device(device: str) -> tuple[str, str | None]:
     if device == "cuda":
         raise DeviceError(f"device='cuda': {why}; or take device='cpu' or 'auto'")
     return "cpu", f"the processor drew, not a GPU: {why}"
-
-
-def _placed(plan: ProposalPlan, steps: tuple[Step, ...]) -> MixturePlan:
-    """The plan of laws in many dimensions, drawn as a GPU draws them; the processor draws laws on a line."""
-    if not isinstance(plan, MixturePlan):
-        raise DeviceError(f"a GPU does not draw the proposal {plan.name!r}: take device='cpu' or 'auto'")
-    if (most := max(s.count for s in steps if isinstance(s.law, PatternLaw))) > MOST_COPIES:
-        raise DeviceError(
-            f"a GPU draws up to {MOST_COPIES:,} equal laws in many dimensions, and these are "
-            f"{most:,}: take device='cpu' or 'auto'"
-        )
-    return replace(plan, by_place=True)
 
 
 def _gpu_block_size(claim: Claim, variance: float) -> int:

@@ -21,10 +21,8 @@ from evr.bounds.strict import (
     prove_within,
     rounded_up,
 )
-from evr.bounds.strict.bins import places_for
-from evr.bounds.strict.bound import infinite_delta, stays_within
-from evr.bounds.strict.one_step import ratios_of
-from evr.bounds.strict.proof import bounds_by, needs_no_plan
+from evr.bounds.strict.one_step import places_for, ratios_of
+from evr.bounds.strict.proof import bounds_by, infinite_delta, needs_no_plan, stays_within
 from evr.errors import AccuracyError
 from evr.estimation.fft import FftCurve, delta_of, epsilon_of
 from evr.estimation.selected import fineness_of, on_lines, outcomes_at, points_of
@@ -79,7 +77,7 @@ class StrictCurve:
         if enough is None and guess * (1.0 + tolerance) >= 1:
             return  # without a plan the bound is 1, which is as near as it has to be
         wanted = _wanted(guess, tolerance, enough)
-        aim, finer = min(wanted, 0.5) / (2 if self.is_one_step else 1), 1.0
+        aim, finer = self._aim(wanted), 1.0
         best, before = Fraction(2), None
         for _ in range(_ROUNDS):
             plan = self._plan(epsilon, guess, aim, finer)
@@ -92,7 +90,7 @@ class StrictCurve:
             if excess <= wanted or not fell or plan.places > _MOST_PLACES / 2:
                 return
             aim = max(aim * min(0.5, _SAFE * wanted / excess), _LEAST_TOLERANCE)
-            finer = min(finer * max(1.5, _ratio(excess, wanted)), _FINEST)
+            finer = min(finer * _ratio(excess, wanted), _FINEST)
 
     def points(self, epsilons: Sequence[float], tolerance: float = 0.01) -> list[Proof]:
         """A proof at each epsilon, which rise, from one composition: it is planned at the last of them, where delta is
@@ -122,8 +120,11 @@ class StrictCurve:
             return _LEAST_SECONDS
         guess = self.estimate(epsilon)
         wanted = _wanted(guess, tolerance, enough)
-        plan = self._plan(epsilon, guess, min(wanted, 0.5) / (2 if self.is_one_step else 1))
-        found = _LEAST_SECONDS + _selecting_seconds(plan)
+        plan = self._plan(epsilon, guess, self._aim(wanted))
+        curves = (curve for selection in plan.selections for curve in selection.curves)
+        found = _LEAST_SECONDS + math.fsum(
+            _PLACE * one.bits * one.work + (_POINT * one.places + 1e-3) * len(epsilons) for epsilons, one in curves
+        )
         laws = [step.exact_law for step in self.steps]
         if not self.is_one_step:
             ratios = sum(
@@ -135,9 +136,13 @@ class StrictCurve:
         if isinstance(laws[0], ExactBins):
             start = time.thread_time()
             excess = _excess(prove(self.steps, Fraction(epsilon), plan).delta, guess)
-            again = min(max(1.5, _ratio(excess, wanted)), _FINEST) if excess > wanted else 0.0
+            again = min(_ratio(excess, wanted), _FINEST) if excess > wanted else 0.0
             found += (time.thread_time() - start) * (1.0 + again)
         return found
+
+    def _aim(self, wanted: float) -> float:
+        """The tolerance of the first plan."""
+        return min(wanted, 0.5) / (2 if self.is_one_step else 1)
 
     @property
     def is_one_step(self) -> bool:
@@ -155,12 +160,16 @@ class StrictCurve:
         return self._plans[key]
 
     def _one_step_plan(self, epsilon: float, guess: float, tolerance: float, finer: float) -> ProofPlan:
-        """By the curve of the step. The excess of bins goes with the square of the spacing of their ratios."""
+        """The plan for the curve of one step. The excess of bins goes with the square of the spacing of ratios."""
         law = self.steps[0].exact_law
         spacing = Fraction(1)
         if isinstance(law, ExactBins):
-            spacing = _widest_spacing(law, Fraction(epsilon)) * Fraction(8, math.ceil(8 * finer))
-        plan = ProofPlan.of_one_step(_bits(guess), spacing)
+            sign = 1 if law.direction is Direction.REMOVE else -1
+            reach = law.bins * math.exp(min(sign * epsilon, 600.0))
+            widest = max(math.ceil(math.log2(reach / _RATIO_PLACES)), _NARROWEST)
+            spacing = Fraction(2) ** widest * Fraction(8, math.ceil(8 * finer))
+        bits = 80 + max(0, math.ceil(-math.log2(guess))) if guess > 0 else 1200  # enough for a number of that size
+        plan = ProofPlan.of_one_step(bits, spacing)
         return replace(plan, selections=self._selections(guess, tolerance, composed=False))
 
     def _composed_plan(self, epsilon: float, guess: float, tolerance: float, finer: float) -> ProofPlan:
@@ -180,9 +189,16 @@ class StrictCurve:
         return replace(plan, selections=self._selections(guess, tolerance / 4, composed=True))
 
     def _selections(self, guess: float, tolerance: float, *, composed: bool) -> tuple[SelectionPlan, ...]:
-        """Which points of one run the selections among the steps follow from."""
-        laws = [step.exact_law for step in self.steps]
-        return tuple(_selection(law, guess, tolerance, composed) for law in laws if isinstance(law, Selection))
+        """Which points of both directions of one run the selections among the steps follow from, up to a delta that is
+        next to nothing; delta of the selection is about ``guess``.
+        """
+        found = []
+        for law in (step.exact_law for step in self.steps):
+            if isinstance(law, Selection):
+                least = guess * _BEYOND / float(law.rule.factor)
+                ahead, back = (_curves(steps, least, tolerance) for steps in (law.steps, law.reverse))
+                found.append(SelectionPlan(fineness_of(law), ahead, back, outcomes_at(law) if composed else ()))
+        return tuple(found)
 
     def epsilon(self, delta: float, tolerance: float = TOLERANCE) -> float:
         """A float, little above the least, at which delta is proved to be at most ``delta``, or infinity."""
@@ -199,18 +215,14 @@ class StrictCurve:
                 found = math.nextafter(found, math.inf)
             return math.inf
         guess = epsilon_of(self.fft, delta).value
-        if guess == math.inf:
-            return math.inf
-        if guess == 0:
-            return 0.0 if self.bound(0.0, tolerance, target) <= target else self._search(1e-9, target, tolerance)
-        return self._search(guess, target, tolerance)
+        if guess == math.inf or (guess == 0 and self.bound(0.0, tolerance, target) <= target):
+            return guess
+        return self._search(guess or 1e-9, target, tolerance)
 
     def _search(self, guess: float, target: Fraction, tolerance: float) -> float:
         """About the least float from ``guess`` on whose bound is at most the target."""
-        if self.is_one_step:
-            plan = self._plan(1.01 * guess, float(target), tolerance / 2, _AT_ONCE)
-        else:
-            plan = self._plan(guess, self.fft.delta(guess).value, tolerance)
+        one_step = (1.01 * guess, float(target), tolerance / 2, _AT_ONCE)
+        plan = self._plan(*one_step if self.is_one_step else (guess, self.fft.delta(guess).value, tolerance))
         bound, _ = bounds_by(self.steps, plan, *(Fraction(guess) * Fraction(part, 100) for part in (99, 101)))
         low, step = guess * (1 - 1e-9), 1e-3 * tolerance * max(guess, 1e-3)
         high = guess
@@ -222,15 +234,6 @@ class StrictCurve:
             middle = (low + high) / 2
             low, high = (low, middle) if bound(Fraction(middle)) <= target else (middle, high)
         return high
-
-
-def _selection(law: Selection, guess: float, tolerance: float, composed: bool) -> SelectionPlan:
-    """The plan of a selection whose delta is about ``guess``: points of both directions of a run, up to a delta that is
-    next to nothing.
-    """
-    least = guess * _BEYOND / float(law.rule.factor)
-    ahead, back = (_curves(steps, least, tolerance) for steps in (law.steps, law.reverse))
-    return SelectionPlan(fineness_of(law), ahead, back, outcomes_at(law) if composed else ())
 
 
 def _curves(steps: tuple[Step, ...], least: float, tolerance: float) -> tuple[CurvePlan, ...]:
@@ -247,35 +250,13 @@ def _curves(steps: tuple[Step, ...], least: float, tolerance: float) -> tuple[Cu
     return tuple(found)
 
 
-def _selecting_seconds(plan: ProofPlan) -> float:
-    """About how long it takes to prove the points that selections follow from."""
-    curves = [curve for one in plan.selections for curve in one.curves]
-    return math.fsum(
-        _PLACE * plan.bits * plan.work + _POINT * len(epsilons) * plan.places + 1e-3 * len(epsilons)
-        for epsilons, plan in curves
-    )
-
-
 def _ratio(excess: float, wanted: float) -> float:
     """How many times finer a grid has to be, on which the excess goes with the square of the spacing."""
-    return math.sqrt(1.02 * excess / wanted)
-
-
-def _widest_spacing(law: ExactBins, epsilon: Fraction) -> Fraction:
-    """The spacing of a grid of ratios that is tried first for one step."""
-    sign = 1 if law.direction is Direction.REMOVE else -1
-    reach = law.bins * math.exp(min(sign * float(epsilon), 600.0))
-    widest = max(math.ceil(math.log2(reach / _RATIO_PLACES)), _NARROWEST)
-    return Fraction(2) ** widest
-
-
-def _bits(delta: float) -> int:
-    """Enough for a number of that size."""
-    return 80 + max(0, math.ceil(-math.log2(delta))) if delta > 0 else 1200
+    return max(1.5, math.sqrt(1.02 * excess / wanted))
 
 
 def _wanted(guess: float, tolerance: float, enough: Fraction | None) -> float:
-    """By how much of delta the bound may exceed it: as much as proves what is wanted, where that can be proved."""
+    """The share of delta by which the bound may exceed it: as much as proves what is wanted, where that can be."""
     gap = 0.0 if enough is None else 0.8 * _excess(enough, guess)
     return max(gap, _LEAST_TOLERANCE) if gap > 0 else tolerance
 

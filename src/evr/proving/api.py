@@ -17,13 +17,10 @@ from evr.mechanisms.relations import Relation
 from evr.planning.sampled import Planning
 from evr.proving.choosing import DEFAULT, Forecast, Sampling, StrictProving, affordable, likely_tau
 from evr.sampling import DrawPlan
-from evr.verification.attempts import Attempt
-from evr.verification.claims import Claim
-from evr.verification.directions import Trial
+from evr.verification.attempts import Attempt, Trial
 from evr.verification.driver import Hook, ProgressHook
 from evr.verification.results import Progress, Verification
-from evr.verification.settings import Settings
-from evr.verification.strict import threshold_of
+from evr.verification.settings import Claim, Settings, threshold_of
 
 _AFTER = 1.0  # seconds: what is over by then needs no progress
 _OFTEN = 5.0  # seconds between lines of a log

@@ -27,14 +27,11 @@ from evr.planning.sampled import Planning
 from evr.planning.strict import StrictCurve
 from evr.randomness import Stream
 from evr.sampling import DrawPlan
-from evr.verification.attempts import PURPOSE, Attempt, tested_directions
-from evr.verification.claims import Claim
+from evr.verification.attempts import PURPOSE, Attempt, StrictPlanner, Trial, tested_directions
 from evr.verification.deciding import LEAST, FixedTest, State
-from evr.verification.directions import Trial
 from evr.verification.driver import Driver
 from evr.verification.results import DirectionReport
-from evr.verification.settings import Settings
-from evr.verification.strict import StrictPlanner, threshold_of
+from evr.verification.settings import Claim, Settings, threshold_of
 from evr.verification.summary import Work
 
 DEFAULT = 0.99  # tau where nothing better is known, and where a claim seems to be false

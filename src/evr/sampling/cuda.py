@@ -19,8 +19,8 @@ from evr.randomness import Stream
 from evr.sampling.mixtures import MixtureProposal
 from evr.sampling.proposals import Proposal
 
-_MOST_NUMBERS = 1 << 26  # of an array of coordinates
-_ARRAYS = 256  # of them that memory should have room for: 16 for each of 16 threads
+_MOST_NUMBERS = 1 << 26  # the largest array of coordinates
+_ARRAYS = 256  # so many such arrays should fit into memory: 16 for each of 16 threads
 _NO_DEVICE, _OLD_DRIVER = 100, 35  # cudaErrorNoDevice, cudaErrorInsufficientDriver
 
 

@@ -7,7 +7,7 @@ the losses and the sum of the heights ``h``.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import NamedTuple, Self
 
@@ -15,10 +15,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from evr.bounds.composing import composed
-from evr.bounds.moments import MomentBound, Tilt, TiltedOutcomes, log_greatest
-from evr.bounds.rounding import Rounding
-from evr.bounds.spreading import even_edges, spread_to_edges
+from evr.bounds.composing import composed, even_edges, spread_to_edges
+from evr.bounds.moments import Rounding, Tilt, TiltedOutcomes, log_greatest, moment_bound
 from evr.laws import (
     DiscretePair,
     DominatingPair,
@@ -30,17 +28,15 @@ from evr.laws import (
     infinite_mass,
     outcomes,
 )
-from evr.sampling.plan import CappedPlan, Kind
-from evr.sampling.proposals import Block, Proposal, log_with_infinite
+from evr.sampling.plan import CappedPlan, Kind, SimplePlan
+from evr.sampling.proposals import BUILDERS, Block, Proposal, log_with_infinite
 
-_CELLS = 4096
 _POWERS = np.geomspace(0.05, 250.0, 24)  # what the moment bound tries where there is no tilt
 
 CACHE = 1 << 15  # numbers drawn at a time: 256 KiB
 MOST_STEPS = 1 << 13  # steps of a sample drawn at a time
-_FEW_STEPS = 1 << 12  # that a table draws one by one
-_LARGEST = 1 << 22  # steps times outcomes of such a table
-_MOST_OUTCOMES = 1 << 17  # of it
+# a table draws steps one by one if there are at most so many steps, steps times outcomes, and outcomes
+_FEW_STEPS, _LARGEST, _MOST_OUTCOMES = 1 << 12, 1 << 22, 1 << 17
 
 
 class TiltedProposal(Proposal):
@@ -73,7 +69,7 @@ class TiltedProposal(Proposal):
         return cls([whole], tilts[:1], composed=[Step(on_outcomes(s), s.count) for s in spread])
 
     def rounding(self, epsilon: float) -> Rounding:
-        """Of sums without infinite losses, which are apart, and of weights."""
+        """How far sums of finite losses, and weights, may be off."""
         own = list(zip(self.steps, self.bounds, strict=True))
         heights = abs(self.log_normaliser) + math.fsum(
             step.count * max(abs(bounds.least_height), abs(bounds.tilt.height_beyond)) for step, bounds in own
@@ -87,15 +83,15 @@ class TiltedProposal(Proposal):
 
     def draw(self, generator: np.random.Generator, size: int) -> Block:
         losses, heights = np.zeros(size), np.zeros(size)
-        for step, sampler in zip(self.steps, self.samplers, strict=True):
-            sums = sampler.draw(generator, size, step.count)
+        for count, sampler in zip(self.counts, self.samplers, strict=True):
+            sums = sampler.draw(generator, size, count)
             losses += sums.losses
             heights += sums.heights
         return Block(losses, self.log_normaliser - heights, self.infinite)
 
     def log_moment(self, epsilon: float, p: float) -> float:
         """By docs/guarantees.md, Section 3.5, or ``B^p``; infinite losses are added by Minkowski's inequality (3.8)."""
-        of_s = MomentBound(self.counts, self.bounds, self.log_normaliser, epsilon, p)
+        of_s = moment_bound(self.counts, self.bounds, self.log_normaliser, epsilon, p)
         powers = self._order * p * np.geomspace(0.05, 8.0, 16) if self._order else _POWERS
         finite = _least(of_s, powers) / p
         return p * log_with_infinite(min(finite, self._log_greatest(epsilon)), self.infinite)
@@ -109,11 +105,11 @@ class TiltedProposal(Proposal):
 
 class SimpleProposal(Proposal):
     """The paper's simple Monte Carlo: plain samples from the dominating pairs of one direction, infinite losses among
-    them (docs/guarantees.md, Section 2). ``cells`` says how finely the line is cut for bounds on moments.
+    them (docs/guarantees.md, Section 2).
     """
 
-    def __init__(self, steps: Sequence[Step], cells: int = _CELLS) -> None:
-        self.steps, self._cells = tuple(steps), cells
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.steps = tuple(steps)
         self.samplers = tuple(PlainSampler(outcomes(step.pair)) for step in self.steps)
         self.log_normalisers = (0.0,) * len(self.steps)
 
@@ -128,7 +124,7 @@ class SimpleProposal(Proposal):
         """Pairs on outcomes whose samples have greater moments (docs/guarantees.md, Section 2.2)."""
         pairs = (outcomes(step.pair) for step in self.steps)
         return [
-            pair if isinstance(pair, DiscretePair) else spread_to_edges(pair, even_edges(pair, self._cells))
+            pair if isinstance(pair, DiscretePair) else spread_to_edges(pair, even_edges(pair, SimplePlan.cells))
             for pair in pairs
         ]
 
@@ -137,14 +133,18 @@ class SimpleProposal(Proposal):
         counts, least = [step.count for step in self.steps], 0.0
         for cap in max(epsilon, 0.1) * np.geomspace(1.01, 60.0, 24):
             bounds = [TiltedOutcomes(pair, Tilt(0.0, float(cap))) for pair in self._spread]
-            least = min(least, _least(MomentBound(counts, bounds, 0.0, epsilon, p), _POWERS))
+            least = min(least, _least(moment_bound(counts, bounds, 0.0, epsilon, p), _POWERS))
         return least
 
     def log_greatest(self, epsilon: float) -> float:
         return 0.0  # plain samples are at most 1
 
 
-def _least(of_s: MomentBound, powers: Floats) -> float:
+BUILDERS[CappedPlan] = TiltedProposal.from_plan
+BUILDERS[SimplePlan] = lambda _, steps: SimpleProposal(steps)
+
+
+def _least(of_s: Callable[[float], float], powers: Floats) -> float:
     """The least bound that some powers give, and those between."""
     values = [of_s(float(s)) for s in powers]
     best = int(np.argmin(values))

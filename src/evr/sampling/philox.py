@@ -22,7 +22,7 @@ _LOW = np.uint64(0xFFFFFFFF)
 _MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 _WEYL = (0x9E3779B9, 0xBB67AE85)
 _ROUNDS = 10
-_LONGEST = 2.0**62  # of a geometric number
+_LONGEST = 2.0**62  # the greatest geometric number
 
 
 def philox(counter: tuple[Any, Any, Any, Any], key: tuple[int, int]) -> tuple[Words, ...]:
@@ -66,7 +66,7 @@ class Place(NamedTuple):
         return a | (b << np.uint64(32)), c | (d << np.uint64(32))
 
     def calls(self, samples: NDArray[np.int64], part: int, first: int = 0, calls: int = 1) -> tuple[Words, Words]:
-        """The same of some calls from the first on: a row for each sample."""
+        """The words of several calls from the first on: a row for each sample."""
         if isinstance(samples, np.ndarray):
             return self.words(first + np.arange(calls), samples[:, None], part)
         found = module_of(samples).empty((2, samples.size, calls), np.uint64)

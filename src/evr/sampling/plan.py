@@ -1,7 +1,7 @@
 """A plan: all that one direction of a verification draws, as data.
 
 A search makes plans and may be wrong; everything that a guarantee rests on (normalisers, bounds, corrections) is
-computed from the plan by what ``evr.sampling.drawing`` builds of it. So a certificate holds its plans, and replay
+computed from the plan by the proposal built of it. So a certificate holds its plans, and replay
 never searches.
 """
 
@@ -21,8 +21,8 @@ from evr.bounds.moments import Tilt
 DRAWING = 4
 """Version of what a seed draws, in certificates: raised when proposals are chosen or drawn from in another way."""
 
-MOST_CELLS, MOST_SAMPLES = 1 << 22, 1 << 20
-"""Cells of a bound, and samples of a block: a plan from elsewhere may not ask for all of a machine."""
+MOST_SAMPLES = 1 << 20
+"""The most samples of a block: a plan from elsewhere may not ask for all of a machine."""
 
 _NAME = re.compile(r"[a-z0-9_]{1,40}")  # leaves no room for a sentence
 
@@ -58,14 +58,10 @@ class CappedPlan:
 
 @dataclass(frozen=True)
 class SimplePlan:
-    """The paper's simple Monte Carlo; ``cells`` says how finely the line is cut for bounds."""
+    """The paper's simple Monte Carlo."""
 
-    cells: int
+    cells: ClassVar[int] = 4096  # into which bounds cut the line
     name: Literal["simple"] = "simple"
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.cells <= MOST_CELLS:
-            raise ValueError(f"cells={self.cells!r} are not from 1 to {MOST_CELLS}")
 
 
 @dataclass(frozen=True)
@@ -91,28 +87,13 @@ class ByShift:
 
 
 @dataclass(frozen=True)
-class ByWindow:
-    """Bins at order ``k`` of a window of them, and all of them shifted: remove."""
-
-    order: int
-    window: int
-    shift: float
-
-
-@dataclass(frozen=True)
 class MixturePlan:
     """Laws in many dimensions, and steps on a line beside them, of a kind each, in the order of the composition."""
 
-    part: ByOrder | ByScale | ByShift  # what draws all laws in many dimensions and bounds samples
+    part: ByOrder | ByScale | ByShift  # what draws all laws in many dimensions
     kinds: tuple[Kind, ...] = ()
-    beside: ByWindow | None = None  # what draws the laws in all but a share of the samples, if anything does
-    share: float = 1.0
     by_place: bool = False  # whether laws in many dimensions are drawn by place, as a GPU draws them
     name: Literal["mixture"] = "mixture"
-
-    def __post_init__(self) -> None:
-        if not (0 < self.share < 1 if self.beside else self.share == 1):
-            raise ValueError(f"share={self.share!r} is not between 0 and 1, or, with nothing beside, not 1")
 
     @property
     def cells(self) -> int:

@@ -1,27 +1,23 @@
-"""The one loop over directions, and the one place where a verdict and a guarantee are made from their reports.
-
-Nothing above the kernel imports this module (import-linter holds that).
+"""The one loop over directions, and the one place where a verdict and a guarantee are made from their reports: nothing
+above the kernel imports it (import-linter holds that).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from evr.errors import DisagreementError
 from evr.laws import Direction
-from evr.verification.claims import Claim
 from evr.verification.results import SEAL, DirectionReport, Guarantee, Verdict, Verification
-
-Decider = Callable[[Direction], DirectionReport]
-"""What decides one direction: a proof in exact arithmetic, or samples."""
+from evr.verification.settings import Claim
 
 
 def tested(
     claim: Claim,
     directions: Iterable[Direction],
-    decide: Decider,
+    decide: Callable[[Direction], DirectionReport],
     method: str,
     attempt: int | None,
     rate: float,
@@ -29,8 +25,8 @@ def tested(
     entropy: int,
     seed: int | None,
 ) -> Verification:
-    """Decide one direction after the other, until one fails; accept if all pass. Other arguments are as of
-    ``Verification``, ``rate`` is that of false positives.
+    """Decide one direction after the other, by a proof or by samples, until one fails; accept if all pass. Other
+    arguments are as of ``Verification``, ``rate`` is that of false positives.
 
     Where both directions were asked for and there is one only, it stands for both, which are the same. A guarantee
     needs both: where one alone was asked for, there is none.
@@ -47,6 +43,11 @@ def tested(
         if direction is None and len(reports) == 1:
             same = replace(reports["remove"], direction="add", reason="the same as remove")
             reports["add"] = replace(same, samples=0, blocks=0)
+    notes = []
+    if seed is not None and method != "strict":
+        notes.append("the seed was given by the caller: repeatable, but a guarantee wants fresh entropy")
+    if direction is not None:
+        notes.append(f"only direction {direction!r} was tested: a guarantee under add/remove adjacency needs both")
     accepted = bool(reports) and all(report.accepted for report in reports.values())
     if accepted and direction is None and set(reports) != {"remove", "add"}:
         raise AssertionError(f"accepted, with reports of {sorted(reports)} only")
@@ -65,17 +66,10 @@ def tested(
         seed=seed,
         entropy_is_fresh=seed is None,
         seconds=time.perf_counter() - start,
-        notes=tuple(_notes(method, direction, seed)),
+        notes=tuple(notes),
         direction=direction,
         seal=SEAL,
     )
-
-
-def _notes(method: str, direction: str | None, seed: int | None) -> Iterator[str]:
-    if seed is not None and method != "strict":
-        yield "the seed was given by the caller: repeatable, but a guarantee wants fresh entropy"
-    if direction is not None:
-        yield f"only direction {direction!r} was tested: a guarantee under add/remove adjacency needs both"
 
 
 def joined(proved: Verification, sampled: Verification) -> Verification:

@@ -1,31 +1,26 @@
-"""A test as pure functions: ``init`` makes a state, a block is added to it, ``ending`` says whether the test is over.
-
-The report is made from the same sums that the test decides by. There are two tests: by betting, and the paper's
-Algorithm 2. docs/guarantees.md, Section 4.
+"""Tests as pure functions: ``init`` makes a state, a block is added to it, ``ending`` says whether the test is over.
+There are two, by betting and the paper's Algorithm 2 (docs/guarantees.md, Section 4).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from scipy.special import ndtri
 
 from evr.sampling import DrawPlan
-from evr.sampling.drawing import Drawing
-from evr.verification.claims import Claim
-from evr.verification.summary import Summary, variance_of
+from evr.sampling.proposals import Drawing
+from evr.verification.settings import Claim
+from evr.verification.summary import SUMS, Summary, variance_of
 
-MOST_BLOCKS = 256
-"""The most blocks of a round."""
-LEAST = 4000
-"""Samples before any rejection."""
+MOST_BLOCKS = 256  # the most blocks of a round
+LEAST = 4000  # samples before any rejection
 TOLERATED_FALSE_NEGATIVES = 1e-6
-
 _TRACE = 240  # rows
 _PATIENCE = 2.0  # the bets have to be learnt
-_CUSHION = 1e-3  # of log wealth, for rounding
+_CUSHION = 1e-3  # log wealth beyond the target, for rounding
 _HOPELESS = 7.0  # standard errors
 
 
@@ -52,15 +47,8 @@ class State(NamedTuple):
     end: int = 1  # the first block after the current round
 
     def added(self, summary: Summary) -> State:
-        found = self._replace(
-            samples=self.samples + summary.samples,
-            blocks=self.blocks + 1,
-            total=self.total + summary.total,
-            squares=self.squares + summary.squares,
-            clipped_total=self.clipped_total + summary.clipped_total,
-            clipped_squares=self.clipped_squares + summary.clipped_squares,
-            log_wealth=self.log_wealth + summary.log_wealth,
-        )
+        sums: dict[str, Any] = {name: getattr(self, name) + getattr(summary, name) for name in SUMS}
+        found = self._replace(blocks=self.blocks + 1, **sums)
         if found.blocks % found.stride:
             return found
         rows = (*found.trace, (found.samples, *found.mean_and_error(), found.log_wealth))
@@ -126,7 +114,10 @@ class SequentialTest:
         # the claimed mean weighs what it takes to tell it from the threshold
         trust = 4.0 * variance / gap**2
         centre = (trust * self.estimate + state.clipped_total) / (trust + state.samples)
-        lead = self.mean - centre
+        return self._bet(self.mean - centre, variance)
+
+    def _bet(self, lead: float, variance: float) -> float:
+        """The stake for the greatest growth where the mean is ``lead`` below the one refuted."""
         return min(lead / (variance + lead**2), self.limit) if lead > 0 else 0.0
 
     def accepts(self, state: State) -> bool:
@@ -154,12 +145,10 @@ class SequentialTest:
         gap = self.mean - self.hope
         if gap <= 0:
             return math.inf
-        z = -float(ndtri(TOLERATED_FALSE_NEGATIVES))
-        variance = self._variance(state)
-        spread = variance + gap**2
-        free = (z + math.sqrt(z * z + 2 * self.log_target)) ** 2 * spread / gap**2
+        z, variance = -float(ndtri(TOLERATED_FALSE_NEGATIVES)), self._variance(state)
+        free = (z + math.sqrt(z * z + 2 * self.log_target)) ** 2 * (variance + gap**2) / gap**2
         # Where the limit holds stakes back, log wealth grows by so much a sample, and strays by stake times deviation.
-        stake = min(gap / spread, self.limit)
+        stake = self._bet(gap, variance)
         growth = growth_of(stake, gap, variance)
         held = z * stake * math.sqrt(variance)
         capped = ((held + math.sqrt(held**2 + 4 * growth * self.log_target)) / (2 * growth)) ** 2
@@ -173,28 +162,25 @@ class SequentialTest:
             if growth > 0:
                 return missing / growth
         gap = max(self.mean - self.estimate, 1e-12)
-        stake = min(gap / (variance + gap**2), self.limit)
-        return missing / growth_of(stake, gap, variance)
+        return missing / growth_of(self._bet(gap, variance), gap, variance)
 
     def _variance(self, state: State) -> float:
         return state.clipped_variance if state.samples else self.variance
 
 
 def growth_of(stake: float, lead: float, variance: float) -> float:
-    """About how much log wealth grows by a sample whose mean is ``lead`` below the one refuted."""
+    """By how much a sample raises log wealth, about, where the mean is ``lead`` below the one refuted."""
     return stake * lead - stake**2 * (variance + lead**2) / 2
 
 
 def sequential_test(drawing: Drawing, claim: Claim, log_budget: float, plan: DrawPlan) -> SequentialTest:
     """The test of one direction, in units of the threshold. The bound on what clipping takes off is proved here."""
     log_unit, estimate = math.log(claim.threshold), claim.estimate / claim.threshold
-    clip, correction = math.exp(min(drawing.log_greatest - log_unit, 700.0)), 0.0
-    if plan.clip is not None and plan.clip < clip:
-        clip = plan.clip
-        correction = drawing.excess(clip, log_unit)
+    greatest = math.exp(min(drawing.log_greatest - log_unit, 700.0))
+    clip = greatest if plan.clip is None else min(plan.clip, greatest)
     return SequentialTest(
         clip=clip,
-        correction=correction,
+        correction=drawing.excess(clip, log_unit) if clip < greatest else 0.0,
         log_target=-log_budget,
         estimate=estimate,
         hope=2.0 * estimate / (1.0 + claim.tau),

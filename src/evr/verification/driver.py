@@ -1,21 +1,27 @@
-"""The one loop of a sampled verification: rounds of blocks go out, summaries come back and are added in order.
+"""The one loop of a sampled verification: rounds of blocks go out to workers, and summaries come back. Workers are any
+``concurrent.futures.Executor``, threads by default.
 
 The stake of a round is fixed by the rounds before the one that precedes it, so two rounds are under way at a time, and
-nobody waits. Summaries are added in the order of their blocks, whoever was first: the answer depends on neither the
-number nor the speed of the workers.
+nobody waits. Summaries are added in the order of their blocks: the answer depends on neither the number nor the speed
+of the workers.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from typing import Any
 
 from evr.sampling import DrawPlan
-from evr.sampling.drawing import Drawing
+from evr.sampling.proposals import Drawing
+from evr.validate import worker_count
 from evr.verification.deciding import Ending, FixedTest, State, Test, init, round_end, turned
 from evr.verification.results import DirectionReport, Progress
 from evr.verification.summary import Summary, Work
@@ -81,25 +87,20 @@ class Driver:
         try:
             while under_way[0]:
                 summary = under_way[0].popleft().result()
-                self._check(summary, state.blocks)
+                wanted = self._samples_of(state.blocks)
+                if (summary.block, summary.samples) != (state.blocks, wanted):  # an executor may mix answers up
+                    raise ArithmeticError(
+                        f"block {state.blocks} with {wanted} samples was asked for, and the executor "
+                        f"answered with {summary.samples} samples of block {summary.block}"
+                    )
                 state = turned(self.test, state.added(summary))
                 yield state
                 if not under_way[0]:
                     under_way.popleft()
                     send(state.end, round_end(state.end), state.stakes[1])
         finally:
-            for one_round in under_way:
-                for future in one_round:
-                    future.cancel()
-
-    def _check(self, summary: Summary, block: int) -> None:
-        """Refuse a summary of another block: an executor may mix answers up."""
-        wanted = self._samples_of(block)
-        if (summary.block, summary.samples) != (block, wanted):
-            raise ArithmeticError(
-                f"block {block} with {wanted} samples was asked for, and the executor "
-                f"answered with {summary.samples} samples of block {summary.block}"
-            )
+            for future in chain.from_iterable(under_way):
+                future.cancel()
 
     def _progress(self, state: State, seconds: float) -> Progress:
         limit = math.inf if self.most is None else self.most
@@ -145,3 +146,45 @@ class Driver:
             correction=test.correction * unit,
             plan=plan if is_clipped else replace(plan, clip=None),
         )
+
+
+class Lazily(Executor):
+    """Does in the caller's thread what is asked for, when its result is: nothing is done in vain."""
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
+        future: Any = Future()
+        future.result = partial(function, *arguments, **named)
+        return future
+
+
+def check_executor(executor: Executor | None) -> None:
+    if executor is not None and not isinstance(executor, Executor):
+        raise TypeError(
+            f"executor={executor!r} is not a concurrent.futures.Executor; of a Dask client, "
+            "evr.integrations.dask.executor(client) makes one"
+        )
+
+
+def check_at_work(executor: Executor | None) -> None:
+    """Refuse what is no executor, and one that is closed or broken."""
+    check_executor(executor)
+    if executor is None:
+        return
+    try:
+        executor.submit(int).result()
+    except RuntimeError as error:  # closed, or broken
+        raise ValueError(f"executor={executor!r} does not work: {error}") from None
+
+
+@contextlib.contextmanager
+def working(executor: Executor | None, workers: int | None) -> Iterator[Executor]:
+    """The caller's executor, or threads that end with the block."""
+    if executor is not None:
+        yield executor
+        return
+    threads = worker_count(workers)
+    pool: Executor = Lazily() if threads == 1 else ThreadPoolExecutor(threads, thread_name_prefix="evr")
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)

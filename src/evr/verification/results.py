@@ -183,7 +183,7 @@ class Verification:
             raise TypeError("a Verification is made by evr.verify: it cannot be put together")
 
     def noted(self, *notes: str) -> Verification:
-        """The same with more notes."""
+        """This verification with more notes."""
         return replace(self, notes=(*self.notes, *notes), seal=SEAL)
 
     @property

@@ -1,7 +1,5 @@
-"""What a worker returns of a block of samples: sums, and nothing else.
-
-A worker, be it a thread, a process, a device or a machine, turns ``(work, block, samples, stake)`` into a ``Summary``.
-The same block gives the same summary wherever it is drawn.
+"""A worker, be it a thread, a process, a device or a machine, turns ``(work, block, samples, stake)`` into sums, the
+same wherever the block is drawn.
 """
 
 from __future__ import annotations
@@ -30,11 +28,13 @@ class Summary(NamedTuple):
     log_wealth: float  # by how much the logarithm of the wealth grows with the stake
 
 
+SUMS = Summary._fields[1:]
+
+
 @dataclass(frozen=True)
 class Work:
-    """All that a worker needs to know besides the block, how many of its samples count, and the stake.
-
-    Samples are divided by ``e^log_unit``; what is bet on is ``mean - min(sample, clip)``.
+    """What a worker needs to know besides the block, how many of its samples count, and the stake. Samples are divided
+    by ``e^log_unit``; what is bet on is ``mean - min(sample, clip)``.
     """
 
     proposal: Proposal

@@ -19,9 +19,9 @@ import messages
 from conformance import cases
 from conformance.reference import delta
 from evr import events
-from evr.bounds.strict import Grid, ProofPlan, one_step_delta
-from evr.bounds.strict.bound import halves, stays_within
+from evr.bounds.strict import Grid, ProofPlan
 from evr.bounds.strict.masses import NOTHING, GridLaw
+from evr.bounds.strict.proof import halves, one_step_delta, stays_within
 from evr.described import register
 from evr.errors import UnsupportedEventError
 from evr.laws import Direction, DiscretePair, Pairs

@@ -8,7 +8,7 @@ from flint import arb
 
 import evr
 import messages
-from evr.bounds.strict.balls import ceiling, integer_above
+from evr.bounds.strict.masses import ceiling, units_above
 from evr.events import EpsilonDeltaDpEvent
 from helpers import near
 
@@ -36,9 +36,9 @@ def test_no_integer_is_made_that_has_no_room() -> None:
 
 
 def test_a_ball_that_is_wide_beyond_measure_is_an_error() -> None:
-    """Its upper end is what ``integer_above`` falls back on."""
+    """Its upper end is what ``units_above`` falls back on."""
     with pytest.raises(ValueError, match=messages.NO_FINITE_ENCLOSURE):
-        integer_above(lambda: arb(0).union(_HUGE), 80)
+        units_above(lambda: arb(0).union(_HUGE), 80)
 
 
 def test_an_enclosure_is_narrowed_before_it_becomes_an_integer() -> None:

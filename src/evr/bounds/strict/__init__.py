@@ -1,12 +1,9 @@
-"""Upper bounds on delta in exact arithmetic: balls, integers, products of polynomials (docs/guarantees_strict.md).
-
-Coq has checked the mathematics of Sections S1 to S5 (proofs/): the same integers come out of a program that is
-extracted from that proof (docs/trust.md).
+"""Upper bounds on delta in exact arithmetic (docs/guarantees_strict.md). Coq has checked Sections S1 to S5: a program
+that is extracted from that proof computes the same integers (docs/trust.md).
 """
 
-from evr.bounds.strict.bound import halves, one_step_delta
-from evr.bounds.strict.plan import CurvePlan, Grid, ProofPlan, SelectionPlan, Window, schedule
-from evr.bounds.strict.proof import Plans, Proof, StatedProof, prove, prove_curve, prove_within, rounded_up
+from evr.bounds.strict.plan import CurvePlan, Grid, ProofPlan, SelectionPlan, StatedProof, Window, schedule
+from evr.bounds.strict.proof import Plans, Proof, halves, prove, prove_curve, prove_within, rounded_up
 
 __all__ = [
     "CurvePlan",
@@ -18,7 +15,6 @@ __all__ = [
     "StatedProof",
     "Window",
     "halves",
-    "one_step_delta",
     "prove",
     "prove_curve",
     "prove_within",

@@ -1,23 +1,78 @@
-"""Masses on a uniform grid as integers: products, coarsening, windows; and what covers the law of some steps, on a fine
-and on a coarse grid (docs/guarantees_strict.md, Section S4).
+"""Integers from balls, and masses on a uniform grid: products, coarsening, windows; and what covers the law of some
+steps, on a fine and on a coarse grid (docs/guarantees_strict.md, Section S4).
 
-Integers are in units of ``2^-bits``. Each function keeps the invariant of S4; what it rounds, it rounds towards a
-greater delta.
+Integers are in units of ``2^-bits``, and the same on every machine. Each function keeps the invariant of S4; what it
+rounds, it rounds towards a greater delta.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, partial
 
-from flint import arb, fmpz, fmpz_mat, fmpz_poly
+from flint import arb, ctx, fmpz, fmpz_mat, fmpz_poly
 
-from evr.bounds.strict.balls import integer_above, power_below
 from evr.bounds.strict.plan import Window, power
 from evr.laws.exact.law import ball
 
+GUARD = 48  # bits of a ball beyond those of the integers that come from it
+_RAISES = 5
+_MOST_EXPONENT = 10**7
+_LARGEST = arb((1, 1 << 25))  # 2^(2^25): beyond any power of e that is admitted
 _FEW = 1 << 16  # places, one by one
+
+
+def ceiling(number: arb) -> int | None:
+    """The number rounded up, if the ball decides it and memory has room: FLINT ends the process if it has none."""
+    if not abs(number) < _LARGEST:
+        return None
+    found = number.ceil().unique_fmpz()
+    return None if found is None else int(found)
+
+
+def end_above(number: arb, bits: int = 0) -> int:
+    """``2^bits`` times the upper end of a ball, rounded up: what ``ceiling`` gives where it decides."""
+    found = ceiling((number * (fmpz(1) << bits)).upper())
+    if found is None:
+        raise ValueError("a number has no finite enclosure: it is too large for exact arithmetic; use samples instead")
+    return found
+
+
+def units_above(number: Callable[[], arb], bits: int) -> int:
+    """``2^bits`` times the number, rounded up, at a precision that decides it; after some raises, its upper end."""
+    for raises in range(_RAISES):
+        with ctx.workprec((bits + GUARD) << raises):
+            scaled = number() * (fmpz(1) << bits)
+            found = ceiling(scaled)
+            if found is not None:
+                return found
+    with ctx.workprec((bits + GUARD) << raises):
+        return end_above(scaled)
+
+
+def power_above(exponent: Fraction, bits: int) -> int:
+    """``2^bits e^exponent``, rounded up.
+
+    >>> power_above(Fraction(1), 10), power_below(Fraction(1), 10)
+    (2784, 2783)
+    """
+    return units_above(lambda: _exponential(exponent), bits)
+
+
+def power_below(exponent: Fraction, bits: int) -> int:
+    """``2^bits e^exponent``, rounded down."""
+    return -units_above(lambda: -_exponential(exponent), bits)
+
+
+def _exponential(exponent: Fraction) -> arb:
+    if exponent > _MOST_EXPONENT:
+        raise ValueError(
+            f"e to the power of {ball(exponent).str(6, radius=False)} is too large for exact arithmetic, which takes "
+            f"exponents of at most {_MOST_EXPONENT:.0e}: use samples instead"
+        )
+    return ball(exponent).exp()
 
 
 @dataclass(frozen=True)
@@ -44,10 +99,8 @@ class Masses:
         return int(self.poly(1))
 
     def __add__(self, other: Masses) -> Masses:
-        if not len(self.poly):
-            return other
-        if not len(other.poly):
-            return self
+        if not (len(self.poly) and len(other.poly)):
+            return self if len(self.poly) else other
         low = min(self.first, other.first)
         return Masses(low, self.poly.left_shift(self.first - low) + other.poly.left_shift(other.first - low))
 
@@ -74,7 +127,7 @@ def shares_up(spacing: Fraction, halvings: int, bits: int) -> tuple[int, ...]:
     def share(r: int) -> arb:
         return (1 - ball(-r * spacing).exp()) / (1 - ball(-size * spacing).exp())
 
-    return (0, *(min(integer_above(partial(share, r), bits), whole) for r in range(1, size)))
+    return (0, *(min(units_above(partial(share, r), bits), whole) for r in range(1, size)))
 
 
 def coarsened(masses: Masses, spacing: Fraction, halvings: int, bits: int) -> Masses:
@@ -82,8 +135,7 @@ def coarsened(masses: Masses, spacing: Fraction, halvings: int, bits: int) -> Ma
     if halvings == 0 or not len(masses.poly):
         return masses
     size = 1 << halvings
-    low = masses.first // size
-    before = masses.first - low * size
+    low, before = divmod(masses.first, size)
     coefficients = masses.poly.left_shift(before).coeffs()
     blocks = -(-len(coefficients) // size)
     coefficients += [fmpz(0)] * (blocks * size - len(coefficients))

@@ -1,7 +1,7 @@
-"""What floats choose, as data: grids, windows, bits. Whatever a plan says, the bound that it leads to holds.
+"""Plans: what floats choose, as data. Whatever a plan says, the bound that follows from it holds.
 
-Places on the coarse grid are integers ``i`` for the losses ``offset + i spacing``, the offset being the steps' number
-times that of their kind; on a fine grid the spacing is ``spacing / 2^halvings``.
+Place ``i`` of the coarse grid is the loss ``offset + i spacing``. A fine grid has the spacing ``spacing / 2^halvings``.
+The offset of several steps is the sum of theirs.
 """
 
 from __future__ import annotations
@@ -16,15 +16,12 @@ from typing import Any, NamedTuple, TypeVar
 MOST_BITS = 6_000  # a bound of twice as many is still text that Python reads
 MOST_HALVINGS = 26
 MOST_PLACES = 1 << 26
-"""More than any chooser asks for: a plan from elsewhere may not ask for all of a machine."""
-MOST_CURVES, MOST_POINTS, MOST_FINENESS = 64, 4096, 4096
-"""Of the plan of a selection: compositions, epsilons, and how narrow its cells are."""
+MOST_CURVES, MOST_POINTS, MOST_FINENESS = 64, 4096, 4096  # of the plan of a selection
+"""More than any search asks for: a plan from elsewhere may not ask for all of a machine."""
 
 
 class Window(NamedTuple):
-    """What is kept after a product: fine masses in ``low .. high`` on a grid of so many halvings, coarse ones in
-    ``floor .. top``.
-    """
+    """What a product keeps: fine masses at the fine places ``low .. high``, coarse ones at ``floor .. top``."""
 
     halvings: int
     low: int
@@ -34,14 +31,12 @@ class Window(NamedTuple):
 
     @property
     def places(self) -> int:
-        """How many places it has, about."""
+        """About how many places there are."""
         return (self.top - self.floor) + (self.high - self.low if self.halvings else 0)
 
 
 class Grid(NamedTuple):
-    """Where one step of a kind is put: fine places within ``low .. high`` (coarse units), if there are halvings, and
-    coarse ones from ``floor`` to ``top``.
-    """
+    """Where one step is put: coarse places ``floor .. top``, and fine ones from coarse place ``low`` to ``high``."""
 
     offset: Fraction
     halvings: int
@@ -52,7 +47,7 @@ class Grid(NamedTuple):
 
     @property
     def places(self) -> int:
-        """How many places it has, about."""
+        """About how many places there are."""
         return (self.top - self.floor) + ((self.high - self.low) << self.halvings if self.halvings else 0)
 
 
@@ -60,7 +55,7 @@ T = TypeVar("T")
 
 
 def power(one: T, count: int, times: Callable[[T, T], T]) -> T:
-    """``count`` copies together, ``count >= 1``, from the leading bit down."""
+    """The product of ``count >= 1`` copies, by squares, from the leading bit of the count down."""
     found = one
     for bit in bin(count)[3:]:
         found = times(found, found)
@@ -70,10 +65,8 @@ def power(one: T, count: int, times: Callable[[T, T], T]) -> T:
 
 
 def compose(counts: Sequence[int], step: Callable[[int], T], times: Callable[[T, T], T]) -> tuple[list[T], list[T]]:
-    """Two halves of a composition from its steps: one part each, none where a half has no steps.
-
-    Each kind is raised to half of its count and joined with the kinds before it; the steps that are left over in odd
-    counts extend the second half.
+    """The two halves of a composition, each as a list of one product, or of none if the half has no steps: each kind to
+    half of its count, joined with the kinds before it. What odd counts leave over extends the second half.
     """
     first: list[T] = []
     for kind, count in enumerate(counts):
@@ -90,8 +83,6 @@ def compose(counts: Sequence[int], step: Callable[[int], T], times: Callable[[T,
 def schedule(counts: Sequence[int]) -> list[tuple[int, ...]]:
     """How many steps of each kind the products of ``compose`` hold, in order.
 
-    Examples
-    --------
     >>> schedule((7,))
     [(2,), (3,), (4,)]
     """
@@ -166,11 +157,10 @@ class ProofPlan:
         """The plan that ``to_json`` wrote, or a ``ValueError``: what is written of it has to be the document again."""
         try:
             found = cls._read(document)
-            is_same = json.dumps(found.to_json(), sort_keys=True) == json.dumps(document, sort_keys=True)
+            if json.dumps(found.to_json(), sort_keys=True) != json.dumps(document, sort_keys=True):
+                raise TypeError("a key or a value is of another kind")
         except (TypeError, LookupError, AttributeError, OverflowError, RecursionError) as error:
             raise ValueError(f"this is not a plan as evr writes it ({error})") from None
-        if not is_same:
-            raise ValueError("this is not a plan as evr writes it: a key or a value is of another kind")
         return found
 
     @classmethod
@@ -185,7 +175,7 @@ class ProofPlan:
 
 
 class CurvePlan(NamedTuple):
-    """At which epsilons one composition is asked, and its plan."""
+    """Epsilons at which the curve of one composition is bounded, and the plan for all of them."""
 
     epsilons: tuple[Fraction, ...]
     plan: ProofPlan
@@ -233,11 +223,26 @@ class SelectionPlan:
         return cls(int(document["fineness"]), ahead, back, tuple(map(fraction_of, document["at"])))
 
 
+class StatedProof(NamedTuple):
+    """The words of a proof: a bound, the plan, a digest. They prove nothing until ``prove`` follows the plan again."""
+
+    delta: Fraction
+    plan: ProofPlan | None = None
+    digest: str | None = None
+
+    @classmethod
+    def from_json(cls, document: dict[str, object]) -> StatedProof:
+        """The words that a proof wrote, or a ``ValueError``."""
+        bound, plan, digest = (document.get(key) for key in ("bound", "plan", "digest"))
+        if set(document) != {"bound", "plan", "digest"} or not isinstance(digest, str | None):
+            raise ValueError("this is not a proof as evr writes it")
+        return cls(fraction_of(bound), None if plan is None else ProofPlan.from_json(plan), digest)
+
+
 def fraction_of(text: object) -> Fraction:
     """A rational number as ``str`` writes it, or an error."""
-    if not isinstance(text, str) or len(text) > 8_000 or not re.fullmatch(r"-?[0-9]+(/[0-9]+)?", text):
-        raise ValueError("a rational number is written as 3/4")
-    over, _, under = text.partition("/")
-    if (under and not int(under)) or str(found := Fraction(int(over), int(under or 1))) != text:
-        raise ValueError("a rational number is written in lowest terms")
-    return found
+    if isinstance(text, str) and len(text) <= 8_000 and re.fullmatch(r"-?[0-9]+(/[1-9][0-9]*)?", text):
+        found = Fraction(text)
+        if str(found) == text:
+            return found
+    raise ValueError("a rational number is written as 3/4, in lowest terms")

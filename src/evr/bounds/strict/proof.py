@@ -1,18 +1,25 @@
-"""Proofs: a plan goes in as data, a proof comes out of one function. Anybody can follow the plan again."""
+"""Proofs: a plan goes in as data, a proof comes out of one function. Anybody can follow the plan again
+(docs/guarantees_strict.md, Section S5).
+"""
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache, partial
-from typing import NamedTuple
+from functools import cache, lru_cache, partial
 
-from evr.bounds.strict.bins import outcomes_of
-from evr.bounds.strict.bound import halves, infinite_delta, one_step_delta, stays_within
-from evr.bounds.strict.plan import CurvePlan, ProofPlan, SelectionPlan, fraction_of
-from evr.bounds.strict.selection import Selected, outcomes_above
+from flint import arb, fmpz, fmpz_poly
+
+from evr.bounds.strict.masses import GUARD, GridLaw, Masses, either, power_below, units_above
+from evr.bounds.strict.one_step import one_step, outcomes_of
+from evr.bounds.strict.plan import MOST_PLACES, CurvePlan, ProofPlan, SelectionPlan, compose, power, schedule
+from evr.bounds.strict.tradeoff import Selected, outcomes_above
+from evr.laws.exact import ExactBins, ExactCurve, ExactLaw, ExactOutcomes
+from evr.laws.exact.law import ball
+from evr.laws.law import Direction
 from evr.laws.selection import Selection
 from evr.laws.steps import Step
 
@@ -55,22 +62,6 @@ class Proof:
         return {"bound": str(self.delta), "plan": plan, "digest": self.digest}
 
 
-class StatedProof(NamedTuple):
-    """The words of a proof: a bound, the plan, a digest. They prove nothing until ``prove`` follows the plan again."""
-
-    delta: Fraction
-    plan: ProofPlan | None = None
-    digest: str | None = None
-
-    @classmethod
-    def from_json(cls, document: dict[str, object]) -> StatedProof:
-        """The words that a proof wrote, or a ``ValueError``."""
-        bound, plan, digest = (document.get(key) for key in ("bound", "plan", "digest"))
-        if set(document) != {"bound", "plan", "digest"} or not isinstance(digest, str | None):
-            raise ValueError("this is not a proof as evr writes it")
-        return cls(fraction_of(bound), None if plan is None else ProofPlan.from_json(plan), digest)
-
-
 def needs_no_plan(steps: Sequence[Step], epsilon: Fraction) -> Proof | None:
     """The proof without a plan, where there is one: no loss exceeds epsilon, or all losses are infinite."""
     about = (tuple(steps), epsilon)
@@ -100,14 +91,19 @@ def bounds_by(
     """The bound that follows from a plan at each epsilon from ``low`` to ``high``, and the digest of its integers,
     where it has grids. Preconditions are those of ``prove``.
     """
+    number = sum(isinstance(step.exact_law, Selection) for step in steps)
+    if len(plan.selections) != number:
+        raise ValueError(f"the plan has {len(plan.selections)} selections, and the steps have {number}")
     if plan.grids:
-        found = halves(resolved(steps, plan), plan)
+        found = halves(resolved(steps, plan.selections), plan)
         return found.delta, found.digest(plan)
     if len(steps) != 1 or steps[0].count != 1:
         raise ValueError("a plan without grids serves one step alone")
     if isinstance(law := steps[0].exact_law, Selection):
-        return selected(law, _selections(steps, plan)[0]).delta, None
-    return partial(one_step_delta, outcomes_of(law, low, high, plan.spacing, plan.bits), bits=plan.bits), None
+        return selected(law, plan.selections[0]).delta, None
+    if isinstance(law, ExactBins):
+        law = outcomes_of(law, high if law.direction is Direction.REMOVE else -low, plan.spacing, plan.bits)
+    return partial(one_step_delta, law, bits=plan.bits), None
 
 
 def selected(law: Selection, plan: SelectionPlan, *, reverse: bool = False) -> Selected:
@@ -118,25 +114,17 @@ def selected(law: Selection, plan: SelectionPlan, *, reverse: bool = False) -> S
     return Selected.of(law.rule, *((back, ahead) if reverse else (ahead, back)), plan.fineness)
 
 
-def resolved(steps: Sequence[Step], plan: ProofPlan) -> tuple[Step, ...]:
+def resolved(steps: Sequence[Step], plans: Iterable[SelectionPlan]) -> tuple[Step, ...]:
     """The steps, each selection as a law on finitely many outcomes that dominates it."""
-    plans = iter(_selections(steps, plan))
-    found = []
+    rest, found = iter(plans), []
     for step in steps:
         if isinstance(law := step.exact_law, Selection):
-            how = next(plans)
+            how = next(rest)
             sides = (selected(law, how), selected(law, how, reverse=True))
             ahead, back = ([(epsilon, side.delta(epsilon)) for epsilon in how.at] for side in sides)
             step = replace(step, exact=outcomes_above(ahead, back))
         found.append(step)
     return tuple(found)
-
-
-def _selections(steps: Sequence[Step], plan: ProofPlan) -> tuple[SelectionPlan, ...]:
-    number = sum(isinstance(step.exact_law, Selection) for step in steps)
-    if len(plan.selections) != number:
-        raise ValueError(f"the plan has {len(plan.selections)} selections, and the steps have {number}")
-    return plan.selections
 
 
 @lru_cache(maxsize=16)
@@ -176,3 +164,114 @@ def rounded_up(number: Fraction) -> float:
     """The least float that is not below a number in [0, 1]; for showing it, after everything is decided."""
     found = number.numerator / number.denominator  # to nearest
     return found if Fraction(found) >= number else math.nextafter(found, math.inf)
+
+
+# --- a composition in two halves, and the last sum ------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Halves:
+    """Two halves of a composition on the coarse grid. They bound delta at any epsilon."""
+
+    first: Masses
+    second: Masses
+    infinite: int
+    offset: Fraction
+    spacing: Fraction
+    bits: int
+
+    def delta(self, epsilon: Fraction) -> Fraction:
+        """A rational number that is at least delta(epsilon)."""
+        wide = self.bits + GUARD
+        cut = (epsilon - self.offset) // self.spacing  # the places of a sum above it are beyond epsilon
+        if cut < self.first.first + self.second.first - MOST_PLACES:
+            return Fraction(1)  # the plan's offset is so far off that the sum would take too long
+        step = fmpz(power_below(-self.spacing, wide))
+        rest = fmpz(power_below(epsilon - self.offset - cut * self.spacing, wide))
+        first, second, zero = self.first.poly.coeffs(), self.second.poly.coeffs(), fmpz(0)
+        total, above, lost = zero, zero, zero  # `above` is S, `lost` is R of Section S5
+        for place in range(self.second.last, cut - self.first.last, -1):
+            value = second[place - self.second.first] if place >= self.second.first else zero
+            above += value
+            lost = ((value << GUARD) + lost) * step >> wide
+            other = cut + 1 - place
+            if other >= self.first.first:
+                total += first[other - self.first.first] * (above - (lost * rest >> (wide + GUARD)))
+        units = int(total) + (self.infinite << self.bits)
+        return min(Fraction(units, 1 << (2 * self.bits)), Fraction(1))
+
+    def digest(self, plan: ProofPlan) -> str:
+        """SHA-256 of the plan and of the integers: two machines that follow one plan agree on it."""
+        masses = "".join(f"{one.first}:{one.poly.coeffs()};" for one in (self.first, self.second))
+        text = f"{plan.to_json()}{masses}{self.infinite}:{self.offset}:{self.spacing}:{self.bits}"
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def halves(steps: Sequence[Step], plan: ProofPlan) -> Halves:
+    """Both halves of the composition, by the plan."""
+    counts = tuple(step.count for step in steps)
+    needed = len(schedule(counts))
+    if len(plan.grids) != len(steps) or len(plan.windows) != needed:
+        held = f"the plan has {len(plan.grids)} grids and {len(plan.windows)} windows"
+        raise ValueError(f"{held}: steps with counts {counts} need {len(steps)} and {needed}")
+    windows = iter(plan.windows)
+
+    @cache
+    def step(kind: int) -> GridLaw:
+        return one_step(steps[kind].exact_law, plan.grids[kind], plan.spacing, plan.bits)
+
+    def times(x: GridLaw, y: GridLaw) -> GridLaw:
+        return x.times(y).within(next(windows))
+
+    first, second = compose(counts, step, times)
+    if not second:
+        raise ValueError("a composition without steps has no halves: its delta is 0")
+    offset = sum((s.count * grid.offset for s, grid in zip(steps, plan.grids, strict=True)), Fraction(0))
+    # without steps all mass is at the loss 0
+    one = first[0].all_coarse() if first else Masses(0, fmpz_poly([1 << plan.bits]))
+    other = one if first and first[0] is second[0] else second[0].all_coarse()
+    infinite = either(first[0].infinite if first else 0, second[0].infinite, plan.bits)
+    return Halves(one, other, infinite, offset, plan.spacing, plan.bits)
+
+
+def stays_within(steps: Sequence[Step], epsilon: Fraction) -> bool:
+    """Whether the sum of the greatest losses is certainly at most epsilon, so that delta is 0 (S5.1)."""
+    room, enclosed = epsilon, []
+    for step in steps:
+        greatest = step.exact_law.greatest()
+        if isinstance(greatest, Fraction):
+            room -= step.count * greatest
+        else:
+            enclosed.append(step.count * greatest)
+    return room >= 0 if not enclosed else bool(sum(enclosed, arb(0)) <= ball(room))
+
+
+def one_step_delta(law: ExactLaw, epsilon: Fraction, bits: int) -> Fraction:
+    """At least delta of one step alone: its curve at epsilon, rounded up to a multiple of ``2^-bits`` (S5.1)."""
+
+    def delta() -> arb:
+        if isinstance(law, ExactCurve):
+            return law.curve()(ball(epsilon).exp())
+        assert isinstance(law, ExactOutcomes)
+        held = (one for one in law.sets_beyond(epsilon) if not one.p.is_zero())
+        return sum((one.p * arb(0).max(1 - (ball(epsilon) - one.loss).exp()) for one in held), arb(0))
+
+    return min(Fraction(max(0, units_above(delta, bits)), 1 << bits), Fraction(1))
+
+
+def infinite_delta(steps: Sequence[Step], bits: int = 256) -> Fraction:
+    """At least the probability that some loss is infinite: delta at an infinite epsilon. Curves have no such losses."""
+    total = 0
+    for step in steps:
+        law, one = step.exact_law, 0
+        if isinstance(law, Selection):
+            one = min(-(-law.rule.factor * infinite_delta(law.steps, bits) * (1 << bits) // 1), 1 << bits)
+        elif isinstance(law, ExactOutcomes):
+            one = units_above(partial(_infinite, law), bits)
+        if one:
+            total = either(total, power(one, step.count, lambda a, b: either(a, b, bits)), bits)
+    return Fraction(total, 1 << bits)
+
+
+def _infinite(law: ExactOutcomes) -> arb:
+    return sum((one.p for one in law.sets() if one.loss == arb.pos_inf()), arb(0))

@@ -10,17 +10,17 @@ from evr.laws.exact.line import ExactGaussian as ExactGaussian
 from evr.laws.exact.line import ExactLabelled as ExactLabelled
 from evr.laws.exact.line import ExactLaplace as ExactLaplace
 from evr.laws.exact.line import ExactMixture as ExactMixture
-from evr.laws.exact.line import ExactTwoSided as ExactTwoSided
+from evr.laws.exact.line import ExactShifted as ExactShifted
 from evr.laws.exact.line import ExactTwoSidedLaplace as ExactTwoSidedLaplace
 from evr.laws.exact.outcomes import NON_PRIVATE_LAW as NON_PRIVATE_LAW
+from evr.laws.exact.outcomes import ExactBoundedRange as ExactBoundedRange
+from evr.laws.exact.outcomes import ExactConcentrated as ExactConcentrated
 from evr.laws.exact.outcomes import ExactDiscreteGaussian as ExactDiscreteGaussian
 from evr.laws.exact.outcomes import ExactDiscreteLaplace as ExactDiscreteLaplace
 from evr.laws.exact.outcomes import ExactEpsilonDelta as ExactEpsilonDelta
+from evr.laws.exact.outcomes import ExactRun as ExactRun
 from evr.laws.exact.outcomes import ExactTwoSidedOutcomes as ExactTwoSidedOutcomes
 from evr.laws.exact.outcomes import RationalOutcomes as RationalOutcomes
-from evr.laws.exact.points import ExactBoundedRange as ExactBoundedRange
-from evr.laws.exact.points import ExactConcentrated as ExactConcentrated
-from evr.laws.exact.points import ExactRun as ExactRun
 from evr.laws.exact.sampled import ExactTruncated as ExactTruncated
 from evr.laws.exact.sampled import SampledCurve as SampledCurve
 from evr.laws.exact.sampled import SampledOutcomes as SampledOutcomes
@@ -28,4 +28,3 @@ from evr.laws.exact.sampled import WithoutReplacementCurve as WithoutReplacement
 from evr.laws.exact.sampled import WithoutReplacementOutcomes as WithoutReplacementOutcomes
 from evr.laws.exact.sampled import exact_sampled as exact_sampled
 from evr.laws.exact.sampled import exact_without_replacement as exact_without_replacement
-from evr.laws.exact.shifted import ExactShifted as ExactShifted

@@ -1,7 +1,5 @@
-"""Exact laws: rational parameters, and enclosures in balls of the numbers that they determine.
-
-A ball holds the true number whatever the precision, so the precision (``flint.ctx.prec``, shared by all threads)
-decides how narrow a ball is and never whether it is right.
+"""Exact laws: rational parameters, and balls that enclose the numbers which they determine. The precision
+(``flint.ctx.prec``, shared by all threads) decides how narrow a ball is, and never whether it is right.
 """
 
 from __future__ import annotations

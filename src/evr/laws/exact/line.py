@@ -1,6 +1,4 @@
-"""Gaussian and Laplace noise by its exact parameters: alone, chosen by a label, in bins, mixed, and moved to both sides
-(docs/guarantees_strict.md, Section S6; docs/guarantees_relations.md, Sections R5 to R7).
-"""
+"""Gaussian and Laplace noise by its exact parameters (guarantees_strict, S6; guarantees_relations, R5 to R7)."""
 
 from __future__ import annotations
 
@@ -9,8 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from evr.laws.exact.law import Ball, ExactCurve, ExactLaw, ball, proved_root
+from flint import ctx
+
+from evr.laws.exact.law import Ball, ExactCurve, ExactLaw, ball, integer_above, proved_root
 from evr.laws.law import Direction
+from evr.laws.line.gaussian import ShiftedPair
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,7 @@ class ExactGaussian(ExactCurve):
 
 @dataclass(frozen=True)
 class ExactLabelled(ExactCurve):
-    """``N(m_i, 1)`` against ``N(0, 1)`` with probability ``weights_i``, given ``m_i^2 > 0``: one of several Gaussian
-    mechanisms, by a label that everybody sees (docs/guarantees_relations.md, Section R7).
-    """
+    """``N(m_i, 1)`` against ``N(0, 1)`` with probability ``weights_i``, by a label that everybody sees; ``m_i > 0``."""
 
     squares: tuple[Fraction, ...]
     weights: tuple[Fraction, ...]
@@ -52,15 +51,15 @@ class ExactLabelled(ExactCurve):
 
 @dataclass(frozen=True)
 class ExactBins(ExactLaw):
-    """Balls in bins with independent noise (docs/guarantees_highdim.md, Section 8): ``L`` is the mean of ``bins``
-    independent ratios ``A = e^{v - g/2}``, ``v ~ N(0, g)``, and ``g = energy`` is rational.
+    """Balls in bins (docs/guarantees_highdim.md, Section 8): ``L`` is the mean of ``bins`` independent ratios
+    ``A = e^{v - g/2}``, ``v ~ N(0, g)``, and ``g = energy``.
     """
 
     direction: Direction
     bins: int
     energy: Fraction
 
-    def greatest(self) -> Fraction | Ball:
+    def greatest(self) -> Ball:
         return Ball.pos_inf()
 
     def call(self) -> Callable[[Ball], Ball]:
@@ -125,26 +124,28 @@ class ExactTwoSidedLaplace(ExactCurve):
 
 @dataclass(frozen=True)
 class ExactMixture(ExactCurve):
-    """``sum_i p_i N(m_i, 1)`` against ``N(0, 1)`` (remove), ``N(0, 1)`` against ``sum_i p_i N(-m_i, 1)`` (add).
+    """``sum_i p_i N(m_i, 1)`` against ``N(0, 1)`` (remove), ``N(0, 1)`` against ``sum_i p_i N(-m_i, 1)`` (add), or the
+    first mixture against the second one (None, which serves both directions); ``m_i = sizes_i sqrt(square)``.
 
-    The means are non-negative, not all zero, the weights positive with sum 1.
+    The sizes are non-negative and rise, not all zero; the weights are positive with sum 1.
     """
 
-    means: tuple[Fraction, ...]
+    sizes: tuple[Fraction, ...]
     weights: tuple[Fraction, ...]
-    direction: Direction
+    direction: Direction | None
+    square: Fraction = Fraction(1)
 
     def curve(self) -> Callable[[Ball], Ball]:
-        one, zero, floor = Ball(1), Ball(0), ball(self._floor)
-        means, weights = [ball(m) for m in self.means], [ball(p) for p in self.weights]
-        place, alone = _Place(means, weights), _above([zero], [one])
-        mixed, mirrored = _above(means, weights), _above([-m for m in means], weights)
+        one, zero, floor, unit = Ball(1), Ball(0), ball(self._floor), ball(self.square).sqrt()
+        means, weights = [ball(size) * unit for size in self.sizes], [ball(p) for p in self.weights]
+        mixed, mirrored, alone = _above(means, weights), _above([-m for m in means], weights), _above([zero], [one])
+        closed = self.direction is None and len(means) == 2 and self.sizes[0] == 0
+        place = _closed(means[1], *weights) if closed else _place(means, weights, two_sided=self.direction is None)
 
         def remove(ratio: Ball) -> Ball:
             if ratio <= floor:
                 return one - ratio
-            if not ratio > floor:
-                # between the two, the curve being continuous and falling
+            if not ratio > floor:  # between the two: the curve is continuous and falls
                 return (one - ratio).union(one - floor)
             t = place(ratio)
             return mixed(t) - ratio * alone(t)
@@ -155,46 +156,21 @@ class ExactMixture(ExactCurve):
             t = -place(one / ratio)
             return alone(t) - ratio * mirrored(t)
 
-        return remove if self.direction is Direction.REMOVE else add
-
-    @property
-    def _floor(self) -> Fraction:
-        return sum((p for p, m in zip(self.weights, self.means, strict=True) if m == 0), Fraction(0))
-
-    def least(self) -> Ball:
-        if self.direction is Direction.ADD or not self._floor:
-            return Ball.neg_inf()
-        return ball(self._floor).log()
-
-    def greatest(self) -> Ball:
-        if self.direction is Direction.ADD and self._floor:
-            return -ball(self._floor).log()
-        return Ball.pos_inf()
-
-
-@dataclass(frozen=True)
-class ExactTwoSided(ExactCurve):
-    """``sum_i p_i N(m_i, 1)`` against ``sum_i p_i N(-m_i, 1)``, ``m_i = sizes_i sqrt(square)``.
-
-    The sizes are non-negative and rise, the weights are positive with sum 1.
-    """
-
-    square: Fraction
-    sizes: tuple[Fraction, ...]
-    weights: tuple[Fraction, ...]
-
-    def curve(self) -> Callable[[Ball], Ball]:
-        unit, weights = ball(self.square).sqrt(), [ball(p) for p in self.weights]
-        means = [ball(size) * unit for size in self.sizes]
-        mixed, mirrored = _above(means, weights), _above([-m for m in means], weights)
-        two = len(means) == 2 and self.sizes[0] == 0
-        place = _closed(means[1], *weights) if two else _Place(means, weights, two_sided=True)
-
-        def value(ratio: Ball) -> Ball:
+        def both(ratio: Ball) -> Ball:
             t = place(ratio)
             return mixed(t) - ratio * mirrored(t)
 
-        return value
+        return {Direction.REMOVE: remove, Direction.ADD: add, None: both}[self.direction]
+
+    @property
+    def _floor(self) -> Fraction:
+        return sum((p for p, size in zip(self.weights, self.sizes, strict=True) if size == 0), Fraction(0))
+
+    def least(self) -> Ball:
+        return ball(self._floor).log() if self.direction is Direction.REMOVE and self._floor else Ball.neg_inf()
+
+    def greatest(self) -> Ball:
+        return -ball(self._floor).log() if self.direction is Direction.ADD and self._floor else Ball.pos_inf()
 
 
 def _above(means: Sequence[Ball], weights: Sequence[Ball]) -> Callable[[Ball], Ball]:
@@ -220,51 +196,139 @@ def _closed(mean: Ball, rest: Ball, q: Ball) -> Callable[[Ball], Ball]:
     return place
 
 
-class _Place:
-    """The function from ``r`` to the root of ``g(t) = r``, or two-sided of ``g(t) = r g(-t)``, where ``g(t) = sum_i p_i
+def _place(means: Sequence[Ball], weights: Sequence[Ball], *, two_sided: bool = False) -> Callable[[Ball], Ball]:
+    """The function from ``r`` to the root of ``g(t) = r``, or two-sided of ``g(t) = r g(-t)``, for ``g(t) = sum_i p_i
     e^{m_i t - m_i^2/2}``.
     """
+    terms = [(m, p * (-m * m / 2).exp()) for p, m in zip(weights, means, strict=True)]
+    floats = [(float(m), float(scale.log())) for m, scale in terms]
 
-    def __init__(self, means: Sequence[Ball], weights: Sequence[Ball], *, two_sided: bool = False) -> None:
-        self._two_sided = two_sided
-        self._terms = [(m, p * (-m * m / 2).exp()) for p, m in zip(weights, means, strict=True)]
-        self._floats = [(float(m), float(scale.log())) for m, scale in self._terms]
+    def ratio_and_slope(t: Ball) -> tuple[Ball, Ball]:
+        found = [(m, scale * (m * t).exp()) for m, scale in terms]
+        return sum((term for _, term in found), Ball(0)), sum((m * term for m, term in found), Ball(0))
 
-    def __call__(self, ratio: Ball) -> Ball:
+    def place(ratio: Ball) -> Ball:
         def beyond(t: Ball) -> tuple[Ball, Ball]:
-            up, rise = self._ratio(t)
-            down, fall = self._ratio(-t) if self._two_sided else (Ball(1), Ball(0))
+            up, rise = ratio_and_slope(t)
+            down, fall = ratio_and_slope(-t) if two_sided else (Ball(1), Ball(0))
             return up - ratio * down, rise + ratio * fall
 
-        return proved_root(beyond, self._start(float(ratio.log().mid())))
+        return proved_root(beyond, _start(floats, float(ratio.log().mid()), two_sided))
 
-    def _ratio(self, t: Ball) -> tuple[Ball, Ball]:
-        """``g(t)`` and its slope."""
-        terms = [(m, scale * (m * t).exp()) for m, scale in self._terms]
-        return sum((term for _, term in terms), Ball(0)), sum((m * term for m, term in terms), Ball(0))
+    return place
 
-    def _log_ratio(self, t: float) -> tuple[float, float]:
-        """``log g(t)`` and its slope, in floats."""
-        exponents = [m * t + o for m, o in self._floats]
+
+def _start(terms: list[tuple[float, float]], loss: float, two_sided: bool) -> float:
+    """The place of a loss in floats: by Newton's steps from the right, where one term alone is enough. A step that
+    leaves the bracket becomes a halving. Two-sided losses are odd.
+    """
+
+    def log_and_slope(t: float) -> tuple[float, float]:
+        exponents = [m * t + o for m, o in terms]
         top = max(exponents)
         parts = [math.exp(e - top) for e in exponents]
-        slope = sum(m * part for (m, _), part in zip(self._floats, parts, strict=True)) / sum(parts)
+        slope = sum(m * part for (m, _), part in zip(terms, parts, strict=True)) / sum(parts)
         return top + math.log(sum(parts)), slope
 
-    def _start(self, loss: float) -> float:
-        """The root in floats: Newton's steps from the right, where all of them go left if ``log g`` is all there is;
-        where one leaves the bracket, it is halved. Two-sided losses are odd.
-        """
-        target, low = (abs(loss), 0.0) if self._two_sided else (loss, -math.inf)
-        t = high = min((target - o) / m for m, o in self._floats if m > 0)  # where one term alone is enough
-        for _ in range(200):
-            value, slope = self._log_ratio(t)
-            if self._two_sided:
-                other, more = self._log_ratio(-t)
-                value, slope = value - other, slope + more
-            low, high = (low, t) if value > target else (t, high)
-            last, t = t, t - (value - target) / max(slope, 1e-300)
-            t = t if low <= t <= high else (low + high) / 2
-            if abs(t - last) <= 1e-12 * (1 + abs(t)):
-                break
-        return math.copysign(t, loss) if self._two_sided else t
+    target, low = (abs(loss), 0.0) if two_sided else (loss, -math.inf)
+    t = high = min((target - o) / m for m, o in terms if m > 0)
+    for _ in range(200):
+        value, slope = log_and_slope(t)
+        if two_sided:
+            other, more = log_and_slope(-t)
+            value, slope = value - other, slope + more
+        low, high = (low, t) if value > target else (t, high)
+        last, t = t, t - (value - target) / max(slope, 1e-300)
+        t = t if low <= t <= high else (low + high) / 2
+        if abs(t - last) <= 1e-12 * (1 + abs(t)):
+            break
+    return math.copysign(t, loss) if two_sided else t
+
+
+# --- integer noise in many dimensions: a Gaussian whose losses are raised (docs/guarantees_state.md, G2) ---
+
+_BITS = 160
+_LISTED = 64  # partial sums of clients whose factors are computed one by one
+_ORDER, _MOST = 16, 0.5  # a usual order of the moments, and the greatest shift
+
+
+@dataclass(frozen=True)
+class ExactShifted(ExactCurve):
+    """``N(m, 1)`` against ``e^-shift N(0, 1)`` and a rest apart, given ``m^2``. Both numbers add over a composition."""
+
+    square: Fraction
+    shift: Fraction
+
+    def curve(self) -> Callable[[Ball], Ball]:
+        base, factor = ExactGaussian(self.square).curve(), ball(-self.shift).exp()
+        return lambda ratio: base(ratio * factor)
+
+    def in_floats(self) -> ShiftedPair:
+        return ShiftedPair(math.sqrt(self.square), float(self.shift))
+
+
+def factors(sigma: Fraction, dimension: int, rounding: Fraction, clients: int = 1) -> tuple[Ball, Ball]:
+    """``log A`` and ``log(A / a)``: how far the sum of ``clients`` discrete Gaussians, on so many coordinates, is from
+    rounded continuous noise of variance ``clients sigma^2 - rounding^2``. Any ``rounding`` with ``eta < 1`` is valid.
+    """
+    of_rounding, of_noise = _eta(rounding**2), _eta(clients * sigma**2)
+    summed = last = Ball(0)
+    for k in range(1, min(clients, _LISTED)):
+        last = _log_ratio(_eta(sigma**2 * Fraction(k, k + 1)))
+        summed += last
+    summed += max(0, clients - _LISTED) * last  # the terms fall
+    up = (1 + of_rounding).log() - (1 + of_noise).log() + summed
+    return dimension * up, dimension * (_log_ratio(of_rounding) + 2 * summed)
+
+
+def _eta(square: Fraction) -> Ball:
+    """``2 sum_{k >= 1} e^{-2 pi^2 t^2 k^2}``, given ``t^2``; the series ends in a geometric one."""
+    one = (-2 * Ball.pi() ** 2 * ball(square)).exp()
+    return 2 * (one + one**4 + (one**9 / (1 - one)).union(Ball(0)))
+
+
+def _log_ratio(eta: Ball) -> Ball:
+    if not eta < 1:
+        raise ArithmeticError("noise or rounding below 0.2 is too far from the continuous one")
+    return (1 + eta).log() - (1 - eta).log()
+
+
+def integer_gaussian(sigma: float, sensitivity: float, dimension: int, clients: int = 1) -> ExactShifted | None:
+    """The law of integer values of that L2 sensitivity with integer noise; None where no rounding is near enough.
+
+    >>> print(integer_gaussian(50.0, 10.0, 10**6).curve()(Ball(1).exp()).str(4))
+    [1.769e-8 +/- ...]
+    """
+    variance, best = clients * sigma**2, None
+    for part in range(16, 144):
+        t = part / 64
+        if t * t > variance / 4:  # a third more in the variance is too much
+            break
+        summed = 4 * clients * math.exp(-((math.pi * sigma) ** 2))
+        shift = dimension * (4 * math.exp(-2 * (math.pi * t) ** 2) + summed)
+        cost = 3 * shift + (_ORDER + 1) / 2 * sensitivity**2 / (variance - t * t)
+        if shift < _MOST and (best is None or cost < best[0]):
+            best = cost, Fraction(part, 64)
+    return None if best is None else rounded(Fraction(sigma), Fraction(sensitivity), dimension, best[1], clients)
+
+
+def rounded(
+    sigma: Fraction, sensitivity: Fraction, dimension: int, rounding: Fraction, clients: int = 1
+) -> ExactShifted | None:
+    """The law by a given rounding: the shift is raised until it covers the factor ``A`` at ratio 1, and so at all."""
+    square = sensitivity**2 / (clients * sigma**2 - rounding**2)
+    with ctx.workprec(_BITS):
+        up, ratio = factors(sigma, dimension, rounding, clients)
+        slope = _slope(square, Ball(0))
+        for more in range(8, 64):
+            shift = Fraction(integer_above((ratio + up / slope * more / 8) * (1 << _BITS)), 1 << _BITS)
+            if (ball(shift) - ratio) * _slope(square, ball(-shift)) >= up:
+                return ExactShifted(square, shift)
+    return None
+
+
+def _slope(square: Fraction, loss: Ball) -> Ball:
+    """``-d log H / d loss = e^loss Q(y > loss) / H`` of the Gaussian pair."""
+    mean = ball(square).sqrt()
+    beyond = ((loss / mean + mean / 2) / Ball(2).sqrt()).erfc() / 2
+    return loss.exp() * beyond / ExactGaussian(square).curve()(loss.exp())

@@ -1,5 +1,5 @@
-"""Sampling of exact laws: by Poisson, ``((1-q)Q + qP, Q)`` and ``(P, (1-q)P + qQ)`` (docs/guarantees_strict.md, S6),
-without replacement, and by Poisson with batches of a bounded size (docs/guarantees_relations.md, R2 and R3).
+"""Sampled exact laws: by Poisson (guarantees_strict, S6), without replacement, in batches of a bounded size
+(guarantees_relations, R2 and R3).
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ class SampledCurve(ExactCurve):
         return self._loss(self.base.least())
 
     def greatest(self) -> Ball:
-        most = self.base.greatest()
-        return self._loss(ball(most) if isinstance(most, Fraction) else most)
+        return self._loss(self.base.greatest())
 
-    def _loss(self, loss: Ball) -> Ball:
+    def _loss(self, loss: Fraction | Ball) -> Ball:
+        loss = ball(loss) if isinstance(loss, Fraction) else loss
         return _sampled_loss(loss, ball(self.q), ball(1 - self.q), self.direction)
 
 
@@ -87,11 +87,7 @@ def _sampled_set(one: OutcomeSet, q: Ball, rest: Ball, direction: Direction) -> 
 
 
 def exact_sampled(law: ExactLaw, q: Fraction, direction: Direction) -> ExactLaw:
-    """The exact law of a mechanism that is sampled by Poisson with probability ``q``, ``0 < q <= 1``, from its own in
-    the same direction.
-
-    What is sampled twice is sampled with the product of both probabilities.
-    """
+    """The law seen through Poisson sampling, ``0 < q <= 1``. Sampling twice is sampling with the product of both."""
     if q == 1:
         return law
     if isinstance(law, SampledOutcomes | SampledCurve) and law.direction is direction:
@@ -114,17 +110,14 @@ class WithoutReplacementCurve(ExactCurve):
     base: ExactCurve
     g: Fraction
 
-    def _side(self, direction: Direction) -> SampledCurve:
-        return SampledCurve(self.base, self.g, direction)
-
     def curve(self) -> Callable[[Ball], Ball]:
-        return by_side(self._side(Direction.REMOVE).curve(), self._side(Direction.ADD).curve())
+        return by_side(*(SampledCurve(self.base, self.g, one).curve() for one in Direction))  # remove, then add
 
     def least(self) -> Ball:
-        return self._side(Direction.ADD).least()
+        return SampledCurve(self.base, self.g, Direction.ADD).least()
 
     def greatest(self) -> Ball:
-        return self._side(Direction.REMOVE).greatest()
+        return SampledCurve(self.base, self.g, Direction.REMOVE).greatest()
 
 
 @dataclass(frozen=True)
@@ -146,9 +139,7 @@ class WithoutReplacementOutcomes(ExactOutcomes):
             elif one.loss.is_zero():
                 even = even + one.p
             else:
-                raise ArithmeticError(
-                    f"the sign of the loss {one.loss} of {self.base!r} is not certain: raise the precision"
-                )
+                raise ArithmeticError(f"the sign of a loss of {self.base!r} is not certain: raise the precision")
         return [*found, OutcomeSet(even, even, zero)]
 
 
@@ -161,9 +152,7 @@ def exact_without_replacement(law: ExactLaw, g: Fraction) -> ExactLaw:
 
 @dataclass(frozen=True)
 class ExactTruncated(ExactCurve):
-    """A Gaussian on Poisson batches of a bounded size: of ``size`` records each is sampled with probability ``q``,
-    ``0 < q < 1``; at most ``most < size`` are kept.
-    """
+    """A Gaussian on Poisson batches of ``size`` records, ``0 < q < 1``, of which at most ``most < size`` are kept."""
 
     size: int
     q: Fraction

@@ -62,15 +62,12 @@ class DiscretePair(DominatingPair):
 
     @cached_property
     def _cumulated(self) -> dict[Measure, tuple[Floats, Floats]]:
-        """``log`` of the mass of the first ``n`` outcomes and of the last ``n``, for relative accuracy at both ends."""
-
-        def cumulate(law: Floats) -> Floats:
-            return np.concatenate(([-np.inf], np.logaddexp.accumulate(law)))
-
-        return {m: (cumulate(law), cumulate(law[::-1])[::-1]) for m, law in self.logs.items()}
+        """``log`` of the mass of the first ``n`` outcomes and of all but these, for relative accuracy at both ends."""
+        ends = {m: (np.append(-np.inf, law), np.append(-np.inf, law[::-1])) for m, law in self.logs.items()}
+        return {m: (np.logaddexp.accumulate(a), np.logaddexp.accumulate(b)[::-1]) for m, (a, b) in ends.items()}
 
     def _rank(self, t: Any) -> Any:
-        """How many outcomes are at most ``t``."""
+        """The number of outcomes up to ``t``."""
         return np.clip(np.floor(np.asarray(t, float)) + 1, 0, len(self.log_p)).astype(np.int64)
 
     def privacy_loss(self, t: Any) -> Floats:
@@ -87,9 +84,8 @@ class DiscretePair(DominatingPair):
         law = self.logs[measure]
         single = law[np.minimum(first, law.size - 1)]
         left = from_left[last] < from_right[first]  # difference from the end where less mass is
-        several = log_difference(
-            np.where(left, from_left[last], from_right[first]), np.where(left, from_left[first], from_right[last])
-        )
+        more, less = np.where(left, [from_left[last], from_left[first]], [from_right[first], from_right[last]])
+        several = log_difference(more, less)
         return np.where(last <= first, -np.inf, np.where(last == first + 1, single, several))
 
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
@@ -122,9 +118,7 @@ TRIVIAL_PAIR = DiscretePair((0.0,), (0.0,), (0.0,))
 
 def discrete_laplace(a: float, shift: int, q: float | None = None) -> DiscretePair:
     """Noise of probability ``tanh(a/2) e^{-a|x|}`` on the integers, moved up by ``shift`` or not; with ``q``, moved up
-    or down with that probability (docs/guarantees_relations.md, Section R6).
-
-    Both tails are atoms, so finitely many outcomes describe the pair exactly.
+    or down with that probability (docs/guarantees_relations.md, Section R6). Both tails are atoms.
     """
     x = np.arange(0.0 if q is None else -shift, shift + 1.0)
     log_atom, log_tail = math.log(math.tanh(a / 2)), -math.log1p(math.exp(-a))
@@ -135,12 +129,8 @@ def discrete_laplace(a: float, shift: int, q: float | None = None) -> DiscretePa
 
 
 def discrete_gaussian(sigma: float, shift: int, q: float | None = None) -> DiscretePair:
-    """Noise on the integers of probability proportional to ``e^{-x^2 / (2 sigma^2)}``, moved as that of
-    ``discrete_laplace``.
-
-    The support is infinite. Noise beyond 39 ``sigma`` has a probability below 1e-329, less than the least positive
-    float. The pair leaves those outcomes out, which changes ``delta`` by no more than that, and says that its losses go
-    on.
+    """Noise of probability proportional to ``e^{-x^2 / (2 sigma^2)}``, moved as that of ``discrete_laplace``. The pair
+    leaves out noise beyond 39 ``sigma``, of probability below 1e-329, and says so (``is_cut``).
     """
     reach = math.ceil(NORMAL_REACH * sigma) + 2
     x = np.arange(-reach if q is None else -reach - shift, shift + reach + 1.0)

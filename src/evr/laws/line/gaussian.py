@@ -1,6 +1,4 @@
-"""Gaussian noise: alone, on integers in many dimensions, where losses are raised (docs/guarantees_state.md, G2), and
-around one of several values (Choquette-Choo et al. 2024, "Privacy amplification for matrix mechanisms").
-"""
+"""Gaussian noise: alone, with raised losses (guarantees_state, G2), and mixed (Choquette-Choo et al. 2024)."""
 
 from __future__ import annotations
 
@@ -40,15 +38,12 @@ class GaussianPair(DominatingPair):
         with np.errstate(over="ignore"):
             return np.asarray(loss, float) / self.mu + self.mu / 2
 
-    def _mean(self, measure: Measure) -> float:
-        return self.mu if measure is Measure.P else 0.0
-
     def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
-        mean = self._mean(measure)
+        mean = self.mu if measure is Measure.P else 0.0
         return log_normal_mass(np.asarray(low) - mean, np.asarray(high) - mean)
 
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
-        return generator.standard_normal(size) + self._mean(measure)
+        return generator.standard_normal(size) + (self.mu if measure is Measure.P else 0.0)
 
     def span(self, order: float = 0.0) -> tuple[float, float]:
         centre = self.mu * (order + 1)
@@ -122,8 +117,8 @@ class MixturePair(DominatingPair):
     """``sum_i p_i N(m_i, 1)`` against ``N(0, 1)`` (remove), ``N(0, 1)`` against ``sum_i p_i N(-m_i, 1)`` (add), or the
     first mixture against the second one (None, which serves both directions); ``0 <= m_i``, not all zero.
 
-    With ``f(t) = log sum_i p_i e^{m_i t - m_i^2/2}``, which is convex and rises, the loss is ``f(t)`` if ``P`` is a
-    mixture, less ``f(-t)`` if ``Q`` is one.
+    The loss is ``f(t)`` if ``P`` is a mixture, less ``f(-t)`` if ``Q`` is one, where the convex function
+    ``f(t) = log sum_i p_i e^{m_i t - m_i^2/2}`` rises.
     """
 
     means: tuple[float, ...]
@@ -132,10 +127,6 @@ class MixturePair(DominatingPair):
 
     def is_mixed(self, measure: Measure) -> bool:
         return self.direction is not (Direction.ADD if measure is Measure.P else Direction.REMOVE)
-
-    @property
-    def _mixtures(self) -> int:
-        return 2 if self.direction is None else 1
 
     def _law(self, measure: Measure) -> tuple[Floats, Floats]:
         """The centres of one law, and how likely each is."""
@@ -163,7 +154,7 @@ class MixturePair(DominatingPair):
     @property
     def loss_magnitude(self) -> float:
         rarest = min(p for p in self.probabilities if p > 0)
-        return super().loss_magnitude + self._mixtures * abs(math.log(rarest))
+        return super().loss_magnitude + (2 if self.direction is None else 1) * abs(math.log(rarest))
 
     def point(self, loss: Any) -> Floats:
         loss = np.asarray(loss, float)
@@ -183,8 +174,7 @@ class MixturePair(DominatingPair):
 
     def _solved(self, target: Floats, low: float) -> Floats:
         """The root of ``f(t) = target``, or with two mixtures of ``f(t) - f(-t) = target``: by Newton's steps from the
-        right, where one term alone is enough. A step that leaves the bracket is a halving instead; none does where a
-        convex function is all there is.
+        right, where one term alone is enough. A step that leaves the bracket becomes a halving.
         """
         m, p = np.array(self.means), np.array(self.probabilities)
         t = high = np.min((target[..., None] - np.log(p[m > 0])) / m[m > 0] + m[m > 0] / 2, axis=-1)
@@ -209,12 +199,8 @@ class MixturePair(DominatingPair):
         mu, half = self.means[1], loss / 2
         scale = math.log(rest) - math.log(q) + mu * mu / 2
         with np.errstate(divide="ignore", over="ignore"):
-            log_sinh = np.where(
-                half < 1.0,
-                np.log(np.sinh(np.minimum(half, 1.0))),
-                half + np.log1p(-np.exp(-2.0 * half)) - math.log(2.0),
-            )
-            size = scale + log_sinh
+            near, far = np.log(np.sinh(np.minimum(half, 1.0))), half + np.log1p(-np.exp(-2.0 * half)) - math.log(2.0)
+            size = scale + np.where(half < 1.0, near, far)  # the logarithm of the hyperbolic sine
             found = np.where(size < 300.0, np.arcsinh(np.exp(np.minimum(size, 300.0))), size + math.log(2.0))
         return (half + found) / mu
 
@@ -228,7 +214,8 @@ class MixturePair(DominatingPair):
         return generator.standard_normal(size) + m[generator.choice(m.size, size, p=p / p.sum())]
 
     def span(self, order: float = 0.0) -> tuple[float, float]:
-        shift = self._mixtures * max(self.means) * order  # the slope of the loss is at most that, over the order
+        steepest = (2 if self.direction is None else 1) * max(self.means)  # the greatest slope of the loss
+        shift = steepest * order
         low, high = self._law(Measure.Q)[0].min(), self._law(Measure.P)[0].max()
         return float(low + min(0.0, shift)) - NORMAL_REACH, float(high + max(0.0, shift)) + NORMAL_REACH
 

@@ -1,6 +1,4 @@
-"""The Laplace mechanism, the same moved to both sides (docs/guarantees_relations.md, Section R6), and one step of
-bounded range (docs/guarantees_state.md, G4): losses in an interval.
-"""
+"""Pairs of bounded losses: Laplace noise, also on both sides (guarantees_relations, R6), and bounded range (G4)."""
 
 from __future__ import annotations
 
@@ -21,10 +19,7 @@ def _log_cdf(x: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class LaplacePair(DominatingPair):
-    """``Lap(1, b)`` against ``Lap(0, b)``, ``b = scale``, the same both ways.
-
-    The loss is ``-1/b`` up to 0, ``(2t - 1)/b`` between and ``1/b`` beyond 1: two atoms and a smooth part.
-    """
+    """``Lap(1, b)`` against ``Lap(0, b)``, ``b = scale``: the loss is ``(2t - 1)/b`` between two atoms at 0 and 1."""
 
     scale: float
 
@@ -37,11 +32,9 @@ class LaplacePair(DominatingPair):
             inside = np.clip((loss * self.scale + 1) / 2, 0.0, 1.0)
         return np.where(loss < -1 / self.scale, -np.inf, np.where(loss >= 1 / self.scale, np.inf, inside))
 
-    def _centred(self, measure: Measure, t: Any) -> Floats:
-        return (np.asarray(t, float) - (1.0 if measure is Measure.P else 0.0)) / self.scale
-
     def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
-        low, high = np.broadcast_arrays(self._centred(measure, low), self._centred(measure, high))
+        centre = 1.0 if measure is Measure.P else 0.0
+        low, high = np.broadcast_arrays(*((np.asarray(t, float) - centre) / self.scale for t in (low, high)))
         flip = low > 0
         near, far = np.where(flip, -low, high), np.where(flip, -high, low)
         narrow = near <= 0  # both ends on one side: e^near (1 - e^{far - near}) / 2
@@ -67,8 +60,7 @@ class LaplacePair(DominatingPair):
 class TwoSidedLaplacePair(DominatingPair):
     """``(1-q) Lap(0, b) + q Lap(1, b)`` against ``(1-q) Lap(0, b) + q Lap(-1, b)``, ``b = scale``, ``0 < q < 1``.
 
-    The loss is odd, and ``log(1 + c (e^{2t/b} - 1))`` from 0 to 1, ``c = q e^{-1/b} / (1 - q + q e^{-1/b})``; beyond 1
-    it does not rise.
+    The loss is odd. From 0 to 1 it is ``log(1 + c (e^{2t/b} - 1))``, ``c = q e^{-1/b} / (1 - q + q e^{-1/b})``.
     """
 
     scale: float
@@ -116,9 +108,7 @@ class TwoSidedLaplacePair(DominatingPair):
 
 @dataclass(frozen=True)
 class BoundedRangePair(DominatingPair):
-    """Under ``P`` the density of the loss ``y`` is ``e^{(epsilon + y)/2} / (2 (e^epsilon - 1))`` on ``[-epsilon,
-    epsilon]``, and under ``Q`` it is ``e^-y`` times that. The coordinate is the loss itself.
-    """
+    """The loss ``t`` has the density ``e^{(epsilon + t)/2} / (2 (e^epsilon - 1))`` under ``P``, ``|t| <= epsilon``."""
 
     epsilon: float
 

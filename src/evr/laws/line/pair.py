@@ -1,13 +1,7 @@
-"""Dominating pairs: the eight members that each has.
+"""Dominating pairs on a line (Zhu, Dong and Wang 2022, Definition 7).
 
-A pair ``(P, Q)`` of laws on a line ``t`` dominates a mechanism in one direction if, for all ``epsilon``, the
-mechanism's ``delta(epsilon)`` is at most ``sup_A P(A) - e^epsilon Q(A)`` (Zhu, Dong and Wang 2022, Definition 7).
-Coordinates are chosen so that the privacy loss ``log dP/dQ`` is *non-decreasing in t*; intervals are half-open, ``(low,
-high]``; a discrete law lives on the integers ``0, 1, 2, ...`` in the order of its losses.
-
-Six methods are abstract: ``privacy_loss``, ``point``, ``log_mass``, ``draw``, ``span`` and ``describe``. ``flats`` is
-for pairs with atoms, ``loss_magnitude`` for those whose losses are sums of greater numbers. What follows from a pair is
-a function of it: see ``laws/steps.py``, ``bounds/spreading.py`` and ``estimation/closed_forms.py``.
+The coordinate ``t`` is chosen so that the privacy loss ``log dP/dQ`` is *non-decreasing in t*. Intervals are half-open,
+``(low, high]``. A discrete law lives on the integers ``0, 1, 2, ...`` in the order of its losses.
 """
 
 from __future__ import annotations
@@ -68,10 +62,8 @@ class DominatingPair(LossLaw):
 def line_pair(law: LossLaw) -> DominatingPair:
     """The law as a pair on a line; one in many dimensions is refused by name."""
     if not isinstance(law, DominatingPair):
-        raise UnsupportedEventError(
-            f"{law.describe()} has no pair on a line: this method takes compositions of pairs on a line only. Use the "
-            "default method of estimate_delta, estimate_epsilon and verify, which serves such laws"
-        )
+        remedy = "Use the default method of estimate_delta, estimate_epsilon and verify, which serves such laws"
+        raise UnsupportedEventError(f"{law.describe()} has no pair on a line, which this method needs. {remedy}")
     return law
 
 

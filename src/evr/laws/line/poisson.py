@@ -1,6 +1,4 @@
-"""Sampling of any pair: by Poisson (Zhu, Dong and Wang 2022, Theorem 11), and without replacement under replace-one
-adjacency (docs/guarantees_relations.md, Section R2).
-"""
+"""Sampled pairs: by Poisson (Zhu, Dong and Wang 2022, Theorem 11), without replacement (guarantees_relations, R2)."""
 
 from __future__ import annotations
 
@@ -36,11 +34,6 @@ class SampledPair(DominatingPair):
         return 1.0 if self.direction is Direction.REMOVE else -1.0
 
     @property
-    def _mixed(self) -> Measure:
-        """Which law is a mixture with the other, whose base law is that of the records that are not sampled."""
-        return Measure.P if self.direction is Direction.REMOVE else Measure.Q
-
-    @property
     def flats(self) -> Floats:
         return self.base.flats
 
@@ -65,19 +58,20 @@ class SampledPair(DominatingPair):
             t = np.minimum(np.maximum(t, ends[rank]), starts[rank])
         return t
 
+    def _is_mixed(self, measure: Measure) -> bool:
+        return (measure is Measure.P) == (self.direction is Direction.REMOVE)
+
     def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
-        if measure is not self._mixed:
+        if not self._is_mixed(measure):
             return self.base.log_mass(measure, low, high)
-        common = Measure.Q if self._mixed is Measure.P else Measure.P
-        return np.logaddexp(
-            math.log1p(-self.q) + self.base.log_mass(common, low, high),
-            math.log(self.q) + self.base.log_mass(self._mixed, low, high),
-        )
+        common = Measure.Q if measure is Measure.P else Measure.P  # the law of records that are not sampled
+        absent, present = self.base.log_mass(common, low, high), self.base.log_mass(measure, low, high)
+        return np.logaddexp(math.log1p(-self.q) + absent, math.log(self.q) + present)
 
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
-        if measure is not self._mixed:
+        if not self._is_mixed(measure):
             return self.base.draw(measure, generator, size)
-        weight_p = self.q if self._mixed is Measure.P else 1 - self.q
+        weight_p = self.q if measure is Measure.P else 1 - self.q
         out = self.base.draw(Measure.Q, generator, size)
         from_p = np.flatnonzero(generator.random(size) < weight_p)
         out[from_p] = self.base.draw(Measure.P, generator, from_p.size)
@@ -92,23 +86,19 @@ class SampledPair(DominatingPair):
 
 
 def sampled(base: DominatingPair, q: float, direction: Direction) -> DominatingPair:
-    """The pair of a mechanism that is sampled by Poisson with probability ``q``, ``0 < q <= 1``, from its own in the
-    same direction.
-
-    What is sampled twice is sampled with the product of both probabilities, rounded up, as more records leak no less
-    (docs/guarantees.md, Section 6.2).
+    """The base seen through Poisson sampling, ``0 < q <= 1``. Sampling twice is sampling with the product of both
+    probabilities, rounded up, as more records leak no less (docs/guarantees.md, Section 6.2).
     """
     if q == 1:
         return base
     if isinstance(base, SampledPair) and base.direction is direction and base.q * q > 0.0:
-        product = base.q * q
-        exact = Fraction(base.q) * Fraction(q)
+        product, exact = base.q * q, Fraction(base.q) * Fraction(q)
         return SampledPair(base.base, product if product >= exact else math.nextafter(product, 1.0), direction)
     return SampledPair(base, q, direction)
 
 
 def outcomes(pair: DominatingPair) -> DominatingPair:
-    """The same pair as one on finitely many outcomes, if it is one that is sampled; else the pair itself."""
+    """A sampled discrete pair as a discrete pair; any other pair as it is."""
     if not (isinstance(pair, SampledPair) and isinstance(pair.base, DiscretePair)):
         return pair
     low, high = pair.flats[:, 0], pair.flats[:, 1]
@@ -117,11 +107,7 @@ def outcomes(pair: DominatingPair) -> DominatingPair:
 
 
 def finite_part(pair: DominatingPair) -> DominatingPair:
-    """The part of a discrete pair with finite losses, which need not be a probability law; other pairs, and one without
-    such losses, as they are.
-
-    Where infinite losses are counted apart, the rest of a sum over outcomes needs no more.
-    """
+    """The finite losses of a discrete pair, where infinite ones are counted apart; other pairs as they are."""
     pair = outcomes(pair)
     if not isinstance(pair, DiscretePair):
         return pair
@@ -136,9 +122,8 @@ def finite_part(pair: DominatingPair) -> DominatingPair:
 class WithoutReplacementPair(DominatingPair):
     """A base pair without an atom at loss 0 seen through sampling of a share ``g`` of the records, ``0 < g < 1``.
 
-    Where the base loss is positive the pair is ``((1-g)Q + gP, Q)``, where it is negative ``(P, (1-g)P + gQ)``, and the
-    rest of both laws is at loss 0. The line of the base is cut at its loss 0, and the atom is put into the gap: an
-    interval of length 1.
+    Where the base loss is positive the pair is ``((1-g)Q + gP, Q)``, where it is negative ``(P, (1-g)P + gQ)``. The
+    rest of both laws is an atom at loss 0: an interval of length 1, put where the line of the base is cut.
     """
 
     base: DominatingPair
@@ -159,12 +144,6 @@ class WithoutReplacementPair(DominatingPair):
         """Where the base loss is 0."""
         return float(self.base.point(0.0))
 
-    @cached_property
-    def _log_atom(self) -> float:
-        """``log`` of the mass at loss 0, the same of both laws."""
-        above = (self.base.log_mass(measure, self._cut, np.inf) for measure in Measure)
-        return math.log1p(-self.g) + float(log_difference(*above))
-
     def below(self, t: Any) -> Floats:
         """The coordinate of the base, up to the cut."""
         return np.minimum(np.asarray(t, float), self._cut)
@@ -173,21 +152,14 @@ class WithoutReplacementPair(DominatingPair):
         """The coordinate of the base, from the cut on."""
         return np.maximum(np.asarray(t, float) - 1.0, self._cut)
 
-    def _inside(self, t: Any) -> Floats:
-        """How much of the atom is at most ``t``."""
-        return np.clip(np.asarray(t, float) - self._cut, 0.0, 1.0)
-
     def by_side(self, t: Any, lower: Floats, upper: Floats) -> Floats:
-        """What belongs to the side on which ``t`` is."""
+        """The value of the side on which ``t`` is."""
         return np.where(np.asarray(t, float) <= self._cut, lower, upper)
 
     def privacy_loss(self, t: Any) -> Floats:
         t = np.asarray(t, float)
-        loss = self.by_side(
-            t,
-            np.minimum(self.lower.privacy_loss(self.below(t)), 0.0),
-            np.maximum(self.upper.privacy_loss(self.above(t)), 0.0),
-        )
+        below, above = self.lower.privacy_loss(self.below(t)), self.upper.privacy_loss(self.above(t))
+        loss = self.by_side(t, np.minimum(below, 0.0), np.maximum(above, 0.0))
         return np.where((t > self._cut) & (t <= self._cut + 1.0), 0.0, loss)
 
     def point(self, loss: Any) -> Floats:
@@ -198,13 +170,12 @@ class WithoutReplacementPair(DominatingPair):
 
     def _log_masses(self, measure: Measure, low: Any, high: Any) -> tuple[Floats, Floats, Floats]:
         """``log`` of the mass below the atom, of the atom, and above it."""
+        whole = log_difference(*(self.base.log_mass(one, self._cut, np.inf) for one in Measure))
+        part = np.subtract(*(np.clip(np.asarray(t, float) - self._cut, 0.0, 1.0) for t in (high, low)))
         with np.errstate(divide="ignore"):
-            atom = self._log_atom + np.log(np.maximum(self._inside(high) - self._inside(low), 0.0))
-        return (
-            self.lower.log_mass(measure, self.below(low), self.below(high)),
-            atom,
-            self.upper.log_mass(measure, self.above(low), self.above(high)),
-        )
+            atom = math.log1p(-self.g) + float(whole) + np.log(np.maximum(part, 0.0))
+        below = self.lower.log_mass(measure, self.below(low), self.below(high))
+        return below, atom, self.upper.log_mass(measure, self.above(low), self.above(high))
 
     def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
         below, atom, above = self._log_masses(measure, low, high)
@@ -245,29 +216,24 @@ def sampled_without_replacement(base: DominatingPair, g: float) -> DominatingPai
     """The pair of the sampled mechanism, for both directions; ``0 < g < 1``."""
     if isinstance(base, DiscretePair):
         return _of_outcomes(base, g)
-    losses = base.privacy_loss(base.flats[:, 1])
-    if np.any(losses == 0.0):
-        raise UnsupportedEventError(
-            f"sampling without replacement of {base.describe()} has no pair here: its loss has an "
-            "atom at 0. Sample once, a mechanism that does not sample"
-        )
+    if np.any(base.privacy_loss(base.flats[:, 1]) == 0.0):
+        why = f"sampling without replacement of {base.describe()} has no pair here: its loss has an atom at 0"
+        raise UnsupportedEventError(f"{why}. Sample once, a mechanism that does not sample")
     return WithoutReplacementPair(base, g)
 
 
 def _of_outcomes(base: DiscretePair, g: float) -> DiscretePair:
-    """The same for outcomes: one of loss 0 takes what is left of both laws."""
+    """A discrete pair, sampled without replacement: the outcome of loss 0 takes what is left of both laws."""
     losses, log_p, log_q = base.losses, np.array(base.log_p), np.array(base.log_q)
     above, sides = losses > 0, np.sign(losses)
     mixed = np.logaddexp(math.log1p(-g) + np.where(above, log_q, log_p), math.log(g) + np.where(above, log_p, log_q))
     kept, p = losses != 0, np.exp(log_p)
     with np.errstate(divide="ignore"):
         rest = np.log(p[~kept].sum() + (1.0 - g) * (p[above] @ -np.expm1(-losses[above])))
-    return DiscretePair.from_logs(
-        np.append(np.where(above, mixed, log_p)[kept], rest),
-        np.append(np.where(above, log_q, mixed)[kept], rest),
-        np.append((sides * mix(sides * losses, g))[kept], 0.0),
-        is_cut=base.is_cut,
-    )
+    new_p = np.append(np.where(above, mixed, log_p)[kept], rest)
+    new_q = np.append(np.where(above, log_q, mixed)[kept], rest)
+    new_losses = np.append((sides * mix(sides * losses, g))[kept], 0.0)
+    return DiscretePair.from_logs(new_p, new_q, new_losses, is_cut=base.is_cut)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
-"""Balls in bins: a record is in one of ``b`` bins, and takes part whenever its bin's turn comes.
-
-There are ``b`` patterns of weight ``1/b``, and all is in the Gram matrix ``G`` of their means: ``v_j = <m_j, z>`` are
-the coordinates, ``N(0, G)`` under ``Q``, and ``L`` is the mean of ``A_j = exp(v_j - G_jj / 2)``.
+"""Balls in bins: a record is in one of ``b`` bins, and takes part whenever its bin's turn comes. With the Gram matrix
+``G`` of the means ``m_j``, the coordinates ``v_j = <m_j, z>`` are ``N(0, G)`` under ``Q``, and ``L`` is the mean of
+``A_j = exp(v_j - G_jj / 2)``.
 """
 
 from __future__ import annotations
@@ -22,9 +21,7 @@ from evr.laws.patterns.strategy import Strategy
 
 @dataclass(frozen=True)
 class IndependentBins(PatternLaw):
-    """Bins of independent noise: ``G = energy I``, so ``L`` is a mean of ``bins`` independent log-normal ratios. The
-    matrix is never stored.
-    """
+    """Bins of independent noise: ``G = energy I``, which is never stored."""
 
     direction: Direction
     bins: int
@@ -86,8 +83,7 @@ class CorrelatedBins(PatternLaw):
 
     @cached_property
     def gram(self) -> Floats:
-        steps = np.arange(self.strategy.size)
-        pulses = np.zeros((self.bins, self.strategy.size))
+        steps, pulses = np.arange(self.strategy.size), np.zeros((self.bins, self.strategy.size))
         pulses[steps % self.bins, steps] = 1.0
         means = self.strategy.applied(pulses)
         return means @ means.T / self.noise**2
@@ -104,8 +100,7 @@ class CorrelatedBins(PatternLaw):
 
     @cached_property
     def greatest(self) -> Floats:
-        places = np.arange(self.bins)
-        lags = range(self.bins // 2 + 1)
+        places, lags = np.arange(self.bins), range(self.bins // 2 + 1)
         found = np.array([self.gram[places, (places + lag) % self.bins].max() for lag in lags])
         return found[: int(np.flatnonzero(found)[-1]) + 1]
 

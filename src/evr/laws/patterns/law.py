@@ -1,10 +1,8 @@
-"""What laws in many dimensions have in common.
+"""What laws in many dimensions have in common (notation of docs/guarantees_highdim.md).
 
-Notation of docs/guarantees_highdim.md: without the record the outputs are ``Q = N(0, I)``, with it the mixture ``sum_x
-w_x N(m_x, I)`` over the sets ``x`` of steps that it may take part in, means divided by the noise. The likelihood ratio
-is ``L = sum_x w_x exp(<m_x, z> - |m_x|^2 / 2)``; the loss is ``log L`` under the mixture in the remove direction, and
-``-log L`` under ``Q`` in the add direction. ``L`` depends on ``z`` through inner products with a few means or columns,
-the *coordinates*, one row for each sample.
+Without the record the outputs are ``Q = N(0, I)``, with it the mixture ``sum_x w_x N(m_x, I)`` over the sets ``x`` of
+steps that it may take part in. The likelihood ratio ``L = sum_x w_x exp(<m_x, z> - |m_x|^2 / 2)`` depends on ``z``
+through inner products with a few means or columns, the *coordinates*, one row for each sample.
 """
 
 from __future__ import annotations
@@ -34,14 +32,14 @@ class Mean:
 
 
 class PatternLaw(LossLaw):
-    """A mixture of Gaussians of one covariance against one of them: what ``L`` is, and draws of its coordinates."""
+    """The loss is ``log L`` under the mixture in the remove direction, ``-log L`` under ``Q`` in the add direction."""
 
     direction: Direction
 
     @property
     @abc.abstractmethod
     def dimension(self) -> int:
-        """How many coordinates."""
+        """The number of coordinates."""
 
     @abc.abstractmethod
     def draw_null(self, generator: np.random.Generator, size: int) -> Floats:
@@ -58,7 +56,7 @@ class PatternLaw(LossLaw):
     @property
     @abc.abstractmethod
     def mean(self) -> Mean:
-        """Of the mixture."""
+        """The mean of the mixture."""
 
     @property
     @abc.abstractmethod
@@ -71,15 +69,13 @@ class PatternLaw(LossLaw):
         return -math.inf
 
     def _sum_error(self, scale: float) -> float:
-        """What sums that follow each other in the computation of ``L`` add to ``density_error``."""
+        """The part of ``density_error`` that comes from long sums in ``L``."""
         return 0.0
 
 
 def magnitude(law: PatternLaw, scale: float) -> float:
-    """The greatest exponent of a ratio where means are up to ``scale`` times those of patterns: no normal draw is 39
-    deviations out, and no inner product of two patterns' means exceeds the greatest energy.
-    """
-    energy = law.greatest_energy
+    """The greatest exponent of a ratio where means are up to ``scale`` times those of patterns."""
+    energy = law.greatest_energy  # no inner product of two patterns' means exceeds it; no draw is 39 deviations out
     return 39.0 * math.sqrt(energy) * (1.0 + scale) + (1.0 + scale) ** 2 * energy + math.log(law.dimension + 1.0)
 
 
@@ -119,13 +115,12 @@ def log_mean_power(x: Any, halves: Any, scale: float, length: int = 1, power: in
 
 @dataclass(frozen=True)
 class ReplacedPatterns(PatternLaw):
-    """``sum_x w_x N(m_x, I)`` against ``sum_x w_x N(-m_x, I)``, ``base`` being the first against ``N(0, I)``: the loss
-    is ``log L(z) - log L(-z)``. One law serves both directions.
+    """``sum_x w_x N(m_x, I)`` against ``sum_x w_x N(-m_x, I)``, the first being that of ``base``: one law serves both
+    directions. The loss is ``log L(z) - log L(-z)``.
     """
 
     base: PatternLaw
-    direction: Direction = field(default=Direction.REMOVE, init=False)
-    """Weights are those of the direction remove."""
+    direction: Direction = field(default=Direction.REMOVE, init=False)  # whose weights are meant
 
     @cached_property
     def log_kappa(self) -> float:

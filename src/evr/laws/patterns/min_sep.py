@@ -1,8 +1,6 @@
-"""b-min-sep sampling: a record takes part at random, never twice within ``b`` steps (Dong and Ganesh 2026).
-
-With at most ``b`` bands the columns of one record's participations are orthogonal. So the ratio of a pattern is the
-product of ``A_i = exp(v_i - g_i / 2)``, ``v_i = <C e_i, z> / s``, ``g_i = |C e_i|^2 / s^2``, over its steps, and the
-sum over patterns is a recursion over steps.
+"""b-min-sep sampling: a record takes part at random, never twice within ``b`` steps (Dong and Ganesh 2026). With up to
+``b`` bands the columns of its participations are orthogonal: the ratio of a pattern is the product over its steps of
+``A_i = exp(v_i - g_i / 2)``, ``v_i = <C e_i, z> / s``, ``g_i = |C e_i|^2 / s^2``, and a recursion sums over patterns.
 """
 
 from __future__ import annotations
@@ -26,46 +24,40 @@ _AT_ONCE = 32  # steps whose factors are computed together
 
 @dataclass(frozen=True)
 class Chain:
-    """Who takes part when: eligible records with ``probability``, then not for ``separation - 1`` steps."""
+    """An eligible record takes part with ``probability``, and then not for ``separation - 1`` steps."""
 
     steps: int
     separation: int
     probability: float
     warm: bool
 
-    def log_sum(self, values: Floats, scale: float = 1.0, halves: Floats | float = 0.0) -> Floats:
-        """``log`` of the expectation, over patterns, of the product of the factors ``exp(scale values - halves)`` at
-        its steps; a row for each step, a column for each sample.
-
-        ``L_i = (1 - p) L_{i+1} + p A_i L_{i+b}``, ``L_i = 1`` from ``i = n`` on.
+    def log_sum(self, values: Any, scale: float = 1.0, halves: Floats | float = 0.0) -> Floats:
+        """``log`` of the mean over patterns of the product of ``A_i = exp(scale values - halves)`` at their steps, by
+        ``L_i = (1 - p) L_{i+1} + p A_i L_{i+b}``. A row for each step, a column for each sample.
         """
-        if not isinstance(values, np.ndarray):
-            return self._log_sum_on_gpu(values, scale, halves)
-        halves = np.broadcast_to(halves, self.steps)
-        found = None
+        if not isinstance(values, np.ndarray):  # on a GPU by one kernel; array code would launch one for each step
+            xp, size = module_of(values), values.shape[1]
+            ring, found = xp.empty((self.separation, size)), xp.empty(size)
+            chain = (self.steps, self.separation, self.probability, int(self.warm))
+            launch("chain_sum", size, size, *chain, xp.ascontiguousarray(values), scale, halves, ring, found)
+            return found
+        halves, found = np.broadcast_to(halves, self.steps), None
         if not (values.size and (scale * values).max() > _STEEP):
             found = self._log_sum_in_range(values, scale, halves)
-        if found is None:
-            found = self._log_sum_of_logs(scale * values - halves[:, None])
-        return found
+        return self._log_sum_of_logs(scale * values - halves[:, None]) if found is None else found
 
     def _log_sum_in_range(self, values: Floats, scale: float, halves: Floats) -> Floats | None:
         """None where a value of the recursion would be too small for floats."""
         p, b, size = self.probability, self.separation, values.shape[1]
         ring, scales = np.ones((b, size)), np.zeros(size)
         rows, last, stay = list(ring), ring[self.steps % b], np.empty(size)
-        factors = np.empty((min(_AT_ONCE, self.steps), size))
         for i in range(self.steps - 1, -1, -1):
-            start = i - i % _AT_ONCE
-            if i == self.steps - 1 or i == start + _AT_ONCE - 1:
-                now = factors[: i + 1 - start]
-                np.multiply(values[start : i + 1], scale, out=now)
-                now -= halves[start : i + 1, None]
-                np.exp(now, out=now)
-                now *= p
+            if i == self.steps - 1 or (i + 1) % _AT_ONCE == 0:
+                now = slice(i - i % _AT_ONCE, i + 1)
+                factors = p * np.exp(scale * values[now] - halves[now, None])
             own = rows[i % b]
             np.multiply(last, 1.0 - p, out=stay)
-            own *= factors[i - start]
+            own *= factors[i % _AT_ONCE]
             own += stay
             last = own
             if i % b == 0:
@@ -75,15 +67,6 @@ class Chain:
                 ring /= top
                 scales += np.log(top)
         return scales + np.log(self._start(ring))
-
-    def _log_sum_on_gpu(self, values: Any, scale: float, halves: Any) -> Any:
-        """The same by a kernel: arrays would have to be launched for each step."""
-        xp, size = module_of(values), values.shape[1]
-        ring, found = xp.empty((self.separation, size)), xp.empty(size)
-        chain = (self.steps, self.separation, self.probability, int(self.warm))
-        columns = xp.ascontiguousarray(values)
-        launch("chain_sum", size, size, *chain, columns, scale, halves, ring, found)
-        return found
 
     def _start(self, ring: Floats) -> Floats:
         """The expectation over the first step at which the record is eligible, of values by that step."""
@@ -105,19 +88,15 @@ class Chain:
         return top + np.log(self._start(np.exp(ring - top)))
 
     def is_in_range(self, steepest: float) -> bool:
-        """Whether ``log_sum`` never needs logarithms, where no exponent is above ``steepest``: from step to step its
-        values fall by ``1 - probability`` at the most.
-        """
-        if self.probability == 1:
+        """Whether ``log_sum`` never needs logarithms, where no exponent is above ``steepest``."""
+        if self.probability == 1 or not steepest <= _STEEP:
             return False
-        fall = -2.0 * self.separation * math.log1p(-self.probability)
-        return steepest <= _STEEP and fall <= -math.log(_LEAST)
+        return -2.0 * self.separation * math.log1p(-self.probability) <= -math.log(_LEAST)  # the fall of a step
 
     def draw(self, generator: np.random.Generator, size: int) -> Floats:
         """Which steps each of ``size`` records takes part in: rows of zeros and ones."""
         p, b, n = self.probability, self.separation, self.steps
-        # no gap is longer than all steps are: of a tiny p they are the greatest integers, whose sums would come round
-        # to the first steps
+        # gaps are cut off beyond all steps: those of a tiny p are the greatest integers, whose sums overflow
         gaps = np.minimum(generator.geometric(p, (size, math.ceil(n / b))), n + 1)
         gaps[:, 1:] += b - 1
         places = np.cumsum(gaps, axis=1) - 1
@@ -192,15 +171,13 @@ class MinSep(PatternLaw):
             shift = self.strategy.applied(pulses[rows])
             shift /= self.noise
             shift += generator.standard_normal(shift.shape)
-            found[rows] = self.strategy.correlated(shift)
-            found[rows] /= self.noise
+            found[rows] = self.strategy.correlated(shift) / self.noise
         return found
 
     def draw_null(self, generator: np.random.Generator, size: int) -> Floats:
         noise = generator.standard_normal((size, self.dimension))
         for rows in in_parts(noise):
-            noise[rows] = self.strategy.correlated(noise[rows])
-            noise[rows] /= self.noise
+            noise[rows] = self.strategy.correlated(noise[rows]) / self.noise
         return noise
 
     def log_ratio(self, coordinates: Floats) -> Floats:
@@ -221,8 +198,8 @@ class MinSep(PatternLaw):
         return 8.0 * UNIT * self.dimension + self.logs_error(self.chain, 1.0, scale)
 
     def logs_error(self, chain: Chain, factor: float, scale: float) -> float:
-        """What the recursion of ``chain`` adds where it may have to be in logarithms, coordinates times ``factor``:
-        three roundings of a logarithm at each step. Means are up to ``scale`` times those of patterns.
+        """The error that ``chain`` adds where its recursion may be in logarithms: three roundings at each step.
+        Coordinates are taken times ``factor``, means are up to ``scale`` times those of patterns.
         """
         of_step, of_pattern = math.sqrt(self.energies.max()), math.sqrt(self.greatest_energy)
         if chain.is_in_range(factor * of_step * (39.0 + scale * of_pattern)):
@@ -234,8 +211,5 @@ class MinSep(PatternLaw):
         return self.chain.log_absent
 
     def describe(self) -> str:
-        start = "warm" if self.warm else "cold"
-        return (
-            f"{self.separation}-min-sep, p = {self.probability:.6g}, {start} start, "
-            f"{self.strategy.describe()}, {self.dimension} steps, noise {self.noise:.6g}"
-        )
+        sampling = f"{self.separation}-min-sep, p = {self.probability:.6g}, {'warm' if self.warm else 'cold'} start"
+        return f"{sampling}, {self.strategy.describe()}, {self.dimension} steps, noise {self.noise:.6g}"

@@ -1,7 +1,5 @@
-"""Strategy matrices: how the noise of a matrix mechanism is correlated.
-
-``C`` is lower triangular, ``n`` by ``n``: the mechanism releases ``C x + noise``, or ``x + C^{-1} noise``, which is the
-same to whoever knows ``C``.
+"""Strategy matrices: ``C`` is lower triangular, ``n`` by ``n``, and a matrix mechanism releases ``C x + noise``, or
+``x + C^{-1} noise``, which is the same to whoever knows ``C``.
 """
 
 from __future__ import annotations
@@ -51,10 +49,8 @@ class Strategy:
         given = frozen(strategy)
         nested = {isinstance(x, tuple) for x in given} if isinstance(given, tuple) else set()
         if len(nested) != 1:
-            raise TypeError(
-                f"strategy={validate.shown(strategy)} is not a list of numbers, the first column of a Toeplitz matrix, "
-                "nor a list of columns, each from the diagonal down"
-            )
+            why = f"strategy={validate.shown(strategy)} is not a list of numbers, the first column of a Toeplitz matrix"
+            raise TypeError(f"{why}, nor a list of columns, each from the diagonal down")
         if nested == {False}:
             return cls((_column(given, "strategy", size, signs),), size)
         if len(given) != size:
@@ -63,22 +59,19 @@ class Strategy:
 
     @property
     def is_toeplitz(self) -> bool:
-        """Whether it is given by one column."""
         return len(self.columns) == 1
 
     @cached_property
     def bands(self) -> int:
-        """How many diagonals hold all entries."""
+        """The number of diagonals that hold all entries."""
         return max(map(len, self.columns))
 
     @cached_property
     def band(self) -> Floats:
         """``band[l, i] = C[i + l, i]``."""
         if self.bands * self.size > MOST_ENTRIES:
-            raise ValueError(
-                f"a strategy of {self.bands} bands and {self.size} iterations has more than "
-                f"{MOST_ENTRIES:.0e} entries: give fewer bands"
-            )
+            what = f"a strategy of {self.bands} bands and {self.size} iterations"
+            raise ValueError(f"{what} has more than {MOST_ENTRIES:.0e} entries: give fewer bands")
         band = np.zeros((self.bands, self.size))
         for i in range(self.size):
             column = self.columns[0 if self.is_toeplitz else i][: self.size - i]
@@ -103,12 +96,8 @@ class Strategy:
         return bool(np.all(scaled == np.rint(scaled)))
 
     def not_below(self, square: float, sums: int) -> float:
-        """A sum of products of entries, raised by what rounding may have taken off in so many
-        sums that follow each other (docs/guarantees_highdim.md, Section 3).
-        """
-        if self._is_short and square <= _SHORT_SUM:
-            return square
-        return square * (1.0 + (sums + 8) * UNIT)
+        """A sum of products of entries, raised by what so many sums may have lost (guarantees_highdim, Section 3)."""
+        return square if self._is_short and square <= _SHORT_SUM else square * (1.0 + (sums + 8) * UNIT)
 
     def square_of(self, pulses: Floats) -> float:
         """``|C x|^2`` of one ``x``, or a little more; entries of both are not negative."""
@@ -164,17 +153,12 @@ def _column(entries: tuple[Any, ...], name: str, most: int, signs: bool) -> tupl
         found = numbers[0] if numbers else "nothing"
         raise ValueError(f"{name}[0]={found!r}: the diagonal of a strategy is positive")
     if numbers[0] < 1 / _LARGEST or max(map(abs, numbers)) > _LARGEST:
-        raise ValueError(
-            f"{name}: the diagonal of a strategy is at least {1 / _LARGEST:g} and no entry above "
-            f"{_LARGEST:g}, or squares would be no floats: scale strategy and noise by one number"
-        )
+        rule = f"the diagonal of a strategy is at least {1 / _LARGEST:g}, and no entry is above {_LARGEST:g}"
+        raise ValueError(f"{name}: {rule}, or squares would be no floats: scale strategy and noise by one number")
     if not signs and min(numbers) < 0:
         worst = numbers.index(min(numbers))
-        raise ValueError(
-            f"{name}[{worst}]={numbers[worst]!r} is negative: with a random set of participations, contributions that "
-            "cancel in one direction need not be the worst then, and the domination theorem asks for entries >= 0. "
-            "Use MatrixMechanismDpEvent, which counts no amplification and takes any signs"
-        )
+        why = f"{name}[{worst}]={numbers[worst]!r} is negative, and contributions at random steps might cancel"
+        raise ValueError(f"{why}: give entries >= 0, or MatrixMechanismDpEvent, which counts no amplification")
     while numbers[-1] == 0:
         numbers.pop()
     return tuple(numbers)
@@ -208,11 +192,9 @@ def noise_over(noise: float, square: float) -> float:
 
 
 def square_sensitivity(strategy: Strategy, separation: int, most: int | None = None) -> float:
-    """An upper bound on ``|C 1_x|^2`` over sets ``x`` of steps that far apart, contributions of any sign included, and
-    rounding.
-
-    Exact for a Toeplitz matrix of entries that are non-negative and do not rise, and where there are no more bands than
-    the separation. docs/guarantees_highdim.md, Section 3.
+    """An upper bound on ``|C x|^2`` over contributions ``x`` of any sign at steps that far apart, rounding included
+    (docs/guarantees_highdim.md, Section 3). It is exact for Toeplitz entries that are non-negative and do not rise, and
+    where there are no more bands than the separation.
     """
     column = strategy.columns[0]
     if strategy.is_toeplitz and min(column) >= 0 and list(column) == sorted(column, reverse=True):
