@@ -113,11 +113,17 @@ def _log_transform(grid: Floats, mass: float) -> tuple[Complexes, float]:
     total = float(grid.sum())
     rest = grid.copy()
     rest[0] = 0.0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        log_transform = math.log(mass) + np.log1p((np.fft.rfft(rest) - rest.sum()) / total)
+    log_transform = math.log(mass) + _log1p((np.fft.rfft(rest) - rest.sum()) / total)
     log_transform[0] = math.log(mass)
     noise = UNIT * math.log2(grid.size) * math.sqrt(dot(rest, rest))
     return np.where(np.isfinite(log_transform), log_transform, -1e5), noise  # a zero, whose powers are zero
+
+
+def _log1p(z: Complexes) -> Complexes:
+    """``log(1 + z)`` with an error relative to ``z``. That of NumPy's is relative to 1 in the real part."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        size = np.where(np.abs(z) < 0.5, np.log1p(z.real * (2.0 + z.real) + z.imag**2) / 2.0, np.log(np.abs(1.0 + z)))
+    return size + 1j * np.arctan2(z.imag, 1.0 + z.real)
 
 
 def _lagrange(x: Floats) -> tuple[Floats, ...]:
