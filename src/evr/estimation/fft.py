@@ -6,19 +6,13 @@ rounding is then relative to the moments bound on delta, and a small delta costs
 
     delta(epsilon) = M^k e^{-order epsilon} sum_S p'(S) (1 - e^{epsilon - S})_+ e^{-order (S - epsilon)}
 
-Five things make it near-exact. A single loss beyond epsilon and all that the other steps could take off again decides
-by itself; such losses are counted apart, by a closed form (``estimation.jumps``), so that rare huge losses do not spoil
-the tilt. The one-step law comes from interval probabilities by a fourth-order rule (``estimation.points``), with losses
-whose errors are relative, and only
-what they add to 1 is computed of its moments, so that a billion steps add up no error. Its points are spread on the
-grid by seven-point Lagrange weights, which keep six moments of the tilted law, so the grid may be coarse. The kink at
-epsilon, which no grid point hits, is mended by the Euler-Maclaurin formula, and the atoms of the composition, which no
-smooth rule can mend, are enumerated (``estimation.atoms``). Sums are held as what exceeds epsilon
-(``estimation.tilting``).
+A single loss beyond epsilon and all that the other steps could take off again decides by itself; such losses have a
+closed form (``estimation.atoms``) and do not spoil the tilt. One-step laws are points of a fourth-order rule
+(``estimation.points``), spread on a coarse grid by weights that keep six moments (``estimation.grid``). The kink at
+epsilon is mended by the Euler-Maclaurin formula, and the atoms of the composition are enumerated.
 
-The result is an estimate with an estimate of its error, not a bound. The error is the sum of what a grid of twice the
-width changes, of the rounding of transforms, which grows with the number of steps, of how ragged the law is next to
-epsilon, and of what the rounding of losses may move.
+The result is an estimate with an estimate of its error, not a bound: what a grid of twice the width changes, the
+rounding of transforms and of losses, and how ragged the law is next to epsilon.
 """
 
 from __future__ import annotations
@@ -31,11 +25,10 @@ from typing import NamedTuple
 import numpy as np
 
 from evr.errors import AccuracyError
-from evr.estimation.atoms import Atoms, Delta, atoms_of
+from evr.estimation.atoms import Atoms, Delta, Jumps, atoms_of, jump_of
 from evr.estimation.closed_forms import delta_error, pair_delta
 from evr.estimation.grid import TiltedLaw, law_on_grid, table_error
 from evr.estimation.inversion import solve_epsilon
-from evr.estimation.jumps import Jumps, jump_of
 from evr.estimation.tilting import GridPlan, excess, is_certain, likely_epsilon, limits, plan_tilt
 from evr.laws import DominatingPair, Step, infinite_loss_mass, infinite_mass, loss_range
 from evr.laws.law import UNIT
@@ -301,11 +294,22 @@ class Epsilon(NamedTuple):
 
 def epsilon_of(curve: FftCurve, delta: float, guess: float | None = None) -> Epsilon:
     """Epsilon of one direction at a delta in [0, 1] by the default method; ``guess`` is where to look first."""
-    value = _solved(curve, delta, guess)
-    if math.isinf(value) or delta == 1 or not curve.steps or _at_zero(curve.steps) <= 0.5 * delta:
-        return Epsilon(value, 0.0)
+    if delta == 1 or not curve.steps:
+        return Epsilon(0.0, 0.0)
+    if curve.infinite_mass > delta:
+        return Epsilon(math.inf, 0.0)
+    greatest = max(0.0, curve.greatest)
     if delta == 0:
-        return Epsilon(value, 4.0 * UNIT * value)
+        return Epsilon(greatest, 4.0 * UNIT * greatest if greatest < math.inf else 0.0)
+    at_zero = math.fsum(step.count * pair_delta(step.pair, 0.0) for step in curve.steps)  # deltas add up at 0
+    value = 0.0
+    if at_zero > delta:
+        spread = _LIKELY if guess is None else _GUESSED
+        if guess is None:
+            guess = likely_epsilon(curve.steps, delta) if curve.infinite_mass < 1.0 else 1.0
+        value = solve_epsilon(curve.value, delta, guess=guess, greatest=greatest, spread=spread)
+    if math.isinf(value) or at_zero <= 0.5 * delta:
+        return Epsilon(value, 0.0)
     found = curve.delta(value)
     off = max(0.0, found.value + found.error - delta) if value == 0.0 else abs(found.value - delta) + found.numerical
     if off == 0.0:
@@ -318,24 +322,3 @@ def epsilon_of(curve: FftCurve, delta: float, guess: float | None = None) -> Eps
         raise AccuracyError(f"delta={delta!r}: {found_there}. {BEYOND_FLOATS}")
     slack = off / (found.slope * (1.0 - min(off / delta, 0.5))) if off > 0.0 else 0.0
     return Epsilon(value, slack + found.moved + 1e-11 * value)
-
-
-def _at_zero(steps: tuple[Step, ...]) -> float:
-    """A bound on delta at epsilon 0, where deltas add up."""
-    return math.fsum(step.count * pair_delta(step.pair, 0.0) for step in steps)
-
-
-def _solved(curve: FftCurve, delta: float, guess: float | None = None) -> float:
-    if delta == 1 or not curve.steps:
-        return 0.0
-    if curve.infinite_mass > delta:
-        return math.inf
-    if delta == 0:
-        return max(0.0, curve.greatest)
-    if _at_zero(curve.steps) <= delta:
-        return 0.0
-    greatest = max(0.0, curve.greatest)
-    spread = _LIKELY if guess is None else _GUESSED
-    if guess is None:
-        guess = likely_epsilon(curve.steps, delta) if curve.infinite_mass < 1.0 else 1.0
-    return solve_epsilon(curve.value, delta, guess=guess, greatest=greatest, spread=spread)

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from evr.estimation.atoms import Jumps, jump_of
 from evr.estimation.closed_forms import TableError, table_error_of
-from evr.estimation.jumps import Jumps, jump_of
 from evr.estimation.points import LossPoints, Tilted, dot, log_moment, not_below, points_of
 from evr.estimation.tilting import GridPlan
 from evr.laws import Floats, Step
