@@ -97,11 +97,11 @@ def atoms_of(steps: tuple[Step, ...], most: int = MAX_ATOMS, cap: float = np.inf
         if least > most:
             return None
         error = 0.0 if _is_exact(step.pair) else 4.0 * UNIT * float(np.max(np.abs(losses)))
-        power = _power(Atoms(losses, np.zeros(losses.size), log_weights, error, 1), step.count)
-        combined = None if power is None else _product(total, power, UNIT**2)
-        if combined is None:
+        try:
+            power = _power(Atoms(losses, np.zeros(losses.size), log_weights, error, 1), step.count)
+            total = _product(total, power, UNIT**2)
+        except _TooManyError:
             return None
-        total = combined
     return total if total.losses.size <= most else None
 
 
@@ -110,28 +110,22 @@ def _is_exact(pair: DominatingPair) -> bool:
     return isinstance(pair, LaplacePair) and Fraction(1 / pair.scale) * Fraction(pair.scale) == 1
 
 
-def _power(atoms: Atoms, count: int) -> Atoms | None:
+class _TooManyError(Exception):
+    """There are too many sums to list."""
+
+
+def _power(atoms: Atoms, count: int) -> Atoms:
     """``count`` independent copies, by squaring."""
-    result: Atoms | None = None
-    square = atoms
-    while True:
-        if count & 1:
-            result = square if result is None else _product(result, square, _SAME)
-            if result is None:
-                return None
-        count >>= 1
-        if not count:
-            return result
-        doubled = _product(square, square, _SAME)
-        if doubled is None:
-            return None
-        square = doubled
+    if count == 1:
+        return atoms
+    square = _power(_product(atoms, atoms, _SAME), count // 2)
+    return _product(square, atoms, _SAME) if count % 2 else square
 
 
-def _product(one: Atoms, other: Atoms, same: float) -> Atoms | None:
-    """Sums of one atom of each, sums that are the same joined; None where there are too many."""
+def _product(one: Atoms, other: Atoms, same: float) -> Atoms:
+    """Sums of one atom of each, sums that are the same joined."""
     if one.losses.size * other.losses.size > _MAX_PRODUCT:
-        return None
+        raise _TooManyError
     high, low = _two_sum(one.losses[:, None], other.losses[None, :])
     high, low = _two_sum(high, low + np.add.outer(one.rests, other.rests))
     log_weights = np.add.outer(one.log_weights, other.log_weights).ravel()
@@ -140,7 +134,7 @@ def _product(one: Atoms, other: Atoms, same: float) -> Atoms | None:
     least = same * float(np.max(np.abs(high)))
     first = np.flatnonzero(np.concatenate(([True], np.diff(high) + np.diff(low) > least)))
     if first.size > MAX_ATOMS:
-        return None
+        raise _TooManyError
     last = np.append(first[1:], high.size) - 1
     moved = float(np.max((high[last] - high[first]) + (low[last] - low[first])))  # neighbours may join in a row
     error = one.loss_error + other.loss_error + moved

@@ -53,7 +53,7 @@ _LIKELY, _GUESSED = 2e-3, 1e-4  # relative: how far the root may be from what is
 
 
 def _constant(value: float, moved: float = 0.0) -> Delta:
-    """Where delta does not fall any more."""
+    """A delta that no longer falls with epsilon."""
     numerical = _ROUNDED * value
     return Delta(value, numerical + min(1.0, moved), numerical, 0.0, moved)
 
@@ -119,12 +119,14 @@ class FftCurve:
                 "hold their density: ask for a proved bound (method='strict')"
             ) from None
         if found.error > _UNSETTLED * found.value and self._apart is not None:
-            found = min(found, self._apart.delta(epsilon), key=lambda delta: delta.error)
+            found = min(found, self._by_atoms(epsilon, *self._apart), key=lambda delta: delta.error)
         return found
 
     @cached_property
-    def _apart(self) -> _Conditions | None:
-        """What has a few atoms only, and all other steps; None where there are not both."""
+    def _apart(self) -> tuple[Atoms, float, FftCurve] | None:
+        """The atoms of steps that have a few only, the chance that one of these has an infinite loss, and the curve of
+        all other steps; None where there are not both.
+        """
         few: tuple[Step, ...] = ()
         listed = None
         for step in sorted(self.steps, key=lambda step: step.count * len(step.pair.flats)):
@@ -132,7 +134,23 @@ class FftCurve:
             if atoms is not None:
                 few, listed = (*few, step), atoms
         rest = tuple(step for step in self.steps if step not in few)
-        return _Conditions(listed, infinite_mass(few), FftCurve(rest)) if listed is not None and rest else None
+        return (listed, infinite_mass(few), FftCurve(rest)) if listed is not None and rest else None
+
+    @staticmethod
+    def _by_atoms(epsilon: float, atoms: Atoms, infinite: float, others: FftCurve) -> Delta:
+        """The sum over the atoms of what the other steps add: right whatever the scales of both are."""
+        weights = np.exp(atoms.log_weights)
+        value, error, numerical, slope, moved = infinite, 0.0, 0.0, 0.0, 0.0
+        for place in range(weights.size - 1, -1, -1):  # delta of the others falls on the way
+            part, weight = others.delta(atoms.below(epsilon, place)), float(weights[place])
+            value, slope, moved = value + weight * part.value, slope + weight * part.slope, max(moved, part.moved)
+            error, numerical = error + weight * part.error, numerical + weight * part.numerical
+            left = part.value * float(weights[:place].sum())
+            if left <= 1e-13 * value:
+                break
+        rounded, shift = _ROUNDED * value + left, atoms.loss_error
+        error += rounded + min(1.0, slope * shift)
+        return Delta(min(1.0, value), error, numerical + rounded, slope, moved + shift)
 
     def _composed(self, epsilon: float, floor: float) -> Delta:
         for fine, coarse, atoms, reached in reversed(self._laws):
@@ -166,29 +184,6 @@ def delta_of(steps: tuple[Step, ...], epsilon: float) -> Delta:
     return FftCurve(steps).delta(epsilon)
 
 
-class _Conditions(NamedTuple):
-    """The atoms of some steps, the chance that one of these has an infinite loss, and the other steps' curve."""
-
-    atoms: Atoms
-    infinite: float
-    curve: FftCurve
-
-    def delta(self, epsilon: float) -> Delta:
-        """The sum over the atoms of what the other steps add: right whatever the scales of both are."""
-        weights = np.exp(self.atoms.log_weights)
-        value, error, numerical, slope, moved = self.infinite, 0.0, 0.0, 0.0, 0.0
-        for place in range(weights.size - 1, -1, -1):  # delta of the others falls on the way
-            part, weight = self.curve.delta(self.atoms.below(epsilon, place)), float(weights[place])
-            value, slope, moved = value + weight * part.value, slope + weight * part.slope, max(moved, part.moved)
-            error, numerical = error + weight * part.error, numerical + weight * part.numerical
-            left = part.value * float(weights[:place].sum())
-            if left <= 1e-13 * value:
-                break
-        rounded, shift = 1e-11 * value + left, self.atoms.loss_error
-        error += rounded + min(1.0, slope * shift)
-        return Delta(min(1.0, value), error, numerical + rounded, slope, moved + shift)
-
-
 def single_delta(pair: DominatingPair, epsilon: float) -> Delta:
     """Delta of one step by its closed form; the error from what rounding moves the loss at epsilon by."""
     value = pair_delta(pair, epsilon)
@@ -208,7 +203,7 @@ def single_delta(pair: DominatingPair, epsilon: float) -> Delta:
 
 
 def compare(fine: TiltedLaw, coarse: TiltedLaw, atoms: Atoms | None, epsilon: float) -> tuple[Delta, float]:
-    """Delta on the finer grid; its error from the coarser one and from rounding. And by how much both differ."""
+    """Delta on the finer grid, with an error from the coarser one and from rounding; and by how much both differ."""
     result, smooth = read(fine, atoms, epsilon)
     change = abs(smooth - coarse.delta(epsilon))
     # grids that disagree may both be wrong by more than they differ
@@ -217,7 +212,7 @@ def compare(fine: TiltedLaw, coarse: TiltedLaw, atoms: Atoms | None, epsilon: fl
 
 
 def read(law: TiltedLaw, atoms: Atoms | None, epsilon: float) -> tuple[Delta, float]:
-    """Delta on one grid, which its error takes for fine enough; and what the grid has of it."""
+    """Delta on one grid, with an error that takes the grid for fine enough; and what of delta is on the grid."""
     scale, (share, slope) = law.scale(epsilon), law.above(epsilon)
     smooth, apart = max(0.0, scale * share), law.jumps.delta(epsilon)
     value, slope = smooth + apart, max(0.0, scale * slope) + law.jumps.slope(epsilon)
