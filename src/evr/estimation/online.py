@@ -223,9 +223,7 @@ def epsilon_near(composition: Composition, delta: float, guess: float | None, di
     return Point(found.value, found.error, winner.value)
 
 
-def _reports(
-    order: list[Period], every: int, last: int, evaluate: Callable[..., Point]
-) -> Iterator[tuple[int, Point]]:
+def _reports(order: list[Period], every: int, last: int, evaluate: Callable[..., Point]) -> Iterator[tuple[int, Point]]:
     done, before = 0, Counter[Pairs]()
     for runs, repeats in order:
         length = sum(count for _, count in runs)
