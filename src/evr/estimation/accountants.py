@@ -160,8 +160,10 @@ class MonteCarloAccountant(CompositionAccountant):
                 stream = Stream(self.seed, "online", 1, direction.value)
                 # the samples of one direction served both while these were the same
                 served = self._runs.get(Direction.REMOVE) or RunningSamples(stream, *np.zeros((2, self.samples)))
-                copies = {"losses": served.losses.copy(), "log_weights": served.log_weights.copy()}
-                self._runs[direction] = replace(served, stream=stream, guess=None, **copies)
+                losses, log_weights = served.losses.copy(), served.log_weights.copy()
+                self._runs[direction] = replace(
+                    served, stream=stream, losses=losses, log_weights=log_weights, guess=None
+                )
             if steps := composition.steps(direction):
                 future, centre = self._future(steps, delta), 1.0
                 if infinite_mass(future) < delta:
