@@ -33,7 +33,9 @@ _MOST_TURN = 3.0  # by which a normal law is moved off the real axis: costs e^{9
 _LEFT = 0.4  # how far hyperbolas bend to the left
 _FAR = np.arange(0.0, 60.0, 0.25)
 _MOST_NODES = 2**13
-_HERMITE, _LEGENDRE = (24, 36), (8, 12)
+_HERMITE, _LEGENDRE = (24, 36), (7, 10)
+_FINE = 10_001  # places by which the loss is inverted: edges of panels need not be exact
+_NEAR = np.array([-16.0, -6.0, -2.5, 0.0, 2.5, 6.0, 16.0])  # deviations of a ratio where its delta bends
 _ROUNDED = 1e-15
 _CERTAIN = 45.0
 _DOUBT = 10.0  # two rules that differ may both be wrong by more
@@ -77,7 +79,7 @@ def delta(training: Any, others: Any, epsilon: float, direction: str, seconds: f
     gain = law.removed if direction == "remove" else law.added
     deadline = time.process_time() + seconds
     found = []
-    for infinite, masses, losses in _rules(mechanisms(others), direction):
+    for infinite, masses, losses in _rules(mechanisms(others), direction, epsilon + law.width * _NEAR):
         value = error = 0.0
         for mass, loss in zip(masses.tolist(), losses.tolist(), strict=True):
             try:
@@ -93,8 +95,10 @@ def delta(training: Any, others: Any, epsilon: float, direction: str, seconds: f
 _Rule = tuple[float, Floats, Floats]
 
 
-def _rules(others: list[tuple[Mechanism, int]], direction: str) -> list[_Rule]:
-    """The mass of infinite losses, masses and losses of the other steps, coarse and fine."""
+def _rules(others: list[tuple[Mechanism, int]], direction: str, steep: Floats) -> list[_Rule]:
+    """The mass of infinite losses, masses and losses of the other steps, coarse and fine. Panels end at the losses
+    ``steep``, between which delta of the training is smooth.
+    """
     if not others:
         return [(0.0, np.ones(1), np.zeros(1))]
     gaussians = [(m, count) for m, count in others if isinstance(m, Normals) and m.is_gaussian]
@@ -111,7 +115,7 @@ def _rules(others: list[tuple[Mechanism, int]], direction: str) -> list[_Rule]:
     masses, losses = np.exp(law.log_p).astype(float), law.loss.astype(float)
     if not isinstance(mechanism, Laplaces):
         return [(float(law.infinite), masses, losses)]
-    return [(0.0, *_with_density(law, masses, losses, size)) for size in _LEGENDRE]
+    return [(0.0, *_with_density(law, masses, losses, steep, size)) for size in _LEGENDRE]
 
 
 def _of_normals(mechanism: Normals, direction: str, size: int) -> _Rule:
@@ -126,9 +130,13 @@ def _of_normals(mechanism: Normals, direction: str, size: int) -> _Rule:
     return 0.0, np.concatenate([m for m, _ in parts]), np.concatenate([y for _, y in parts])
 
 
-def _with_density(law: Any, masses: Floats, losses: Floats, size: int) -> tuple[Floats, Floats]:
+def _with_density(law: Any, masses: Floats, losses: Floats, steep: Floats, size: int) -> tuple[Floats, Floats]:
     x, weights = np.polynomial.legendre.leggauss(size)
     edges = law.edges(0).astype(float)
+    places = np.linspace(edges[0], edges[-1], _FINE)
+    found = law.density(places)[1].astype(float)
+    order = np.argsort(found)  # losses rise or fall
+    edges = np.union1d(edges, np.interp(steep, found[order], places[order]))
     half = np.diff(edges)[:, None] / 2
     log_p, loss = law.density((edges[:-1, None] + half * (1 + x)).ravel())
     own = np.exp(log_p.astype(float)) * (half * weights).ravel()
@@ -141,6 +149,11 @@ class Ratio:
 
     bins: int
     energy: float
+
+    @property
+    def width(self) -> float:
+        """The deviation of ``L``."""
+        return math.sqrt(math.expm1(min(self.energy, 700.0)) / self.bins)
 
     def removed(self, epsilon: float, deadline: float) -> tuple[float, float]:
         """``E[(L - e^epsilon)_+]``, and its error."""

@@ -441,6 +441,16 @@ def test_bins_beside_others(direction):
         assert found.relative <= 1e-6
 
 
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_many_bins_beside_laplace(direction):
+    """The ratio of many bins is nearly 1, so delta has a kink that two rules missed alike: 7e-7 off, 6e-7 stated."""
+    event = composed(dp_event.LaplaceDpEvent(1.3107709644090144), BallsInBinsDpEvent(6.840157230460447, 2388, 2388))
+    found = truth(event, 0.0, direction)
+    bound = evr.estimate_delta(event, 0.0, method="strict", direction=direction).value
+    assert found.relative < 1e-9
+    assert bound * (1 - 1e-3) <= found.value <= bound * (1 + 1e-9)
+
+
 def test_bins_so_far_out_that_floats_hold_nothing():
     """No place of the integrand was large enough to look at, and the truth crashed."""
     event = composed(BallsInBinsDpEvent(0.7174588938160678, 18865, 385), dp_event.LaplaceDpEvent(10.326482360925517))

@@ -158,11 +158,12 @@ class MonteCarloAccountant(CompositionAccountant):
         for direction in directions_of(composition, None):
             if direction not in self._runs:
                 stream = Stream(self.seed, "online", 1, direction.value)
-                run = RunningSamples(stream, np.zeros(self.samples), np.zeros(self.samples))
-                if served := self._runs.get(Direction.REMOVE):  # it served both while they were the same
-                    run = replace(served, stream=stream, losses=served.losses.copy(), _guess=None)
-                    run.log_weights = served.log_weights.copy()
-                self._runs[direction] = run
+                # the samples of one direction served both while these were the same
+                served = self._runs.get(Direction.REMOVE) or RunningSamples(stream, *np.zeros((2, self.samples)))
+                losses, log_weights = served.losses.copy(), served.log_weights.copy()
+                self._runs[direction] = replace(
+                    served, stream=stream, losses=losses, log_weights=log_weights, guess=None
+                )
             if steps := composition.steps(direction):
                 future, centre = self._future(steps, delta), 1.0
                 if infinite_mass(future) < delta:
@@ -189,28 +190,27 @@ class RunningSamples:
     steps: int = 0
     log_finite: float = 0.0  # ``log`` of the chance that no loss so far is infinite
     log_apart: float = 0.0  # the same for the steps whose infinite losses are not among the samples
-    _samplers: dict[DominatingPair, tuple[Any, float]] = field(default_factory=dict)
-    _apart: bool = False
-    _guess: float | None = None
+    samplers: dict[DominatingPair, tuple[Any, float]] = field(default_factory=dict)
+    is_tilted: bool = False
+    guess: float | None = None
 
     def take(self, steps: tuple[Step, ...], epsilon: float) -> None:
         """Tilt the steps to come for an epsilon."""
-        self._apart = greatest_loss(steps) > epsilon
-        # one cell: nobody asks for bounds
-        source = built(capped_plan(steps, epsilon) if self._apart else SimplePlan(), steps)
+        self.is_tilted = greatest_loss(steps) > epsilon
+        source = built(capped_plan(steps, epsilon) if self.is_tilted else SimplePlan(), steps)
         assert isinstance(source, TiltedProposal | SimpleProposal)
         drawn = zip(steps, source.samplers, source.log_normalisers, strict=True)
-        self._samplers = {step.pair: (sampler, log_m) for step, sampler, log_m in drawn}
+        self.samplers = {step.pair: (sampler, log_m) for step, sampler, log_m in drawn}
 
     def advance(self, pair: DominatingPair, count: int) -> None:
         """So many more steps of one kind."""
-        sampler, log_m = self._samplers[pair]
+        sampler, log_m = self.samplers[pair]
         sums = sampler.draw(self.stream.block(self.steps), self.losses.size, count)
         self.losses += sums.losses
         self.log_weights += count * log_m - sums.heights
         log_finite = count * math.log1p(-infinite_loss_mass(pair))
         self.log_finite += log_finite
-        self.log_apart += log_finite if self._apart else 0.0
+        self.log_apart += log_finite if self.is_tilted else 0.0
         self.steps += count
 
     def epsilon(self, delta: float) -> tuple[float, float]:
@@ -218,6 +218,6 @@ class RunningSamples:
         if -math.expm1(self.log_finite) >= delta:
             return math.inf, 0.0
         samples = WeightedSamples.of(self.losses, self.log_weights, -math.expm1(self.log_apart))
-        found = samples.epsilon(delta, self._guess)
-        self._guess = found[0] or None
+        found = samples.epsilon(delta, self.guess)
+        self.guess = found[0] or None
         return found

@@ -23,7 +23,7 @@ from evr.mechanisms import Composition
 from evr.mechanisms.relations import REPLACE_ONE, Relation
 from evr.methods import ESTIMATES
 
-_HARMLESS = 1e-12  # an absolute error of delta below which it is not
+_HARMLESS = 1e-12  # an absolute error of delta that is never refused
 
 
 def needs_samples(composition: Composition) -> bool:
@@ -275,25 +275,24 @@ def _deltas(
     if needs_samples(composition):
         from evr.estimation.monte_carlo import SampledCurve, sampled_delta
 
-        return partial(sampled_delta, {one: SampledCurve(composition.simplified(one), one) for one in directions})
+        return partial(sampled_delta, [SampledCurve(composition.simplified(one), one) for one in directions])
     curves = {one: FftCurve(on_lines(composition.simplified(one)), asked=asked) for one in directions}
-    return partial(_greater_delta, curves)
 
+    def greatest(epsilon: float) -> Estimate:
+        best, winner, errors = -1.0, Direction.REMOVE, []
+        for one, curve in curves.items():
+            # a part so far below the other direction's delta does not count
+            found = curve.delta(epsilon, max(0.0, FLOOR * best))
+            errors.append(found.error)
+            if found.value > best:
+                best, winner = found.value, one
+        error = float(np.max(errors))
+        if not error <= max(SAYS_LITTLE * best, _HARMLESS):
+            stated = f"delta would be {best:.3g} with an error of {error:.1g}"
+            raise AccuracyError(f"epsilon={epsilon!r}: {stated}. {BEYOND_FLOATS}")
+        return Estimate(best, "fft", winner.value, error)
 
-def _greater_delta(curves: dict[Direction, FftCurve], epsilon: float) -> Estimate:
-    best, winner, errors = -1.0, Direction.REMOVE, []
-    for one, curve in curves.items():
-        # a part so far below the other direction's delta does not count
-        found = curve.delta(epsilon, max(0.0, FLOOR * best))
-        errors.append(found.error)
-        if found.value > best:
-            best, winner = found.value, one
-    error = float(np.max(errors))
-    if not error <= max(SAYS_LITTLE * best, _HARMLESS):
-        raise AccuracyError(
-            f"epsilon={epsilon!r}: delta would be {best:.3g} with an error of {error:.1g}. {BEYOND_FLOATS}"
-        )
-    return Estimate(best, "fft", winner.value, error)
+    return greatest
 
 
 def _by_moments(composition: Composition, event: Any, at: float, wanted: str, direction: str | None) -> float:

@@ -10,17 +10,12 @@ centred at ``K``; then its law is a power of one Fourier transform, with roundin
 delta. Ratios are spread on the grid (``estimation.grid``), and ``K`` is a grid point, whose kink the Euler-Maclaurin
 formula mends.
 
-The result is an estimate with an estimate of its error (the change from a grid of twice the width), not a bound.
-
 The ratio ``L`` of one training is a number, so its loss is one of a pair on a line: ``log L`` has some density ``q``
-under ``Q`` and ``e^y q(y)`` under ``P``. ``q`` has no closed form, but a table of it (``estimation.bins_density``)
-serves as well. So bins compose with themselves, redrawn in each epoch, and with all other pairs, by the default
-accountant.
+under ``Q`` and ``e^y q(y)`` under ``P``, held in a table (``estimation.bins_density``). So bins compose with
+themselves, redrawn in each epoch, and with all other pairs. What the masses of both laws lack to 1 is the table's
+error; if it is not small, the table is made again with finer integrals, and what is left is stated.
 
-Both laws must have a mass of 1. What the table lacks to that is its error; if it is not small, the table is made again
-with finer integrals, and what is left is stated.
-
-The table is for estimates. Nothing is drawn from it, and no guarantee rests on it.
+Both are for estimates. Nothing is drawn from the table, and no guarantee rests on it.
 """
 
 from __future__ import annotations
@@ -106,7 +101,7 @@ def _bounded_part(law: IndependentBins, log_kink: float, sign: float, apart: flo
         order = start.crossing(start.guess(sign), sign)
         if order is None:
             return Delta(0.0, 0.0)
-        start = TiltedSum(start.points, start.counts, order)
+        start = start.at(order)
     low, high = start.range(sign)
     low, high = min(low, 0.0), max(high, 0.0)
     best, previous = Delta(0.0, math.inf), math.inf
@@ -174,21 +169,19 @@ class RatioLaw:
 
     @cached_property
     def error(self) -> TableError:
-        """Of the density, from what the masses of both laws lack to 1; and what is beyond the table."""
-        lacking = max(abs(float(self._below[measure][-1]) - 1.0) for measure in Measure)
+        """The error of the density, from what the masses of both laws lack to 1; and the mass beyond the table."""
+        lacking = max(abs(float(below[-1]) - 1.0) for below, _ in self._sums.values())
         return TableError(max(_LEAST, _TIMES * lacking), math.exp(-_DEPTH))
 
     @cached_property
-    def _below(self) -> dict[Measure, Floats]:
-        return {m: np.concatenate(([0.0], np.cumsum(self._pieces(m)))) for m in Measure}
-
-    @cached_property
-    def _above(self) -> dict[Measure, Floats]:
-        return {m: np.concatenate((np.cumsum(self._pieces(m)[::-1])[::-1], [0.0])) for m in Measure}
-
-    def _pieces(self, measure: Measure) -> Floats:
-        edges = self.density.edges
-        return self._within(measure, np.arange(edges.size - 1), edges[:-1], edges[1:])
+    def _sums(self) -> dict[Measure, tuple[Floats, Floats]]:
+        """Masses below and above each edge."""
+        edges, found = self.density.edges, {}
+        for measure in Measure:
+            pieces = self._within(measure, np.arange(edges.size - 1), edges[:-1], edges[1:])
+            below, above = np.cumsum(pieces), np.cumsum(pieces[::-1])[::-1]
+            found[measure] = np.concatenate(([0.0], below)), np.concatenate((above, [0.0]))
+        return found
 
     def _within(self, measure: Measure, panel: Indices, low: Floats, high: Floats) -> Floats:
         """Mass of intervals, each in one panel."""
@@ -202,7 +195,7 @@ class RatioLaw:
         return found
 
     def mass(self, measure: Measure, low: Floats, high: Floats) -> Floats:
-        """Of intervals, accurate relative to it."""
+        """The mass of intervals, with a relative error."""
         edges = self.density.edges
         low, high = (np.clip(y, *self.ends) for y in (low, high))
         high = np.maximum(low, high)
@@ -211,13 +204,13 @@ class RatioLaw:
         found = self._within(measure, first, low, np.minimum(high, edges[first + 1]))
         far = last > first
         start, end = first[far] + 1, last[far]
-        below, above = self._below[measure], self._above[measure]
+        below, above = self._sums[measure]
         between = np.where(edges[start] > 0, above[start] - above[end], below[end] - below[start])
         found[far] += between + self._within(measure, end, edges[end], high[far])
         return found
 
     def delta(self, epsilon: float, direction: Direction) -> float:
-        """Of one training: an integral without cancellation."""
+        """Delta of one training, by an integral without cancellation."""
         edges = self.density.edges
         sign = 1.0 if direction is Direction.REMOVE else -1.0
         kink = min(max(sign * epsilon, edges[0]), edges[-1])

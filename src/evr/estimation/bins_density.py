@@ -19,9 +19,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
+from numpy.polynomial.chebyshev import chebval
 from numpy.typing import NDArray
 
 from evr.laws import Floats
@@ -45,19 +45,8 @@ _EVEN = np.linspace(-1.0, 1.0, 9)
 Indices = NDArray[np.int64]
 
 
-class Panels(NamedTuple):
-    """Ends of panels, and coefficients of Chebyshev polynomials, a column for each panel."""
-
-    low: Floats
-    high: Floats
-    coefficients: Floats
-
-    def chosen(self, which: NDArray[np.bool_]) -> Panels:
-        return Panels(self.low[which], self.high[which], self.coefficients[:, which])
-
-    def halves(self) -> tuple[Floats, Floats]:
-        middle = (self.low + self.high) / 2
-        return np.concatenate((self.low, middle)), np.concatenate((middle, self.high))
+Panels = tuple[Floats, Floats, Floats]
+"""Lower and upper ends of panels, and coefficients of Chebyshev polynomials, a column for each panel."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,33 +67,27 @@ class LogDensity:
     @cached_property
     def bounds(self) -> tuple[Floats, Floats]:
         """About the least and the greatest value on each panel."""
-        places = np.broadcast_to(_EVEN, (self.half.size, _EVEN.size))
-        values = _polynomials(self.coefficients, places)
+        values = chebval(np.broadcast_to(_EVEN, (self.half.size, 9)), self.coefficients[:, :, None], tensor=False)
         return values.min(axis=1), values.max(axis=1)
 
     def on(self, panels: Indices, y: Floats) -> Floats:
         """Values at places of the panels, a row for each."""
         places = (y - self.middle[panels][:, None]) / self.half[panels][:, None]
-        return _polynomials(self.coefficients[:, panels], places)
+        return np.asarray(chebval(places, self.coefficients[:, panels, None], tensor=False), float)
 
     def panel_of(self, y: Floats) -> Indices:
         """Out of range where there is none."""
         return np.searchsorted(self.edges, y, side="right") - 1
 
 
-def _polynomials(coefficients: Floats, t: Floats) -> Floats:
-    """By Clenshaw's rule, a row for each column of coefficients."""
-    last = coefficients[:, :, None]
-    first, second = np.broadcast_to(last[-1], t.shape), np.zeros(())
-    for k in range(_DEGREE - 1, 0, -1):
-        first, second = last[k] + 2.0 * t * first - second, first
-    found: Floats = last[0] + t * first - second
-    return found
-
-
 def _places(low: Floats, high: Floats) -> Floats:
     """Where polynomials are fitted, a row for each panel."""
     return ((low + high) / 2)[:, None] + ((high - low) / 2)[:, None] * _PLACES
+
+
+def _halves(low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    middle = (low + high) / 2
+    return np.concatenate((low, middle)), np.concatenate((middle, high))
 
 
 def _joined(parts: list[Panels]) -> LogDensity:
@@ -138,8 +121,7 @@ def log_density_of_mean(bins: int, energy: float, depth: float, parts: int = 1) 
 def _of_one(energy: float, depth: float) -> LogDensity:
     """A normal law, whose logarithm is a polynomial."""
     log_top = -math.log(2 * math.pi * energy) / 2
-    count = math.ceil((depth + max(log_top, 0.0)) / _NATS)
-    z = np.sqrt(2 * _NATS * np.arange(count + 1))
+    z = np.sqrt(2 * _NATS * np.arange(math.ceil((depth + max(log_top, 0.0)) / _NATS) + 1))
     z = np.unique(np.concatenate((-z, [-1.5, 1.5], z)))
     edges = math.sqrt(energy) * z
     values = log_top - _places(edges[:-1], edges[1:]) ** 2 / (2 * energy)
@@ -161,18 +143,16 @@ def _of_both(
     edges = np.concatenate(([low], edges[(edges > low) & (edges < high)][::2], [high]))
     lows, highs = edges[:-1], edges[1:]
     done: list[Panels] = []
-    for _ in range(_MOST_HALVINGS):
+    for left in range(_MOST_HALVINGS, 0, -1):
         places = _places(lows, highs)
         values = value(places.ravel()).reshape(places.shape)
-        panels = Panels(lows, highs, _FIT @ values.T)
-        last = np.abs(panels.coefficients[-2:]).max(axis=0)
-        good = last <= _SMALL * np.maximum(1.0, np.abs(values).max(axis=1))
-        done.append(panels.chosen(good))
+        fitted = _FIT @ values.T
+        good = np.abs(fitted[-2:]).max(axis=0) <= _SMALL * np.maximum(1.0, np.abs(values).max(axis=1))
+        good |= left == 1
+        done.append((lows[good], highs[good], fitted[:, good]))
         if good.all():
             break
-        lows, highs = panels.chosen(~good).halves()
-    else:
-        done.append(panels.chosen(~good))
+        lows, highs = _halves(lows[~good], highs[~good])
     return _flat_enough(_joined(done))
 
 
@@ -197,10 +177,11 @@ def _flat_enough(density: LogDensity) -> LogDensity:
         steep = greatest - least > _NATS
         if not steep.any():
             break
-        panels = Panels(density.edges[:-1], density.edges[1:], density.coefficients)
-        low, high = panels.chosen(steep).halves()
-        values = density.on(np.tile(np.flatnonzero(steep), 2), _places(low, high))
-        density = _joined([panels.chosen(~steep), Panels(low, high, _FIT @ values.T)])
+        low, high = density.edges[:-1], density.edges[1:]
+        halves = _halves(low[steep], high[steep])
+        values = density.on(np.tile(np.flatnonzero(steep), 2), _places(*halves))
+        kept = low[~steep], high[~steep], density.coefficients[:, ~steep]
+        density = _joined([kept, (*halves, _FIT @ values.T)])
     return density
 
 
@@ -228,15 +209,10 @@ def _fall(rise: Floats, share: float) -> Floats:
 
 
 def _half_of_few(small: LogDensity, great: LogDensity, share: float, y: Floats, own: Floats, parts: int) -> Floats:
+    """The same at few places, so that arrays stay small."""
     column = y[:, None]
-    edges = np.concatenate(
-        (
-            small.edges - column,
-            _fall(np.maximum(great.edges - column, 0.0), share),
-            np.broadcast_to(own, (y.size, own.size)),
-        ),
-        axis=1,
-    )
+    of_x = _fall(np.maximum(great.edges - column, 0.0), share)
+    edges = np.concatenate((small.edges - column, of_x, np.broadcast_to(own, (y.size, own.size))), axis=1)
     edges = np.clip(edges, np.minimum(small.edges[0] - column, 0.0), 0.0)
     edges.sort(axis=1)
     middle = (edges[:, 1:] + edges[:, :-1]) / 2

@@ -1,4 +1,4 @@
-"""What estimates know of one step beyond its pair: delta and the means of cells in closed form, where a family has one.
+"""Delta of one step, and the mean loss of a cell, in closed form where a family has one.
 
 No guarantee rests on these: they keep an error that is relative to a delta or to a loss, where the difference of two
 probabilities would lose it. A pair of yours has the defaults; ``register`` gives it more.
@@ -35,7 +35,7 @@ class TableError(NamedTuple):
 
 @singledispatch
 def table_error_of(pair: DominatingPair) -> TableError:
-    """Of probabilities, beyond rounding: there is some where a law is known by a table only."""
+    """The error of a step's probabilities beyond rounding, where its law is known by a table only."""
     return TableError(0.0, 0.0)
 
 
@@ -43,9 +43,6 @@ def table_error_of(pair: DominatingPair) -> TableError:
 def delta_error(pair: DominatingPair, epsilon: float) -> float:
     """The error of ``pair_delta``, about, beyond rounding."""
     return 0.0
-
-
-# --- delta of one step ----------------------------------------------------------------------------
 
 
 @singledispatch
@@ -87,14 +84,11 @@ def _(pair: GaussianPair, epsilon: float) -> float:
 
 def _mills_difference(low: float, high: float) -> float:
     """``R(low) - R(high)`` of the normal tail's Mills ratio ``R``, without cancellation for close arguments."""
-
-    def ratio(x: Any) -> Any:
-        return math.sqrt(math.pi / 2) * erfcx(np.asarray(x) / math.sqrt(2))
-
+    x = np.array([low, high]) if high - low > 1.0 else low + (high - low) * (_MILLS_NODES + 1) / 2
+    ratio = math.sqrt(math.pi / 2) * erfcx(x / math.sqrt(2))
     if high - low > 1.0:
-        return float(ratio(low) - ratio(high))
-    x = low + (high - low) * (_MILLS_NODES + 1) / 2  # R' = x R - 1
-    return float((high - low) / 2 * np.sum(_MILLS_WEIGHTS * (1 - x * ratio(x))))
+        return float(ratio[0] - ratio[1])
+    return float((high - low) / 2 * np.sum(_MILLS_WEIGHTS * (1 - x * ratio)))  # R' = x R - 1
 
 
 @pair_delta.register
@@ -123,8 +117,7 @@ def _(pair: ShiftedPair, epsilon: float) -> float:
 
 @pair_delta.register
 def _(pair: MixturePair, epsilon: float) -> float:
-    # At the threshold t, where the loss is epsilon, delta is a mixture of the deltas of the Gaussians at their own
-    # losses at t.
+    # where the loss is epsilon, delta is a mixture of the deltas of the Gaussians at their own losses there
     if pair.direction is None:  # both laws are mixtures
         return pair_delta.dispatch(DominatingPair)(pair, epsilon)
     if math.isinf(epsilon):
@@ -145,8 +138,7 @@ def _(pair: MixturePair, epsilon: float) -> float:
 
 @pair_delta.register
 def _(pair: EitherPair, epsilon: float) -> float:
-    deltas = [pair_delta(one, epsilon) for one in pair.pairs]
-    return float(np.sum(np.exp(pair.log_weights) * np.array(deltas)))
+    return float(np.sum(np.exp(pair.log_weights) * np.array([pair_delta(one, epsilon) for one in pair.pairs])))
 
 
 @pair_delta.register
@@ -155,9 +147,7 @@ def _(pair: SampledPair, epsilon: float) -> float:
     # c (P(A) - e^epsilon' Q(A)); c = q (remove), 1 - e^epsilon (1-q) (add).
     inner = pair.sign * float(unmix(pair.sign * epsilon, pair.q))
     if pair.direction is Direction.REMOVE:
-        if inner == -math.inf:
-            return -math.expm1(epsilon)
-        return pair.q * pair_delta(pair.base, inner)
+        return pair.q * pair_delta(pair.base, inner) if inner > -math.inf else -math.expm1(epsilon)
     least = epsilon + math.log1p(-pair.q)
     return 0.0 if least >= 0 else -math.expm1(least) * pair_delta(pair.base, inner)
 
@@ -165,9 +155,6 @@ def _(pair: SampledPair, epsilon: float) -> float:
 @pair_delta.register
 def _(pair: WithoutReplacementPair, epsilon: float) -> float:
     return pair_delta(pair.upper if epsilon >= 0 else pair.lower, epsilon)
-
-
-# --- the loss that stands for a cell --------------------------------------------------------------
 
 
 @singledispatch
@@ -217,8 +204,7 @@ def _(pair: ShiftedPair, low: Any, high: Any) -> Floats:
 
 @mean_loss.register
 def _(pair: LaplacePair | BoundedRangePair, low: Any, high: Any) -> Floats:
-    # Between the centres both densities are exponential: the ratio of two integrals is that at
-    # the middle.
+    # between the centres both densities are exponential: the ratio of two integrals is that at the middle
     return pair.privacy_loss((np.asarray(low, float) + np.asarray(high, float)) / 2)
 
 
@@ -227,10 +213,8 @@ def _(pair: MixturePair, low: Any, high: Any) -> Floats:
     # the difference of what both laws have over N(0, 1), which is 0 for a law that is no mixture
     low, high = (np.asarray(t, float)[..., None] for t in (low, high))
     means, p = np.array(pair.means), np.array(pair.probabilities)
-    found: Any = 0.0
-    if pair.is_mixed(Measure.P):
-        found = found + log_mean_exp(_log_mass_ratio(means, low, high), p)
-    return found - log_mean_exp(_log_mass_ratio(means, -high, -low), p) if pair.is_mixed(Measure.Q) else found
+    of_p: Any = log_mean_exp(_log_mass_ratio(means, low, high), p) if pair.is_mixed(Measure.P) else 0.0
+    return of_p - log_mean_exp(_log_mass_ratio(means, -high, -low), p) if pair.is_mixed(Measure.Q) else of_p
 
 
 @mean_loss.register

@@ -1,9 +1,6 @@
-"""One question, several accountants: evr's and those of other libraries, in one table.
-
-- ``fft`` and ``strict``: evr's estimate, and its bound in exact arithmetic;
-- ``pld`` and ``rdp``: dp_accounting's privacy loss distributions (connect-the-dots) and its RDP;
-- ``prv``: prv-accountant (Gopi, Lee and Wutschitz 2021), if it is installed. It knows Gaussian
-  mechanisms, Poisson sampled or not, and accounts for the remove direction only.
+"""One question, several accountants in one table: evr's ``fft`` and ``strict``; dp_accounting's ``pld`` and ``rdp``;
+and ``prv``, prv-accountant (Gopi, Lee and Wutschitz 2021), which knows Gaussian mechanisms, Poisson sampled or not, in
+the remove direction.
 """
 
 from __future__ import annotations
@@ -97,12 +94,12 @@ def compare(
             continue
         seconds = time.perf_counter() - start
         for kind, value in answers.items():
-            # a bound that lies on the wrong side of evr's estimate by more than errors explain
-            is_wrong = _SIGNS[kind] * (value - ours.value) > slack
             if math.isnan(value):
                 found.append(Answer(name, kind, None, seconds, "it is not a number"))
-            else:
-                found.append(Answer(name, kind, value, seconds, WRONG if is_wrong else ""))
+                continue
+            # a bound that lies on the wrong side of evr's estimate by more than errors explain
+            is_wrong = _SIGNS[kind] * (value - ours.value) > slack
+            found.append(Answer(name, kind, value, seconds, WRONG if is_wrong else ""))
     return found
 
 
@@ -115,10 +112,7 @@ def _pld(asked: _Question) -> dict[Kind, float]:
 
 def _rdp(asked: _Question) -> dict[Kind, float]:
     if asked.relation is REPLACE_ONE:
-        raise ValueError(
-            "its noise multiplier is noise over the change by replacing a record, not over the norm of one record: "
-            "another question"
-        )
+        raise ValueError("its noise multiplier is noise over the change by replacing a record: another question")
     by_event = rdp_delta if asked.wanted == "delta" else rdp_epsilon
     return {"upper bound": by_event(asked.event, asked.at, asked.relation)}
 

@@ -6,19 +6,13 @@ rounding is then relative to the moments bound on delta, and a small delta costs
 
     delta(epsilon) = M^k e^{-order epsilon} sum_S p'(S) (1 - e^{epsilon - S})_+ e^{-order (S - epsilon)}
 
-Five things make it near-exact. A single loss beyond epsilon and all that the other steps could take off again decides
-by itself; such losses are counted apart, by a closed form (``estimation.jumps``), so that rare huge losses do not spoil
-the tilt. The one-step law comes from interval probabilities by a fourth-order rule (``estimation.points``), with losses
-whose errors are relative, and only
-what they add to 1 is computed of its moments, so that a billion steps add up no error. Its points are spread on the
-grid by seven-point Lagrange weights, which keep six moments of the tilted law, so the grid may be coarse. The kink at
-epsilon, which no grid point hits, is mended by the Euler-Maclaurin formula, and the atoms of the composition, which no
-smooth rule can mend, are enumerated (``estimation.atoms``). Sums are held as what exceeds epsilon
-(``estimation.tilting``).
+A single loss beyond epsilon and all that the other steps could take off again decides by itself; such losses have a
+closed form (``estimation.atoms``) and do not spoil the tilt. One-step laws are points of a fourth-order rule
+(``estimation.points``), spread on a coarse grid by weights that keep six moments (``estimation.grid``). The kink at
+epsilon is mended by the Euler-Maclaurin formula, and the atoms of the composition are enumerated.
 
-The result is an estimate with an estimate of its error, not a bound. The error is the sum of what a grid of twice the
-width changes, of the rounding of transforms, which grows with the number of steps, of how ragged the law is next to
-epsilon, and of what the rounding of losses may move.
+The result is an estimate with an estimate of its error, not a bound: what a grid of twice the width changes, the
+rounding of transforms and of losses, and how ragged the law is next to epsilon.
 """
 
 from __future__ import annotations
@@ -31,11 +25,10 @@ from typing import NamedTuple
 import numpy as np
 
 from evr.errors import AccuracyError
-from evr.estimation.atoms import Atoms, Delta, atoms_of
+from evr.estimation.atoms import Atoms, Delta, Jumps, atoms_of, jump_of
 from evr.estimation.closed_forms import delta_error, pair_delta
 from evr.estimation.grid import TiltedLaw, law_on_grid, table_error
 from evr.estimation.inversion import solve_epsilon
-from evr.estimation.jumps import Jumps, jump_of
 from evr.estimation.tilting import GridPlan, excess, is_certain, likely_epsilon, limits, plan_tilt
 from evr.laws import DominatingPair, Step, infinite_loss_mass, infinite_mass, loss_range
 from evr.laws.law import UNIT
@@ -60,7 +53,7 @@ _LIKELY, _GUESSED = 2e-3, 1e-4  # relative: how far the root may be from what is
 
 
 def _constant(value: float, moved: float = 0.0) -> Delta:
-    """Where delta does not fall any more."""
+    """A delta that no longer falls with epsilon."""
     numerical = _ROUNDED * value
     return Delta(value, numerical + min(1.0, moved), numerical, 0.0, moved)
 
@@ -126,12 +119,14 @@ class FftCurve:
                 "hold their density: ask for a proved bound (method='strict')"
             ) from None
         if found.error > _UNSETTLED * found.value and self._apart is not None:
-            found = min(found, self._apart.delta(epsilon), key=lambda delta: delta.error)
+            found = min(found, self._by_atoms(epsilon, *self._apart), key=lambda delta: delta.error)
         return found
 
     @cached_property
-    def _apart(self) -> _Conditions | None:
-        """What has a few atoms only, and all other steps; None where there are not both."""
+    def _apart(self) -> tuple[Atoms, float, FftCurve] | None:
+        """The atoms of steps that have a few only, the chance that one of these has an infinite loss, and the curve of
+        all other steps; None where there are not both.
+        """
         few: tuple[Step, ...] = ()
         listed = None
         for step in sorted(self.steps, key=lambda step: step.count * len(step.pair.flats)):
@@ -139,7 +134,23 @@ class FftCurve:
             if atoms is not None:
                 few, listed = (*few, step), atoms
         rest = tuple(step for step in self.steps if step not in few)
-        return _Conditions(listed, infinite_mass(few), FftCurve(rest)) if listed is not None and rest else None
+        return (listed, infinite_mass(few), FftCurve(rest)) if listed is not None and rest else None
+
+    @staticmethod
+    def _by_atoms(epsilon: float, atoms: Atoms, infinite: float, others: FftCurve) -> Delta:
+        """The sum over the atoms of what the other steps add: right whatever the scales of both are."""
+        weights = np.exp(atoms.log_weights)
+        value, error, numerical, slope, moved = infinite, 0.0, 0.0, 0.0, 0.0
+        for place in range(weights.size - 1, -1, -1):  # delta of the others falls on the way
+            part, weight = others.delta(atoms.below(epsilon, place)), float(weights[place])
+            value, slope, moved = value + weight * part.value, slope + weight * part.slope, max(moved, part.moved)
+            error, numerical = error + weight * part.error, numerical + weight * part.numerical
+            left = part.value * float(weights[:place].sum())
+            if left <= 1e-13 * value:
+                break
+        rounded, shift = _ROUNDED * value + left, atoms.loss_error
+        error += rounded + min(1.0, slope * shift)
+        return Delta(min(1.0, value), error, numerical + rounded, slope, moved + shift)
 
     def _composed(self, epsilon: float, floor: float) -> Delta:
         for fine, coarse, atoms, reached in reversed(self._laws):
@@ -173,29 +184,6 @@ def delta_of(steps: tuple[Step, ...], epsilon: float) -> Delta:
     return FftCurve(steps).delta(epsilon)
 
 
-class _Conditions(NamedTuple):
-    """The atoms of some steps, the chance that one of these has an infinite loss, and the other steps' curve."""
-
-    atoms: Atoms
-    infinite: float
-    curve: FftCurve
-
-    def delta(self, epsilon: float) -> Delta:
-        """The sum over the atoms of what the other steps add: right whatever the scales of both are."""
-        weights = np.exp(self.atoms.log_weights)
-        value, error, numerical, slope, moved = self.infinite, 0.0, 0.0, 0.0, 0.0
-        for place in range(weights.size - 1, -1, -1):  # delta of the others falls on the way
-            part, weight = self.curve.delta(self.atoms.below(epsilon, place)), float(weights[place])
-            value, slope, moved = value + weight * part.value, slope + weight * part.slope, max(moved, part.moved)
-            error, numerical = error + weight * part.error, numerical + weight * part.numerical
-            left = part.value * float(weights[:place].sum())
-            if left <= 1e-13 * value:
-                break
-        rounded, shift = 1e-11 * value + left, self.atoms.loss_error
-        error += rounded + min(1.0, slope * shift)
-        return Delta(min(1.0, value), error, numerical + rounded, slope, moved + shift)
-
-
 def single_delta(pair: DominatingPair, epsilon: float) -> Delta:
     """Delta of one step by its closed form; the error from what rounding moves the loss at epsilon by."""
     value = pair_delta(pair, epsilon)
@@ -215,7 +203,7 @@ def single_delta(pair: DominatingPair, epsilon: float) -> Delta:
 
 
 def compare(fine: TiltedLaw, coarse: TiltedLaw, atoms: Atoms | None, epsilon: float) -> tuple[Delta, float]:
-    """Delta on the finer grid; its error from the coarser one and from rounding. And by how much both differ."""
+    """Delta on the finer grid, with an error from the coarser one and from rounding; and by how much both differ."""
     result, smooth = read(fine, atoms, epsilon)
     change = abs(smooth - coarse.delta(epsilon))
     # grids that disagree may both be wrong by more than they differ
@@ -224,7 +212,7 @@ def compare(fine: TiltedLaw, coarse: TiltedLaw, atoms: Atoms | None, epsilon: fl
 
 
 def read(law: TiltedLaw, atoms: Atoms | None, epsilon: float) -> tuple[Delta, float]:
-    """Delta on one grid, which its error takes for fine enough; and what the grid has of it."""
+    """Delta on one grid, with an error that takes the grid for fine enough; and what of delta is on the grid."""
     scale, (share, slope) = law.scale(epsilon), law.above(epsilon)
     smooth, apart = max(0.0, scale * share), law.jumps.delta(epsilon)
     value, slope = smooth + apart, max(0.0, scale * slope) + law.jumps.slope(epsilon)
@@ -301,11 +289,22 @@ class Epsilon(NamedTuple):
 
 def epsilon_of(curve: FftCurve, delta: float, guess: float | None = None) -> Epsilon:
     """Epsilon of one direction at a delta in [0, 1] by the default method; ``guess`` is where to look first."""
-    value = _solved(curve, delta, guess)
-    if math.isinf(value) or delta == 1 or not curve.steps or _at_zero(curve.steps) <= 0.5 * delta:
-        return Epsilon(value, 0.0)
+    if delta == 1 or not curve.steps:
+        return Epsilon(0.0, 0.0)
+    if curve.infinite_mass > delta:
+        return Epsilon(math.inf, 0.0)
+    greatest = max(0.0, curve.greatest)
     if delta == 0:
-        return Epsilon(value, 4.0 * UNIT * value)
+        return Epsilon(greatest, 4.0 * UNIT * greatest if greatest < math.inf else 0.0)
+    at_zero = math.fsum(step.count * pair_delta(step.pair, 0.0) for step in curve.steps)  # deltas add up at 0
+    value = 0.0
+    if at_zero > delta:
+        spread = _LIKELY if guess is None else _GUESSED
+        if guess is None:
+            guess = likely_epsilon(curve.steps, delta) if curve.infinite_mass < 1.0 else 1.0
+        value = solve_epsilon(curve.value, delta, guess=guess, greatest=greatest, spread=spread)
+    if math.isinf(value) or at_zero <= 0.5 * delta:
+        return Epsilon(value, 0.0)
     found = curve.delta(value)
     off = max(0.0, found.value + found.error - delta) if value == 0.0 else abs(found.value - delta) + found.numerical
     if off == 0.0:
@@ -318,24 +317,3 @@ def epsilon_of(curve: FftCurve, delta: float, guess: float | None = None) -> Eps
         raise AccuracyError(f"delta={delta!r}: {found_there}. {BEYOND_FLOATS}")
     slack = off / (found.slope * (1.0 - min(off / delta, 0.5))) if off > 0.0 else 0.0
     return Epsilon(value, slack + found.moved + 1e-11 * value)
-
-
-def _at_zero(steps: tuple[Step, ...]) -> float:
-    """A bound on delta at epsilon 0, where deltas add up."""
-    return math.fsum(step.count * pair_delta(step.pair, 0.0) for step in steps)
-
-
-def _solved(curve: FftCurve, delta: float, guess: float | None = None) -> float:
-    if delta == 1 or not curve.steps:
-        return 0.0
-    if curve.infinite_mass > delta:
-        return math.inf
-    if delta == 0:
-        return max(0.0, curve.greatest)
-    if _at_zero(curve.steps) <= delta:
-        return 0.0
-    greatest = max(0.0, curve.greatest)
-    spread = _LIKELY if guess is None else _GUESSED
-    if guess is None:
-        guess = likely_epsilon(curve.steps, delta) if curve.infinite_mass < 1.0 else 1.0
-    return solve_epsilon(curve.value, delta, guess=guess, greatest=greatest, spread=spread)

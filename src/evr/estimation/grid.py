@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from evr.estimation.atoms import Jumps, jump_of
 from evr.estimation.closed_forms import TableError, table_error_of
-from evr.estimation.jumps import Jumps, jump_of
 from evr.estimation.points import LossPoints, Tilted, dot, log_moment, not_below, points_of
 from evr.estimation.tilting import GridPlan
 from evr.laws import Floats, Step
@@ -39,14 +39,15 @@ def spectrum(
     points: LossPoints, order: float, width: float, size: int, log_mass: float, *, lattice: bool, with_atoms: bool
 ) -> Spectrum:
     """The transform of one step's tilted law, and of its atoms, on a grid; ``log_mass`` is of the points' total."""
-    tilted = Tilted.of(points, order)
-    residual, origin = 0.0, _spike(tilted, width, size)
+    tilted, residual = Tilted.of(points, order), 0.0
     if lattice:
         origin = float(points.losses[int(np.argmin(np.abs(tilted.deviations)))])
-    positions = (points.losses - origin) / width
-    if lattice:
-        residual = float(np.max(np.abs(positions - np.rint(positions)))) * width
-        positions = np.rint(positions)
+        exact = (points.losses - origin) / width
+        positions = np.rint(exact)
+        residual = float(np.max(np.abs(exact - positions))) * width
+    else:
+        origin = _spike(tilted, width, size)
+        positions = (points.losses - origin) / width
     transform, noise = _log_transform(spread(positions, tilted.weights, size), 1.0)
     atomic = None
     if with_atoms:
@@ -93,16 +94,8 @@ def spread(positions: Floats, weights: Floats, size: int) -> Floats:
         for offset, stencil in enumerate(_lagrange(some - near)):
             mass = np.bincount(index + offset, own * stencil)
             part[: mass.size] += mass
-        _add_on_ring(grid, first % size, part)
+        np.add.at(grid, (first % size + np.arange(part.size)) % size, part)
     return grid
-
-
-def _add_on_ring(grid: Floats, first: int, part: Floats) -> None:
-    """Add a part to the places from the given one on; after the last place comes the first."""
-    while part.size:
-        room = min(part.size, grid.size - first)
-        grid[first : first + room] += part[:room]
-        first, part = 0, part[room:]
 
 
 def _log_transform(grid: Floats, mass: float) -> tuple[Complexes, float]:
@@ -113,11 +106,17 @@ def _log_transform(grid: Floats, mass: float) -> tuple[Complexes, float]:
     total = float(grid.sum())
     rest = grid.copy()
     rest[0] = 0.0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        log_transform = math.log(mass) + np.log1p((np.fft.rfft(rest) - rest.sum()) / total)
+    log_transform = math.log(mass) + _log1p((np.fft.rfft(rest) - rest.sum()) / total)
     log_transform[0] = math.log(mass)
     noise = UNIT * math.log2(grid.size) * math.sqrt(dot(rest, rest))
     return np.where(np.isfinite(log_transform), log_transform, -1e5), noise  # a zero, whose powers are zero
+
+
+def _log1p(z: Complexes) -> Complexes:
+    """``log(1 + z)`` with an error relative to ``z``. That of NumPy's is relative to 1 in the real part."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        size = np.where(np.abs(z) < 0.5, np.log1p(z.real * (2.0 + z.real) + z.imag**2) / 2.0, np.log(np.abs(1.0 + z)))
+    return size + 1j * np.arctan2(z.imag, 1.0 + z.real)
 
 
 def _lagrange(x: Floats) -> tuple[Floats, ...]:
@@ -151,12 +150,10 @@ class TiltedLaw:
     is held as two floats.
 
     ``atoms`` is the atomic part, accounted for elsewhere; on a ``lattice`` all is atomic and lies on the grid.
-    ``log_moment`` is that of losses taken from the origin. ``noise`` is an estimate of the transform's relative
-    rounding error, ``loss_error`` one of the error that rounded losses make in their sum. A law is ``narrow`` if the
-    sum of usual losses is, so that the law of one step shows in that of all, the more so the less the others smooth it:
-    ``shows``, from 0 to 1. Of one step it is finest at ``kinks``. It is ``spiky`` if it has atoms that are not
-    accounted for elsewhere. ``comb`` is how far apart sums are where many losses are atoms and nothing fills the gaps
-    between their sums. ``table_error`` is that of steps whose law is known by a table.
+    ``noise`` is about the transform's relative rounding error, ``loss_error`` the error that rounded losses make in
+    their sum. The law is ``narrow`` if the sum of usual losses is, so that the law of one step shows in that of all, by
+    ``shows`` from 0 to 1; cells are finest at ``kinks``. It is ``spiky`` if it has atoms that are not accounted for
+    elsewhere. ``comb`` is how far apart sums are where many losses are atoms and nothing fills the gaps between them.
     """
 
     order: float
@@ -178,13 +175,18 @@ class TiltedLaw:
     table_error: TableError
     comb: float = 0.0
 
-    def _position(self, epsilon: float) -> float:
-        """Where epsilon is on the grid."""
-        return -self._above(epsilon) / self.width - self.first
+    @property
+    def smooth(self) -> Floats:
+        """All but the atoms."""
+        return self.probabilities if self.atoms is None else self.probabilities - self.atoms
 
     def _above(self, epsilon: float) -> float:
         """The origin less epsilon."""
         return (self.origin[0] - epsilon) + self.origin[1]
+
+    def _position(self, epsilon: float) -> float:
+        """Where epsilon is on the grid."""
+        return -self._above(epsilon) / self.width - self.first
 
     def covers(self, epsilon: float) -> bool:
         return epsilon <= self.greatest_epsilon and self._position(epsilon) > 0.0
@@ -193,8 +195,7 @@ class TiltedLaw:
         """``E'[(1 - e^{-x})_+ e^{-order x}]`` of ``x = sum - epsilon``, and the part of ``e^{-x}`` in it, ``E'[e^{-x}
         e^{-order x}; x > 0]``: of the smooth part, the kink mended.
         """
-        smooth = self.probabilities if self.atoms is None else self.probabilities - self.atoms
-        position = self._position(epsilon)
+        smooth, position = self.smooth, self._position(epsilon)
         first = max(0, math.floor(position) + 1)
         last = smooth.size
         if self.order > 0:
@@ -268,12 +269,11 @@ class TiltedLaw:
 
     def ragged(self, epsilon: float) -> float:
         """About the error of the mended kink where points of cells leave ripples that no polynomial fits."""
-        smooth = self.probabilities if self.atoms is None else self.probabilities - self.atoms
-        first = max(0, math.floor(self._position(epsilon)) + 1)
+        smooth, first = self.smooth, max(0, math.floor(self._position(epsilon)) + 1)
         if self.lattice or not 4 <= first < smooth.size - 4:
             return 0.0
-        near = smooth[first - 4 : first + 4]
-        return 0.5 * self.scale(epsilon) * self.width * float(np.max(np.abs(_MISFIT @ near)))
+        misfit = float(np.max(np.abs(_MISFIT @ smooth[first - 4 : first + 4])))
+        return 0.5 * self.scale(epsilon) * self.width * misfit
 
     def delta(self, epsilon: float) -> float:
         """Delta of losses up to the cap, without what the atoms add."""
@@ -296,17 +296,8 @@ def _lattice(points: list[LossPoints], width: float) -> float | None:
     return gap / math.floor(gap / width)  # no narrower: the grid has to hold the whole range
 
 
-def _comb(points: LossPoints, order: float) -> tuple[float, float]:
-    """The gap between the two heaviest atoms of a tilted step, 0 if it has a density, and the square of its width."""
-    tilted = Tilted.of(points, order)
-    if not points.is_atom.all():
-        return 0.0, tilted.bulk()[1] ** 2
-    heavy = tilted.deviations[np.argsort(tilted.weights)[-2:]]
-    return float(np.ptp(heavy)), tilted.variance
-
-
 def table_error(steps: Iterable[Step]) -> TableError:
-    """Of all steps together: the relative errors of probabilities that are multiplied add up."""
+    """The error of all tables: relative errors of probabilities that are multiplied add up."""
     found = [(step.count, table_error_of(step.pair)) for step in steps]
     return TableError(
         math.expm1(math.fsum(count * one.relative for count, one in found)),
@@ -315,10 +306,9 @@ def table_error(steps: Iterable[Step]) -> TableError:
 
 
 def _shows(parts: Sequence[tuple[int, Spectrum]]) -> float:
-    """How much of the ripples that the cells of one step make is left in the law of all: the other steps damp what
-    repeats within a few places as their transform is damped at the highest frequencies. Of 18 settings measured, what
-    was left was below a fifth of that, down to where other errors rule, which a coarser grid shows; a thousandfold is
-    taken. No theorem says so.
+    """How much of the ripples that the cells of one step make is left in the law of all: the other steps damp them as
+    their transform is damped at the highest frequencies. In 18 settings a fifth of that was left at most; a
+    thousandfold is taken. No theorem says so.
     """
     highest = parts[0][1].log_transform.size // 8
     ends = [one.log_transform[-highest:].real for _, one in parts]
@@ -377,11 +367,18 @@ def law_on_grid(plan: GridPlan, steps: tuple[Step, ...], size: int, *, with_atom
 
 
 def _widest_comb(points: list[LossPoints], counts: list[int], order: float) -> float:
-    """The greatest gap of a kind of steps that makes a comb, whose gaps finer kinds do not fill."""
-    combs = [(count, *_comb(p, order)) for count, p in zip(counts, points, strict=True)]
+    """The greatest gap between the two heaviest atoms of a step whose sums make a comb that finer steps do not fill."""
+    combs = []
+    for count, p in zip(counts, points, strict=True):
+        tilted = Tilted.of(p, order)
+        if p.is_atom.all():
+            gap = float(np.ptp(tilted.deviations[np.argsort(tilted.weights)[-2:]]))
+            combs.append((gap, count * tilted.variance))
+        else:
+            combs.append((0.0, count * tilted.bulk()[1] ** 2))
     found = 0.0
-    for count, gap, square in combs:
-        finer = math.fsum(n * other for n, narrow, other in combs if narrow < gap)
-        if gap > 0.0 and finer < gap**2 <= count * square:
+    for gap, square in combs:
+        finer = math.fsum(other for narrow, other in combs if narrow < gap)
+        if gap > 0.0 and finer < gap**2 <= square:
             found = max(found, gap)
     return found

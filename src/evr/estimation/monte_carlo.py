@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,8 +69,7 @@ class Effort:
         if relative_error is not None and validate.positive(relative_error=relative_error) < _LEAST_ERROR:
             raise ValueError(
                 f"relative_error={relative_error!r} is below {_LEAST_ERROR:g}: {MOST_SAMPLES:,} samples, the most that "
-                "are drawn, hardly reach it; allow more error, or take a method without samples (method='fft', "
-                "'strict')"
+                "are drawn, hardly reach it; allow more error, or take a method without samples ('fft', 'strict')"
             )
         self.samples = samples or (DEFAULT_SAMPLES if relative_error is None else _FIRST)
         self.relative, self.proposal, self.workers = relative_error, proposal, workers
@@ -127,8 +125,8 @@ def monte_carlo_epsilon(
             return _known(math.inf, one)
         if delta == infinite_mass(steps):
             found = _known(max(0.0, greatest_loss(steps)), one)
-        elif best.value > 0 and _proved_bound(steps, best.value) <= delta:
-            continue
+        elif best.value > 0 and _bound(steps, best.value) <= delta:
+            continue  # a proved bound on this direction is below the other's estimate
         else:
             centre = pilot_epsilon(steps, delta, one, effort.entropy, effort.proposal)
             source = proposal_for(effort.proposal, steps, centre)
@@ -247,28 +245,29 @@ class SampledCurve:
         return _estimated(*samples.delta(epsilon), self.direction, samples.size)
 
 
-def sampled_delta(curves: dict[Direction, SampledCurve], epsilon: float) -> Estimate:
-    first, *others = curves.values()
-    best = first.delta(epsilon)
-    for curve in others:
+def sampled_delta(curves: Sequence[SampledCurve], epsilon: float) -> Estimate:
+    """The greatest delta of the directions."""
+    best = curves[0].delta(epsilon)
+    for curve in curves[1:]:
         best = max(best, curve.delta(epsilon, best.value), key=lambda found: found.value)
     return best
 
 
 def blocks(proposal: Proposal, stream: Stream, size: int, workers: int | None = None) -> Iterator[Block]:
-    """Blocks of samples in order, without end. Threads draw a few blocks ahead. Block ``n`` comes from its own part of
-    the stream, so samples do not depend on their number.
+    """Blocks of samples in order, without end, as many at a time as there are threads. Block ``n`` comes from its own
+    part of the stream, so samples do not depend on their number.
     """
     threads = validate.worker_count(workers)
-    ahead = deque[Future[Block]]()
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="evr")
-    try:
-        for number in itertools.count():
-            ahead.append(pool.submit(lambda n: proposal.draw(stream.block(n), size), number))
-            if len(ahead) > threads or threads == 1:
-                yield ahead.popleft().result()
-    finally:
-        pool.shutdown(cancel_futures=True)
+    with ThreadPoolExecutor(threads, thread_name_prefix="evr") as pool:
+        for first in itertools.count(step=threads):
+            yield from pool.map(lambda n: proposal.draw(stream.block(n), size), range(first, first + threads))
+
+
+def _bound(steps: tuple[Step, ...], epsilon: float) -> float:
+    """A proved bound on delta."""
+    if on_a_line(steps):
+        return rdp_curve_delta(steps, epsilon)
+    return math.exp(mixture_proposal(steps, epsilon).log_greatest(epsilon))
 
 
 def _known(value: float, direction: Direction) -> Estimate:
@@ -279,12 +278,6 @@ def _known(value: float, direction: Direction) -> Estimate:
 def _estimated(value: float, error: float, direction: Direction, samples: int) -> Estimate:
     interval = (max(0.0, value - _NORMAL_95 * error), value + _NORMAL_95 * error)
     return Estimate(value, "monte_carlo", direction.value, None, error, interval, samples)
-
-
-def _proved_bound(steps: tuple[Step, ...], epsilon: float) -> float:
-    if on_a_line(steps):
-        return rdp_curve_delta(steps, epsilon)
-    return math.exp(mixture_proposal(steps, epsilon).log_greatest(epsilon))
 
 
 def _first_guess(steps: tuple[Step, ...], delta: float) -> float:

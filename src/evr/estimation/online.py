@@ -56,13 +56,7 @@ class Interpolated:
     one worth computing; ``direct``, how many questions are answered one by one before there are blocks.
     """
 
-    def __init__(
-        self,
-        evaluate: Evaluate,
-        earlier: float = 0.0,
-        horizon: Callable[[int], float] = lambda first: math.inf,
-        direct: int = 0,
-    ) -> None:
+    def __init__(self, evaluate: Evaluate, earlier: float, horizon: Callable[[int], float], direct: int) -> None:
         self._evaluate, self._earlier, self._horizon, self._direct = evaluate, earlier, horizon, direct
         self._known: dict[int, Point] = {}
         self._block: _Block | None = None
@@ -98,11 +92,10 @@ class Interpolated:
         same = ends[0].direction if ends[0].direction == ends[1].direction else None
         block = _Block(self._earlier, {first: ends[0], last: ends[1]})
         for size in _SIZES:
-            for k in self._points(first, last, size):
+            for k in self._places(first, last, size):
                 if k not in block.points:
-                    point = self._exact(k, block(k).epsilon, same)
-                    block = _Block(self._earlier, {**block.points, k: point})
-            unseen = [k for k in self._points(first, last, 2 * size - 1) if k not in block.points]
+                    block = _Block(self._earlier, {**block.points, k: self._exact(k, block(k).epsilon, same)})
+            unseen = [k for k in self._places(first, last, 2 * size - 1) if k not in block.points]
             if not unseen:  # every step of a short block is a point
                 return block
             check = unseen[len(unseen) // 2]
@@ -112,7 +105,7 @@ class Interpolated:
                 return block
         return None
 
-    def _points(self, first: int, last: int, size: int) -> list[int]:
+    def _places(self, first: int, last: int, size: int) -> list[int]:
         """Chebyshev's points in ``log(k + earlier)``, at whole numbers of steps, both ends among them."""
         low, high = math.log(first + self._earlier), math.log(last + self._earlier)
         angles = np.cos(np.pi * np.arange(size) / (size - 1))
@@ -126,7 +119,6 @@ class _Block:
     def __init__(self, earlier: float, points: dict[int, Point]) -> None:
         self.points, self.missed, self._earlier = points, 0.0, earlier
         self.first, self.last = min(points), max(points)
-        self._error = max(point.error for point in points.values())
         epsilons = np.array([point.epsilon for point in points.values()])
         self._in_logs = bool(np.all((epsilons > 0) & (epsilons < math.inf)))
         places = np.log(np.array(list(points)) + earlier)
@@ -137,8 +129,8 @@ class _Block:
         if steps in self.points:
             return self.points[steps]
         value = float(self._polynomial(math.log(steps + self._earlier)))
-        epsilon = math.exp(value) if self._in_logs else value
-        return Point(epsilon, self._error + _UNSEEN * self.missed, self.points[self.last].direction)
+        error = max(point.error for point in self.points.values()) + _UNSEEN * self.missed
+        return Point(math.exp(value) if self._in_logs else value, error, self.points[self.last].direction)
 
 
 Run = tuple[Pairs | None, int]
@@ -153,7 +145,6 @@ class Period(NamedTuple):
 
 
 Counts = Counter[Pairs]
-_At = Callable[[Counts, int, float | None, str | None], Point]
 
 
 def online_epsilon(
@@ -209,16 +200,17 @@ def online_epsilon(
     relation = Composition.of(event, neighboring_relation).relation
     order = timeline(event, relation)
     last = _checked_reports(order, every)
-    before: Point | None = None
+    rows: list[tuple[int, float, float]] = []
 
-    def evaluate(counts: Counts, k: int, guess: float | None, winner: str | None) -> Point:
-        if guess is None and k <= 1 and before is not None:
-            guess = before.epsilon
+    def evaluate(ran: Counts, period: Counts, k: int, guess: float | None, winner: str | None) -> Point:
+        """Epsilon after ``k`` periods on top of what ran."""
+        counts = ran + Counter({pairs: k * n for pairs, n in period.items()})
+        if guess is None and k <= 1 and rows:
+            guess = rows[-1][1]
         return epsilon_near(Composition.from_counts(counts.items(), relation), delta, guess, winner or direction)
 
-    rows = []
-    for steps, before in _reports(order, every, last, evaluate):
-        rows.append((steps, before.epsilon, before.error))
+    for steps, point in _reports(order, every, last, evaluate):
+        rows.append((steps, point.epsilon, point.error))
         count(steps, last)
     numbers, epsilons, errors = map(np.array, zip(*rows, strict=True))
     return OnlineEpsilon(numbers, epsilons, errors, delta, time.perf_counter() - start)
@@ -227,12 +219,11 @@ def online_epsilon(
 def epsilon_near(composition: Composition, delta: float, guess: float | None, direction: str | None) -> Point:
     """Epsilon of a composition on a line, in a direction if one is given; ``guess`` is where to look first."""
     guess = guess if guess is not None and 0.0 < guess < math.inf else None
-    directions = directions_of(composition, direction)
-    found, winner = greater_epsilon(composition, delta, directions, guess)
+    found, winner = greater_epsilon(composition, delta, directions_of(composition, direction), guess)
     return Point(found.value, found.error, winner.value)
 
 
-def _reports(order: list[Period], every: int, last: int, evaluate: _At) -> Iterator[tuple[int, Point]]:
+def _reports(order: list[Period], every: int, last: int, evaluate: Callable[..., Point]) -> Iterator[tuple[int, Point]]:
     done, before = 0, Counter[Pairs]()
     for runs, repeats in order:
         length = sum(count for _, count in runs)
@@ -243,7 +234,7 @@ def _reports(order: list[Period], every: int, last: int, evaluate: _At) -> Itera
         for steps in (*range(first, stop + 1, every), *([last] if stop == last else [])):
             times, rest = divmod(steps - done - 1, length)
             if rest not in curves:
-                at = partial(_after, before + _counts(runs, rest + 1), whole, evaluate)
+                at = partial(evaluate, before + _counts(runs, rest + 1), whole)
                 earlier, direct = (done + rest + 1) / length, 2 if every > 1 else 0
                 curves[rest] = Interpolated(at, earlier, partial(max, repeats - 1), direct)
             yield steps, curves[rest](times)
@@ -253,14 +244,10 @@ def _reports(order: list[Period], every: int, last: int, evaluate: _At) -> Itera
         done = stop
 
 
-def _after(
-    ran: Counts, period: Counts, evaluate: _At, k: int, guess: float | None = None, direction: str | None = None
-) -> Point:
-    """Epsilon after ``k`` periods on top of what ran."""
-    return evaluate(ran + Counter({pairs: k * n for pairs, n in period.items()}), k, guess, direction)
-
-
 def timeline(event: Any, relation: NeighboringRelation = ADD_OR_REMOVE) -> list[Period]:
+    """The periods of an event, one after another. What is repeated is one period where that has fewer steps than all
+    repetitions have runs; else one repetition follows another.
+    """
     bodies: list[list[Period]] = [[]]
     begun: list[Begin] = []
     for visit in walk(event, relation):
@@ -268,7 +255,7 @@ def timeline(event: Any, relation: NeighboringRelation = ADD_OR_REMOVE) -> list[
             begun.append(visit)
             bodies.append([])
             continue
-        added = [Period([(visit.pairs, 1)], 1)] if isinstance(visit, Visited) else _repeated(bodies.pop(), begun.pop())
+        added = [Period([(visit.pairs, 1)], 1)] if isinstance(visit, Visited) else _repeated(bodies.pop(), *begun.pop())
         for period in added:
             if bodies[-1] and bodies[-1][-1].runs == period.runs:
                 period = Period(period.runs, period.repeats + bodies[-1].pop().repeats)
@@ -276,24 +263,18 @@ def timeline(event: Any, relation: NeighboringRelation = ADD_OR_REMOVE) -> list[
     return bodies[0]
 
 
-def _repeated(body: list[Period], begun: Begin) -> list[Period]:
-    """As one period where it has fewer steps than all repetitions have runs; else one repetition after another."""
-    count, path = begun
+def _repeated(body: list[Period], count: int, path: str) -> list[Period]:
     if len(body) == 1:
         return [Period(body[0].runs, body[0].repeats * count)]
-    runs = [run for period in body for run in _in_a_row(period)]
+    runs: list[Run] = []
+    for own, repeats in body:  # a period of one run is a longer run
+        runs += [(own[0][0], own[0][1] * repeats)] if len(own) == 1 else own * repeats
     if len(runs) * count > MOST_RUNS:
         raise ValueError(
             f"count={count} at {path} repeats {len(runs)} changes of mechanism: more than {MOST_RUNS} in all "
             "cannot be followed step by step; describe fewer repetitions, or ask for epsilon at the end only"
         )
     return [Period(runs, count)] if sum(n for _, n in runs) <= len(runs) * count else body * count
-
-
-def _in_a_row(period: Period) -> list[Run]:
-    """A period of one run is a longer run."""
-    runs, repeats = period
-    return [(runs[0][0], runs[0][1] * repeats)] if len(runs) == 1 else runs * repeats
 
 
 def _counts(runs: list[Run], steps: int) -> Counts:

@@ -185,7 +185,7 @@ class Tilted:
 
     @property
     def mean(self) -> float:
-        """Of the deviations: what rounding left in the origin."""
+        """The mean of the deviations: what rounding left in the origin."""
         return dot(self.weights, self.deviations)
 
     def log_growth(self, shift: float) -> float:

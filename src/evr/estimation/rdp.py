@@ -1,8 +1,7 @@
-"""The moments accountant: upper bounds on delta from the moment generating function of the privacy loss.
+"""The moments accountant: upper bounds on delta, up to rounding, from the moments of the privacy loss.
 
-``rdp_delta`` and ``rdp_epsilon`` go through dp_accounting's RDP accountant on a ``DpEvent``. ``rdp_curve_delta`` works
-on dominating pairs, for the events that accountant does not know. Both are true upper bounds, up to rounding; the
-second optimises over all orders and is the tighter.
+``rdp_delta`` and ``rdp_epsilon`` ask dp_accounting. ``rdp_curve_delta`` works on dominating pairs, for events that
+dp_accounting does not know; it optimises over all orders and is the tighter.
 """
 
 from __future__ import annotations
@@ -92,11 +91,9 @@ def rdp_curve_delta(steps: tuple[Step, ...], epsilon: float) -> float:
     def log_bound(log_order: float, cells: int = _COARSE) -> float:
         a = math.exp(log_order)
         moments = math.fsum(step.count * _log_finite_mgf(step.pair, a, cells) for step in steps)
-        value = moments - a * epsilon + log_peak(a)
-        return min(value, 1e300)
+        return min(moments - a * epsilon + log_peak(a), 1e300)
 
-    found = [
-        scipy.optimize.minimize_scalar(log_bound, bounds=ends, method="bounded") for ends in ((-7.0, 2.0), (2.0, 9.0))
-    ]
+    minimize = scipy.optimize.minimize_scalar
+    found = [minimize(log_bound, bounds=ends, method="bounded") for ends in ((-7.0, 2.0), (2.0, 9.0))]
     best = log_bound(min(found, key=lambda result: float(result.fun)).x, _FINE)
     return min(1.0, infinite + math.exp(min(best, 0.0)))

@@ -122,7 +122,10 @@ class Curve(ABC):
     def _repr_html_(self) -> str:
         columns = self.columns()
         head = "".join(f"<th>{name}</th>" for name in columns)
-        rows = ("".join(f"<td>{_shown(cell)}</td>" for cell in row) for row in zip(*columns.values(), strict=True))
+        rows = (
+            "".join(f"<td>{f'{cell:.6g}' if isinstance(cell, float) else cell}</td>" for cell in row)
+            for row in zip(*columns.values(), strict=True)
+        )
         return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
 
     def to_frame(self) -> Any:
@@ -170,10 +173,6 @@ def drawn(ax: Axes | None, x_name: str, y_name: str, lines: dict[str, tuple[Any,
         ax.legend()
     ax.grid(alpha=0.3)
     return ax
-
-
-def _shown(cell: Any) -> str:
-    return f"{cell:.6g}" if isinstance(cell, float) else str(cell)
 
 
 @dataclass(frozen=True, repr=False)
@@ -240,12 +239,12 @@ class OnlineEpsilon(Curve):
 
 def counter(progress: Count | bool | None) -> Count:
     """The caller's function; True stands for a line on standard error, and None and False for nothing."""
+
+    def shown(done: int, total: int) -> None:
+        if done == total or 100 * done // total > 100 * (done - 1) // total:
+            end = "\n" if done == total else ""
+            print(f"\revr: {done:,} of {total:,}", end=end, file=sys.stderr, flush=True)
+
     if progress is True:
-        return _count
+        return shown
     return validate.function(progress=progress) if progress else lambda done, total: None
-
-
-def _count(done: int, total: int) -> None:
-    if done == total or 100 * done // total > 100 * (done - 1) // total:
-        end = "\n" if done == total else ""
-        print(f"\revr: {done:,} of {total:,}", end=end, file=sys.stderr, flush=True)

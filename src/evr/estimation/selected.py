@@ -71,19 +71,19 @@ def selected_of(law: Selection) -> Selected:
     return Selected.of(law.rule, points_of(law.steps), points_of(law.reverse), fineness_of(law))
 
 
+def _sides(law: Selection) -> tuple[Selected, Selected]:
+    """Both directions of a selection."""
+    return selected_of(law), selected_of(Selection(law.rule, law.reverse, law.steps))
+
+
 def outcomes_at(law: Selection) -> tuple[Fraction, ...]:
     """Epsilons whose deltas a selection is composed by."""
-    ahead, back = selected_of(law), selected_of(reversed_of(law))
     last = 2.0**-10
-    for side in (ahead, back):
+    for side in _sides(law):
         rest = max(1e-40, 1.01 * float(side.delta(Fraction(_FARTHEST))))
         while last < _FARTHEST and float(side.delta(Fraction(last))) > rest:
             last *= 1.25
     return tuple(Fraction(last) * k / _OUTCOMES for k in range(_OUTCOMES + 1))
-
-
-def reversed_of(law: Selection) -> Selection:
-    return Selection(law.rule, law.reverse, law.steps)
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,7 @@ class SelectedPair(DiscretePair):
 
 @lru_cache(maxsize=64)
 def _pair(law: Selection) -> SelectedPair:
-    sides = (selected_of(law), selected_of(reversed_of(law)))
-    outcomes = outcomes_above(*([(e, side.delta(e)) for e in outcomes_at(law)] for side in sides))
+    outcomes = outcomes_above(*([(e, side.delta(e)) for e in outcomes_at(law)] for side in _sides(law)))
     with np.errstate(divide="ignore"):
         log_p, log_q = (np.log(np.array([float(x) for x in side])) for side in (outcomes.p, outcomes.q))
     found = DiscretePair.from_logs(log_p, log_q)

@@ -31,7 +31,7 @@ _CENTRED = 0.1  # of the deviation: as near to epsilon as the mean of a tilted s
 _FOLLOWED = 4  # times that points of one order may lead to another
 _SEEN = -70.0  # log of a probability that points made without a tilt hold for sure
 _UPWARDS = (2.0, 4.0, 16.0, 256.0, 2.0**16)
-_FACTORS = 20  # factors of 8 that may be between the two
+_FACTORS = 20  # of 8, by which the order that centres a sum is searched
 _SHIFTS = np.geomspace(1e-3, 30.0, 16)  # in units of one over the deviation of the sum
 _FAR_SHIFTS = np.geomspace(1.0, 60.0, 8)  # in units of one over the greatest deviation of a step
 
@@ -83,11 +83,15 @@ class TiltedSum:
     def deviation(self) -> float:
         return math.sqrt(math.fsum(n * part.variance for n, part in self._each))
 
+    def at(self, order: float) -> TiltedSum:
+        """The sum by the same points, at another order."""
+        return TiltedSum(self.points, self.counts, order)
+
     def crossing(self, order: float, epsilon: float) -> float | None:
         """The order at which these points have their mean at epsilon, if it is near the given one; else None."""
 
         def beyond(order: float) -> float:
-            return TiltedSum(self.points, self.counts, order).mean_excess(epsilon)
+            return self.at(order).mean_excess(epsilon)
 
         last = order, beyond(order)
         factor = 8.0 if last[1] < 0.0 else 0.125
@@ -149,7 +153,7 @@ def _lowest(steps: tuple[Step, ...]) -> tuple[float, float] | None:
     """The deviation of the sum, and how low it may be under ``P`` and ``Q``; None where a step has no finite loss."""
     if (second := _summed(steps, -1.0)) is None:
         return None
-    first = TiltedSum(second.points, second.counts, 0.0)
+    first = second.at(0.0)
     return first.deviation, min(0.0, first.low(), second.low())
 
 
@@ -169,8 +173,8 @@ def _halved(steps: tuple[Step, ...]) -> TiltedSum | None:
 
 
 def is_certain(steps: tuple[Step, ...], epsilon: float) -> bool:
-    """Whether delta is 1 to all digits of a float: ``1 - delta`` is the mean of ``min(1, e^(epsilon
-    - loss))``, which is at most that of the root of ``e^(epsilon - loss)``.
+    """Whether delta is 1 as a float: ``1 - delta``, the mean of ``min(1, e^(epsilon - loss))``, is at most that of the
+    root of ``e^(epsilon - loss)``.
     """
     halved = _halved(steps)
     return halved is not None and halved.log_bound(epsilon) < _CERTAIN - _ROUGH * abs(epsilon)
@@ -214,7 +218,7 @@ def plan_tilt(
 
 
 def _usual(plain: TiltedSum, steps: tuple[Step, ...], epsilon: float) -> tuple[float, dict[DominatingPair, float]]:
-    """The width of the sum of usual losses, 0 if one has atoms; and by pair the loss that makes such a sum epsilon."""
+    """The width of the sum of usual losses, 0 where one has atoms; and by pair the loss that makes the sum epsilon."""
     bulks = [part.bulk() for part in plain.parts]
     beyond = excess(zip(plain.counts, (place for place, _ in bulks), strict=True), epsilon)
     smooth = (
@@ -229,7 +233,7 @@ def likely_epsilon(steps: tuple[Step, ...], delta: float) -> float:
     """About epsilon at delta: as if the sum were normal, or a large loss came alone, whichever is greater."""
     found = _summed(steps, -1.0)
     assert found is not None  # infinite losses alone would exceed delta
-    plain = TiltedSum(found.points, found.counts, 0.0)
+    plain = found.at(0.0)
     normal = plain.mean_excess(0.0) + math.sqrt(-2.0 * math.log(delta)) * plain.deviation
     low = normal if 1e-300 < normal < math.inf else 1.0
 
@@ -253,10 +257,9 @@ def _centred(at: _At, epsilon: float, negligible: float) -> TiltedSum | None:
     start = at(0.0)
     if start is None or start.mean_excess(epsilon) >= 0.0:
         return start
-    if negligible > _SEEN:  # the points seen so far may tell
-        likely = TiltedSum(start.points, start.counts, start.guess(epsilon))
-        if likely.log_bound(epsilon) < negligible:
-            return None
+    # the points seen so far may tell
+    if negligible > _SEEN and start.at(start.guess(epsilon)).log_bound(epsilon) < negligible:
+        return None
     if _far_below(at, start, epsilon, negligible):
         return None
     found = _followed(at, start, epsilon) or _searched(at, start, epsilon, negligible)
@@ -275,8 +278,8 @@ def _far_below(at: _At, start: TiltedSum, epsilon: float, negligible: float) -> 
 
 
 def _followed(at: _At, found: TiltedSum, epsilon: float) -> TiltedSum | None:
-    """The sum at an order that the points of the order before show; None where this leads
-    nowhere, as it may where these points do not hold what a greater order makes weighty.
+    """The sum at an order that the points of the order before show; None where these points do not hold what a greater
+    order makes weighty.
     """
     order: float | None = found.guess(epsilon)
     for _ in range(_FOLLOWED):
@@ -291,9 +294,13 @@ def _followed(at: _At, found: TiltedSum, epsilon: float) -> TiltedSum | None:
 
 
 def _searched(at: _At, start: TiltedSum, epsilon: float, negligible: float) -> TiltedSum | None:
-    """The same with points made for every order on the way: up or down by growing factors from where a normal law would
-    have it, until the mean has passed epsilon.
-    """
+    """The same with points made for every order on the way, by growing factors, until the mean has passed epsilon."""
+
+    def mean(order: float) -> float:
+        between = at(order)
+        assert between is not None  # a steeper order has points
+        return between.mean_excess(epsilon)
+
     order, factor = start.guess(epsilon), 2.0
     while (found := at(order)) is None:  # so steep that a law has no point left
         order /= 16.0
@@ -306,12 +313,6 @@ def _searched(at: _At, start: TiltedSum, epsilon: float, negligible: float) -> T
             break
         if (other.mean_excess(epsilon) < 0.0) != below:
             first, last = ((one.order, one.mean_excess(epsilon)) for one in (found, other))
-            return at(root(lambda a: _mean_at(at, a, epsilon), first, last, 1e-3))
+            return at(root(mean, first, last, 1e-3))
         order, factor, found = other.order, min(16.0, factor**2), other
     return found
-
-
-def _mean_at(at: _At, order: float, epsilon: float) -> float:
-    found = at(order)
-    assert found is not None  # a steeper order has points
-    return found.mean_excess(epsilon)
