@@ -184,11 +184,16 @@ NO_OUTCOMES = "no outcomes"
 NO_PLACES = "have no places"
 MANY_STEPS_SHARE_THE_LOSS = "many steps share the loss"
 NEITHER = "neither"
+NOTHING_BESIDE = "with nothing beside, not 1"
 BELOW_FLOATS = "below all floats"
 NO_AFFORDABLE_TABLE = "order=41 has no affordable table"
 SAMPLE_IS_NAN = "a sample is nan"
 ABOVE_ITS_BOUND = "its proved bound"
 BAD_LAW_OF_RUNS = "which law|needs both|below 1"
+
+
+def share_out_of_range(share: float) -> str:
+    return f"share={share} is not between 0 and 1"
 
 
 # --- verification ---------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from evr.certification.publishing import meaning
 from evr.proving.risk import Risk
 
 DATA = Path(__file__).with_name("data")
-SAMPLED = Certificate.load(DATA / "gpu-min-sep.certificate.json")
+SAMPLED = Certificate.load(DATA / "gpu-matrix.certificate.json")
 
 
 @pytest.fixture(scope="module")

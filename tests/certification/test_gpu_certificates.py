@@ -51,7 +51,7 @@ def test_a_certificate_of_a_gpu_replays_on_a_processor(name, monkeypatch):
 )
 def test_an_altered_certificate_of_a_gpu_does_not(path, change, monkeypatch):
     monkeypatch.setattr(cuda, "draws", lambda proposal: False)
-    document = document_of("gpu-min-sep")
+    document = document_of("gpu-matrix")
     section = document["verification"]["directions"]["remove"]
     *parents, last = path
     for key in parents:
@@ -62,7 +62,7 @@ def test_an_altered_certificate_of_a_gpu_does_not(path, change, monkeypatch):
 
 def test_another_order_than_a_gpu_drew_does_not_agree(monkeypatch):
     monkeypatch.setattr(cuda, "draws", lambda proposal: False)
-    document = document_of("gpu-min-sep")
+    document = document_of("gpu-matrix")
     document["verification"]["directions"]["remove"]["plan"]["proposal"]["part"]["order"] -= 1
     assert not replayed(document).agrees
 
@@ -70,7 +70,7 @@ def test_another_order_than_a_gpu_drew_does_not_agree(monkeypatch):
 def test_a_rejection_that_was_made_an_acceptance_does_not_agree(monkeypatch):
     """Fewer samples than the test needs, and a verdict that they do not give."""
     monkeypatch.setattr(cuda, "draws", lambda proposal: False)
-    document = document_of("gpu-min-sep")
+    document = document_of("gpu-matrix")
     document["verification"]["max_samples"] = 100
     found = replayed(document)
     assert "verdict" in [one.field for one in found.mismatches]

@@ -22,7 +22,7 @@ from evr.laws.patterns.bins import IndependentBins
 from evr.randomness import Stream
 from evr.sampling import DrawPlan, built
 from evr.sampling.mixtures import MixtureProposal
-from evr.sampling.plan import ByOrder, ByScale, ByShift, MixturePlan
+from evr.sampling.plan import ByOrder, ByScale, ByShift, ByWindow, MixturePlan
 from helpers import assert_mean_within, near
 from highdim.contour import redrawn_delta
 
@@ -172,11 +172,14 @@ def mixture(law: IndependentBins, count: int, plan: MixturePlan) -> MixturePropo
 
 
 SMALL, SMALL_ADD = IndependentBins(REMOVE, 10, 0.5), IndependentBins(ADD, 10, 0.5)
+BOTH = MixturePlan(ByOrder(5), beside=ByWindow(2, 2, 3.0), share=0.3)
 PROPOSALS = {
     "scaled": mixture(SMALL, 1, MixturePlan(ByScale(3.0, 1.0))),
     "order": mixture(SMALL, 1, MixturePlan(ByOrder(5))),
+    "both": mixture(SMALL, 1, BOTH),
     "plain": mixture(SMALL, 1, MixturePlan(ByScale(1.0, 1.0))),
     "redrawn": mixture(SMALL, 4, MixturePlan(ByOrder(4))),
+    "redrawn, both": mixture(SMALL, 4, BOTH),
     "shift": mixture(SMALL_ADD, 1, MixturePlan(ByShift(-8.0))),
     "shift, redrawn": mixture(SMALL_ADD, 2, MixturePlan(ByShift(-4.0))),
     "plain, add": mixture(SMALL_ADD, 1, MixturePlan(ByShift(0.0))),
@@ -207,12 +210,14 @@ def test_samples(name: str) -> None:
 def test_densities_are_those_of_the_draws(name: str) -> None:
     """``E_D[1/d] = 1``, and ``E_D[f/d] = E_Q[f]`` for the indicator that no coordinate is large."""
     proposal = PROPOSALS[name]
-    ((law, count),), (part,) = proposal.laws, proposal.parts
-    coordinates = part.draw(Stream(6, "test").block(0), 40_000 * count)
-    losses, log_weights, _ = proposal.draw(Stream(6, "test").block(0), 40_000)
+    generator = Stream(6, "test").block(0)
+    first = generator.random(40_000) < proposal.weights[0]
+    coordinates = proposal._coordinates(first, lambda index, rows: generator)
+    losses, log_weights = proposal._weighted(coordinates)
+    ((law, count),) = proposal.laws
     inverse = np.exp(log_weights - losses if law.direction is REMOVE else log_weights)
     # alike for all bins, as evr's draws are
-    low = coordinates.max(axis=1).reshape(40_000, count).max(axis=1) < 1.0
+    low = coordinates[0].max(axis=1).reshape(40_000, count).max(axis=1) < 1.0
     chance = 0.5 * math.erfc(-1.0 / math.sqrt(2 * law.greatest_energy))
     for values, expected in ((inverse * low, chance ** (count * law.dimension)), (inverse, 1.0)):
         if values.std() < 20:  # else the far tail, which is not seen, matters
@@ -224,14 +229,14 @@ def test_mutations_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("scaled", "order", "shift"):
         law = SMALL_ADD if name == "shift" else SMALL
         proposal = mixture(law, 1, PROPOSALS[name].plan)
-        part = proposal.parts[0]
+        part = proposal.parts[0][0]
         right = part.log_density
         monkeypatch.setattr(part, "log_density", lambda x, y, right=right: right(x, y) - 0.2)
         with pytest.raises(AssertionError, match=messages.THE_MEAN_IS):
             check_mean(proposal.draw(Stream(5, "test").block(0), 40_000), EPSILON, delta_of(proposal))
     proposal = mixture(SMALL, 1, MixturePlan(ByOrder(5)))
     block = proposal.draw(Stream(5, "test").block(0), 40_000)
-    proposal.parts[0].log_normaliser -= 0.5
+    proposal.parts[0][0].log_normaliser -= 0.5
     with pytest.raises(AssertionError, match=messages.BOUND_IS):
         check_bounds(proposal, block, EPSILON, delta_of(proposal))
 

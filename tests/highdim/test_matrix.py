@@ -10,6 +10,7 @@ import itertools
 import json
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -26,9 +27,10 @@ from evr.laws.patterns.law import PatternLaw
 from evr.laws.patterns.min_sep import Chain, MinSep
 from evr.laws.patterns.strategy import Strategy
 from evr.randomness import Stream
-from evr.sampling import DrawPlan, built, mixtures
+from evr.sampling import DrawPlan, built
+from evr.sampling import mixtures as parts
 from evr.sampling.mixtures import MixtureProposal, log_hoelder, part_of, ring_sums, table_of, with_odds
-from evr.sampling.plan import ByOrder, ByScale, ByShift, MixturePlan
+from evr.sampling.plan import ByOrder, ByScale, ByShift, ByWindow, MixturePlan
 from helpers import assert_mean_within, near
 from highdim.exact_small import bins_linear, delta_by_quadrature, dense, gram_of
 from highdim.small_events import BAND, EVENTS, exact_delta
@@ -215,6 +217,22 @@ def test_moments_of_a_ring_by_enumeration(order: int) -> None:
     assert_mean_within(np.where(accepted, occupancies[:, 0], 0).astype(float), in_first, 1e-7)
 
 
+@pytest.mark.parametrize(("order", "window"), [(2, 1), (3, 2), (2, 3), (3, 3)])
+def test_moments_of_a_window_by_enumeration(order: int, window: int) -> None:
+    """Of a dense matrix too: within half of a ring, chain distances are ring distances."""
+    law = CorrelatedBins(REMOVE, 2.0, 6, Strategy.of((1.0, 0.7, 0.6, 0.5, 0.4, 0.3), 14))
+    table = RingTable(law, order, window)
+    ring = [[min((i - j) % 6, (j - i) % 6) for j in range(6)] for i in range(6)]
+    above = np.array([[law.greatest[d] for d in row] for row in ring])
+    moment = math.exp(table.log_moment)
+    assert moment == near(replica_sum(above, list(range(window)), order), rel=1e-12)
+    occupied, _, accepted = table.draw(np.random.default_rng(1), 40_000)
+    assert np.all(occupied.sum(axis=1) == order)
+    places = [[(first + t) % 6 for t in range(window)] for first in range(6)]
+    chance = sum(replica_sum(law.gram, one, order) for one in places) / 6 / moment
+    assert_mean_within(accepted.astype(float), chance, 1e-7)
+
+
 def test_bins_that_do_not_reach_each_other() -> None:
     """A matrix with one band that is no multiple of the identity."""
     strategy = Strategy.of(tuple((1.0 + 0.1 * i,) for i in range(8)), 8)
@@ -321,7 +339,7 @@ def test_hoelder_by_enumeration(warm: bool) -> None:
     assert log_h == near(math.log(total), rel=1e-12)
     odds = other / 0.4 / (0.3 / 0.7)
     assert with_odds(0.3, odds) == near(other, rel=1e-15)
-    part = mixtures.ScaledChain(law, u, odds)
+    part = parts.ScaledChain(law, u, odds)
     v = law.shifted(np.random.default_rng(1), law.chain.draw(np.random.default_rng(2), 2000))
     log_ratio = law.log_ratio(v)
     assert np.all(u * log_ratio <= part.log_density(v, log_ratio) + (u - 1) * log_h + 1e-9)
@@ -373,10 +391,14 @@ def mixture(law: PatternLaw, plan: MixturePlan, count: int = 1) -> MixturePropos
 
 BINS, BINS_ADD = correlated(REMOVE, 4, 8, 1.2), correlated(ADD, 4, 8, 1.2)
 CHAIN, CHAIN_ADD = min_sep(REMOVE, warm=True), min_sep(ADD, warm=True)
+BOTH = MixturePlan(ByOrder(4), beside=ByWindow(3, 2, 1.5), share=0.3)
 PARTS: dict[str, tuple[PatternLaw, MixturePlan]] = {
     "scaled": (BINS, MixturePlan(ByScale(2.0, 1.0))),
     "order": (BINS, MixturePlan(ByOrder(4))),
+    "order beside a window": (BINS, BOTH),
+    "scaled beside a window": (BINS, MixturePlan(ByScale(2.0, 1.0), beside=ByWindow(2, 1, 1.0), share=0.5)),
     "ring": (BINS, MixturePlan(ByOrder(3))),
+    "ring beside a window": (BINS, replace(BOTH, share=0.4)),
     "shift": (BINS_ADD, MixturePlan(ByShift(-2.0))),
     "chain": (CHAIN, MixturePlan(ByScale(2.0, 2.0))),
     "plain chain": (CHAIN, MixturePlan(ByScale(1.0, 1.0))),
@@ -397,12 +419,12 @@ def exact_of(law: PatternLaw) -> float:
 @pytest.fixture
 def proposal(request: pytest.FixtureRequest) -> Iterator[MixtureProposal]:
     law, plan = PARTS[request.param]
-    mixtures.table_of.cache_clear()
+    parts.table_of.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
         if "ring" in request.param:
             patch.setattr(OccupancyTable, "is_affordable", staticmethod(lambda law, order: False))
         yield mixture(law, plan)
-    mixtures.table_of.cache_clear()
+    parts.table_of.cache_clear()
 
 
 @pytest.mark.parametrize("proposal", PARTS, indirect=True)
@@ -421,12 +443,16 @@ def test_samples(proposal: MixtureProposal) -> None:
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize("component", [0, 1])
 @pytest.mark.parametrize("proposal", PARTS, indirect=True)
-def test_mutations_are_seen(proposal: MixtureProposal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mutations_are_seen(proposal: MixtureProposal, component: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A wrong density does not pass the checks above."""
-    (part,) = proposal.parts
+    if component == len(proposal.parts):
+        pytest.skip("there is one component")
+    part = proposal.parts[component][0]
     right = part.log_density
-    monkeypatch.setattr(part, "log_density", lambda x, y: right(x, y) - 0.4)
+    less = 0.4 * len(proposal.parts) ** 2
+    monkeypatch.setattr(part, "log_density", lambda x, y: right(x, y) - less)
     with pytest.raises(AssertionError, match=messages.THE_MEAN_IS):
         check_mean(proposal.draw(Stream(5, "test").block(0), 40_000), EPSILON, exact_of(proposal.laws[0][0]))
 
@@ -436,7 +462,8 @@ def test_a_bound_that_is_too_low_is_seen(proposal: MixtureProposal) -> None:
     if proposal.plan.part == ByScale(1.0, 1.0):
         pytest.skip("the bound of plain samples is 1")
     block = proposal.draw(Stream(5, "test").block(0), 40_000)
-    proposal.parts[0].log_normaliser -= 8.0
+    for own in proposal.parts:
+        own[0].log_normaliser -= 8.0
     with pytest.raises(AssertionError, match=messages.BOUND_IS):
         check_bounds(proposal, block, EPSILON, exact_of(proposal.laws[0][0]))
 
@@ -450,14 +477,27 @@ def test_parts_that_cannot_be() -> None:
         (BINS, ByScale(1.0, 2.0), "nor 1 with odds of 1"),
         (BINS, ByShift(-1.0), "'remove' of 4 bins.* has no part ByShift"),
         (BINS_ADD, ByOrder(3), "'add' of 4 bins.* has no part ByOrder"),
+        (BINS_ADD, ByWindow(3, 2, 1.5), "has no part ByWindow"),
         (BINS_ADD, ByShift(1.0), "not finite and at most 0"),
         (BINS_ADD, ByShift(-math.inf), "not finite and at most 0"),
         (CHAIN, ByScale(2.0, math.inf), "no probability"),
         (CHAIN, ByScale(2.0, 0.0), "no probability"),
         (CHAIN, ByScale(2.0, 1e300), "no probability"),
+        (CHAIN, ByWindow(3, 2, 1.5), "has no part ByWindow"),
+        (BINS, ByWindow(3, 2, -1.0), "shift=-1.0 of a window is not finite and at least 0"),
+        (BINS, ByWindow(3, 2, math.inf), "shift=inf of a window"),
+        (BINS, ByWindow(3, 3, 1.5), "with window=3 has no affordable table"),
+        (BINS, ByWindow(3, 0, 1.5), "with window=0 has no affordable table"),
+        (BINS, ByWindow(3, -1, 1.5), "with window=-1 has no affordable table"),
+        (BINS, ByWindow(1, 2, 1.5), "order=1 with window=2 has no affordable table"),
     ):
         with pytest.raises(ValueError, match=message):
             part_of(law, part)
+    for share in (0.0, 1.0, math.nan):
+        with pytest.raises(ValueError, match=messages.share_out_of_range(share)):
+            replace(BOTH, share=share)
+    with pytest.raises(ValueError, match=messages.NOTHING_BESIDE):
+        MixturePlan(ByOrder(3), share=0.5)
 
 
 # --- verification ---------------------------------------------------------------------------------

@@ -20,9 +20,9 @@ from evr.mechanisms import Composition
 from evr.randomness import Stream
 from evr.sampling import DrawPlan, built, cuda, philox
 from evr.sampling.cuda import moved, why_not
-from evr.sampling.mixtures import MOST_COPIES, ByReplicas, MixtureProposal, ScaledBins, ScaledChain, Shifted
+from evr.sampling.mixtures import MOST_COPIES, ByReplicas, LocalBins, MixtureProposal, ScaledBins, ScaledChain, Shifted
 from evr.sampling.philox import Place
-from evr.sampling.plan import ByOrder, ByScale, ByShift, Kind, MixturePlan
+from evr.sampling.plan import ByOrder, ByScale, ByShift, ByWindow, Kind, MixturePlan
 from evr.verification.summary import Work, on_gpu, on_processor, summed
 from sampling.host import HostBench
 
@@ -40,6 +40,7 @@ CASES: dict[str, tuple[dp_event.DpEvent, str, MixturePlan]] = {
     "scaled": (BINS, "remove", MixturePlan(ByScale(3.0, 1.0))),
     "plain": (BINS, "remove", PLAIN),
     "order": (BINS, "remove", MixturePlan(ByOrder(4))),
+    "order beside a window": (BINS, "remove", MixturePlan(ByOrder(4), beside=ByWindow(3, 1, 0.0), share=0.4)),
     "shift": (BINS, "add", MixturePlan(ByShift(-6.0))),
     "shift, redrawn": (E.RedrawnBinsDpEvent(2.0, 7, 3), "add", MixturePlan(ByShift(-2.5))),
     "redrawn": (E.RedrawnBinsDpEvent(2.0, 7, 3), "remove", MixturePlan(ByOrder(3))),
@@ -47,6 +48,7 @@ CASES: dict[str, tuple[dp_event.DpEvent, str, MixturePlan]] = {
     "occupancy": (CORRELATED, "remove", MixturePlan(ByOrder(3))),
     "scaled, correlated": (CORRELATED, "remove", MixturePlan(ByScale(2.0, 1.0))),
     "ring": (RING, "remove", MixturePlan(ByOrder(5))),
+    "ring beside a window": (RING, "remove", MixturePlan(ByOrder(5), beside=ByWindow(4, 3, 2.0), share=0.6)),
     "shift, correlated": (CORRELATED, "add", MixturePlan(ByShift(-3.0))),
     "chain": (CHAIN, "remove", MixturePlan(ByOrder(3))),
     "chain, scaled": (CHAIN, "remove", MixturePlan(ByScale(2.0, 2.4))),
@@ -121,7 +123,7 @@ def test_other_arrays_and_kernels_draw_the_numbers_of_numpy(bench, name):
 def test_what_is_not_a_number_stays_that(bench, name, place, monkeypatch):
     """A coordinate that is none makes a loss that is none, refused draws apart."""
     there = on_host(proposal_of(name), bench)
-    (part,) = there.parts
+    ((part,),) = there.parts
     correct = part.draw
 
     def wrong(generator, size):
@@ -205,8 +207,8 @@ def test_no_number_serves_twice(name, monkeypatch):
 
 
 def test_every_part_and_table_is_among_the_cases():
-    parts = [part for name in CASES for part in proposal_of(name).parts]
-    kinds = {ByReplicas, ScaledBins, ScaledChain, Shifted}
+    parts = [part for name in CASES for row in proposal_of(name).parts for part in row]
+    kinds = {ByReplicas, LocalBins, ScaledBins, ScaledChain, Shifted}
     assert {type(part) for part in parts} == kinds
     tables = {type(part.table) for part in parts if hasattr(part, "table")}
     assert {OccupancyTable, RingTable} <= tables

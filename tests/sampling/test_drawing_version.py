@@ -18,7 +18,7 @@ from evr.mechanisms import Composition
 from evr.randomness import Stream
 from evr.sampling import DRAWING, Kind, Proposal, SimpleProposal, TiltedProposal
 from evr.sampling.mixtures import MixtureProposal
-from evr.sampling.plan import ByOrder, ByShift, CappedPlan, MixturePlan
+from evr.sampling.plan import ByOrder, ByShift, ByWindow, CappedPlan, MixturePlan
 from helpers import near
 
 
@@ -56,7 +56,13 @@ DRAWN: dict[str, tuple[Callable[..., Proposal], dp_event.DpEvent, str, float, fl
     "outcomes": (tilted(0.15, 1.05, -0.81), RESPONSE, "remove", 2584.4345990814395, -53.483343931189154),
     "untilted": (simple, SGD, "remove", 6.55304751421339, 0.0),
     "untilted laplace": (simple, LAPLACE, "remove", 137.2414769912145, 0.0),
-    "banded bins": (drawn_by(MixturePlan(ByOrder(6))), BANDED, "remove", 2044.3212231819948, -6833.027155638964),
+    "banded bins": (
+        drawn_by(MixturePlan(ByOrder(6), beside=ByWindow(4, 2, 3.0), share=0.5)),
+        BANDED,
+        "remove",
+        1851.1508139893904,
+        -5962.251205655091,
+    ),
     "independent bins": (drawn_by(MixturePlan(ByOrder(6))), BINS, "remove", 1991.307626595556, -7358.600906706104),
     "shifted bins": (drawn_by(MixturePlan(ByShift(-6.0))), BINS, "add", 381.5829380334326, -1000.7821243767518),
     "min-sep": (drawn_by(MixturePlan(ByOrder(4))), MIN_SEP, "remove", 1863.4215683629059, -2516.6810660436295),

@@ -79,13 +79,13 @@ class RingTable:
     """``order`` replicas in a ring of bins of which only near ones attract each other (5.1a).
 
     They are in a chain of bins in a row, at a random place; inner products are taken as the greatest at each distance.
-    The chain has as many bins as leave no two near each other at its ends.
+    The chain has ``window`` bins, up to half of them, or as many as leave no two near each other at its ends.
     """
 
-    def __init__(self, law: Bins, order: int) -> None:
-        self.law, self.order, self.greatest = law, order, law.greatest
+    def __init__(self, law: Bins, order: int, window: int | None = None) -> None:
+        self.law, self.order, self.greatest = law, order, law.greatest[:window]
         self.bins, self.near = law.bins, self.greatest.size
-        self.length = self.bins - self.near + 1
+        self.length = window or self.bins - self.near + 1
         if not _fits(self.length, order):
             raise ValueError(f"order={order} of {self.bins} bins: its terms are below all floats")
         near = self.near
@@ -116,14 +116,14 @@ class RingTable:
             np.einsum("sj,sj->s", self.weights, later, out=self.values[place])
 
     @staticmethod
-    def is_affordable(law: Bins, order: int) -> bool:
-        """Whether states are not too many, and what is left out is at most half of the ring."""
-        near = law.greatest.size
-        length = law.bins - near + 1
+    def is_affordable(law: Bins, order: int, window: int | None = None) -> bool:
+        """Whether states are not too many, and a window, or what is left out, is at most half of the ring."""
+        near = law.greatest[:window].size
+        length = window or law.bins - near + 1
         states = math.comb(order + near, order)
         return (
             _fits(length, order)
-            and 2 * near <= law.bins
+            and 2 * (window or near) <= law.bins
             and states <= MOST_STATES
             and states * (length + 1) <= MOST_VALUES
         )

@@ -1,20 +1,22 @@
 """Choosing how laws in many dimensions are drawn. It may be wrong without harm.
 
-In the remove direction that is order ``k``, or scaled means where no table is affordable; in the add direction it is a
-shift. Where there are several candidates, the samples that a verification is expected to take decide, on samples of a
-stream of its own. docs/guarantees_highdim.md, Section 4.4.
+In the remove direction that is order ``k``, or scaled means where no table is affordable, for bins perhaps beside a few
+of them at an order; in the add direction it is a shift. Where there are several candidates, the samples that a
+verification is expected to take decide, on samples of a stream of its own. docs/guarantees_highdim.md, Section 4.4.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 
 from evr.bounds.moments import Tilt
 from evr.laws import Direction, DiscretePair, DominatingPair, Floats, Step, outcomes
+from evr.laws.patterns.bins import Bins
 from evr.laws.patterns.law import PatternLaw, ReplacedPatterns
 from evr.laws.patterns.min_sep import MinSep
 from evr.planning.capped import GROWTH, edges_of, floor_of, minimum
@@ -22,8 +24,8 @@ from evr.planning.clipping import block_size, choose_clip
 from evr.randomness import Stream
 from evr.sampling import Block, Proposal
 from evr.sampling.line import on_outcomes, spread_steps
-from evr.sampling.mixtures import MixtureProposal, affords, log_height, loss_order, part_of
-from evr.sampling.plan import ByOrder, ByScale, ByShift, Kind, MixturePlan
+from evr.sampling.mixtures import MixtureProposal, affords, log_height, loss_order, part_of, table_of
+from evr.sampling.plan import ByOrder, ByScale, ByShift, ByWindow, Kind, MixturePlan
 from evr.sampling.proposals import drawing_of
 
 Laws = list[tuple[PatternLaw, int]]
@@ -34,6 +36,9 @@ TUNING = Stream(entropy=0, purpose="tuning")
 _PILOT = 8192  # samples that judge a candidate
 _CLIPPED = 0.9995  # quantile beyond which samples are cut: single ones must not rule
 _MOST_ORDER = 24
+_SHARES = (0.3, 0.6)  # of what bounds samples
+_WIDEST = 8  # window
+_LIFTED = 0.75
 
 
 def _pilot(proposal: Proposal, block: int) -> Block:
@@ -81,7 +86,7 @@ def mixture_proposal(
     elif isinstance(law, ReplacedPatterns):  # bounds are loose: what varies least may be what is bounded by 1
         candidates = [*_bounded(steps, epsilon), with_lines(steps, ByScale(1.0, 1.0), 0.0)]
     else:
-        return min(_bounded(steps, epsilon), key=lambda one: one.log_greatest(epsilon))
+        candidates = list(_beside(steps, epsilon))
     return candidates[0] if len(candidates) == 1 else max(candidates, key=merit)
 
 
@@ -110,6 +115,37 @@ def _shifted(steps: tuple[Step, ...], epsilon: float, threshold: float) -> Itera
     least = minimum(log_bound, best - 1.1, best + (1.1 if best < grid[-1] else 2.0), most=12)
     for more in (1.0, 1.2):
         yield shifted(least + math.log(more))
+
+
+def _beside(steps: tuple[Step, ...], epsilon: float) -> Iterator[MixtureProposal]:
+    """The order or scale with the least bound on samples; and, of one training of bins, the same in a share of the
+    samples, beside what takes a few bins to epsilon.
+    """
+    bounding = min(_bounded(steps, epsilon), key=lambda one: one.log_greatest(epsilon))
+    yield bounding
+    (law, count), *others = _laws(steps)
+    if not isinstance(law, Bins) or count > 1 or others or not 0 < epsilon < 700:
+        return
+    shift = _LIFTED * (bounding.order + 1.0)  # what the bound's tilt does to all bins together
+    for window in {1, min(law.greatest.size, law.bins // 2, _WIDEST)}:
+        if order := _local(law, epsilon, window, shift):
+            for share in _SHARES:
+                yield MixtureProposal(replace(bounding.plan, beside=ByWindow(order, window, shift), share=share), steps)
+
+
+def _local(law: Bins, epsilon: float, window: int, shift: float) -> int:
+    """The order at which a window's ratio takes that of all bins, which a shift raises, to epsilon; 0 if none does."""
+    missing = math.exp(epsilon) - math.exp(min(shift * law.mean.square, epsilon))
+    needed = math.log(max(law.bins / window * missing, 1.0))
+    before = math.inf
+    for order in range(2, _MOST_ORDER + 1):
+        if not affords(law, order, window):
+            return 0
+        moment = table_of(law, order, window).log_moment
+        if moment - before >= needed:
+            return order - 1
+        before = moment
+    return 0
 
 
 def _bounded(steps: tuple[Step, ...], epsilon: float) -> Iterator[MixtureProposal]:

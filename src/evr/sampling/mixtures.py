@@ -1,5 +1,6 @@
-"""The proposal for laws in many dimensions, all drawn at order ``k``, or with scaled means, or shifted; steps on a line
-take part with one tilt (docs/guarantees_highdim.md, Sections 4 to 7).
+"""The proposal for laws in many dimensions: all at order ``k``, or with scaled means, or shifted; of bins perhaps in a
+share of the samples only, beside a few bins at an order. Steps on a line take part with one tilt
+(docs/guarantees_highdim.md, Sections 4 to 7).
 
 A *part* draws one law. Its density with respect to ``Q`` can be computed and is at least ``e^{order loss} dP/dQ / M``:
 the part *dominates a tilt* of that order, so weights are at most ``M e^{-order loss}``.
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -33,8 +34,8 @@ from evr.laws.patterns.law import (
 )
 from evr.laws.patterns.min_sep import Chain, MinSep
 from evr.sampling.line import TiltedProposal, spread_steps
-from evr.sampling.philox import Place, RowNumbers
-from evr.sampling.plan import ByOrder, ByScale, ByShift, MixturePlan
+from evr.sampling.philox import CHOICES, Place, RowNumbers, unit
+from evr.sampling.plan import ByOrder, ByScale, ByShift, ByWindow, MixturePlan
 from evr.sampling.proposals import BUILDERS, Block, Proposal, log_with_infinite
 
 MOST_COPIES = 1 << 12
@@ -57,14 +58,17 @@ class MixtureProposal(Proposal):
         tilts = [kind.tilt or Tilt() for kind in plan.kinds]
         self.line = TiltedProposal(spread, tilts) if spread else None
         self.infinite = self.line.infinite if self.line else 0.0
-        self.parts = [part_of(law, plan.part) for law, _ in self.laws]
-        self.order = self.parts[0].order  # all parts have the same
+        components = [(plan.part, plan.share), *([(plan.beside, 1.0 - plan.share)] if plan.beside else [])]
+        self.weights = [share for _, share in components]
+        self.parts = [[part_of(law, by) for law, _ in self.laws] for by, _ in components]
+        self.order = self.parts[0][0].order  # of all parts that bound samples
 
     def draw(self, generator: np.random.Generator, size: int) -> Block:
         if self.plan.by_place:
             losses, log_weights = self._placed(generator, size)
         else:
-            losses, log_weights = self._weighted([generator] * len(self.laws), size)
+            first = generator.random(size) < self.weights[0] if self.plan.beside else np.ones(size, dtype=bool)
+            losses, log_weights = self._weighted(self._coordinates(first, lambda law, samples: generator))
         if self.line is not None:
             block = self.line.draw(generator, size)
             losses = losses + self.xp.asarray(block.losses)
@@ -72,41 +76,72 @@ class MixtureProposal(Proposal):
         return Block(losses, log_weights, self.infinite)
 
     def _placed(self, generator: np.random.Generator, size: int) -> tuple[Floats, Floats]:
-        """Losses and logarithms of weights, by place: as many samples at once as memory is for. The numbers of each
-        copy of a law in a sample, its *row*, have a place (Section 7).
+        """Losses and logarithms of weights, by place: as many samples at once as memory is for. A sample's component
+        has a place, and so have the numbers of each copy of a law in it, its *row* (Section 7).
         """
-        _, *places = [Place.of(generator) for _ in range(1 + len(self.laws))]  # the first draws nothing
+        chooser, *places = [Place.of(generator) for _ in range(1 + len(self.laws))]
         each = max(1, self.at_once // sum(law.dimension * count for law, count in self.laws))
         found = []
         for start in range(0, size, each):
-            stop = min(start + each, size)
-            rows = [self.xp.arange(start * count, stop * count) for _, count in self.laws]
-            found.append(self._weighted(list(map(RowNumbers, places, rows)), stop - start))
+            samples = self.xp.arange(start, min(start + each, size))
+
+            def numbers(law: int, chosen: Any, samples: Any = samples) -> RowNumbers:
+                count = self.laws[law][1]
+                return RowNumbers(places[law], (samples[chosen][:, None] * count + self.xp.arange(count)).reshape(-1))
+
+            first = unit(chooser.calls(samples, CHOICES)[0][:, 0]) < self.weights[0]
+            found.append(self._weighted(self._coordinates(first, numbers)))
         losses, log_weights = (self.xp.concatenate(one) for one in zip(*found, strict=True))
         return losses, log_weights
 
-    def _weighted(self, numbers: Sequence[Any], size: int) -> tuple[Floats, Floats]:
-        """Losses and logarithms of weights of the laws in many dimensions, by the random numbers of each. Rows of a
-        sample's copies of a law follow each other.
+    def _coordinates(self, first: Any, numbers: Callable[[int, Any], Any]) -> list[Floats]:
+        """Coordinates of each law; rows of a sample's copies of a law follow each other. ``first`` says which samples
+        the first component draws, ``numbers`` which random numbers a law has in some of the samples.
         """
-        losses, log_ratios, log_densities = self.xp.zeros((3, size))
+        if len(self.parts) == 1:
+            every, own = self.xp.arange(first.size), enumerate(zip(self.parts[0], self.laws, strict=True))
+            return [part.draw(numbers(index, every), first.size * count) for index, (part, (_, count)) in own]
+        out = [self.xp.empty((first.size, count, law.dimension)) for law, count in self.laws]
+        for chosen, parts in zip((first, ~first), self.parts, strict=True):
+            samples = np.flatnonzero(chosen)
+            for index, (own, part) in enumerate(zip(out, parts, strict=True)):
+                drawn = part.draw(numbers(index, samples), samples.size * own.shape[1])
+                own[samples] = drawn.reshape(samples.size, *own.shape[1:])
+        return [own.reshape(-1, own.shape[2]) for own in out]
+
+    def _weighted(self, coordinates: Sequence[Floats]) -> tuple[Floats, Floats]:
+        """Losses and logarithms of weights of the laws in many dimensions, from the coordinates of each."""
+        size = coordinates[0].shape[0] // self.laws[0][1]
+        losses, log_ratios = self.xp.zeros((2, size))
+        log_densities = self.xp.zeros((len(self.parts), size))
         refused = self.xp.zeros(size, dtype=bool)
-        for (law, count), part, own in zip(self.laws, self.parts, numbers, strict=True):
-            coordinates = part.draw(own, size * count)
-            log_ratio = law.log_ratio(coordinates)
-            log_densities += part.log_density(coordinates, log_ratio).reshape(size, count).sum(axis=1)
-            if part.refuses:  # whatever else is no number stops the run
-                refused |= np.isnan(coordinates[:, 0]).reshape(size, count).any(axis=1)
-            losses += law.loss(coordinates, log_ratio).reshape(size, count).sum(axis=1)
+        for (law, count), own, parts in zip(self.laws, coordinates, zip(*self.parts, strict=True), strict=True):
+            log_ratio = law.log_ratio(own)
+            for one, part in zip(log_densities, parts, strict=True):
+                one += part.log_density(own, log_ratio).reshape(size, count).sum(axis=1)
+            if any(part.refuses for part in parts):  # whatever else is no number stops the run
+                refused |= np.isnan(own[:, 0]).reshape(size, count).any(axis=1)
+            losses += law.loss(own, log_ratio).reshape(size, count).sum(axis=1)
             if law.direction is Direction.REMOVE:
                 log_ratios += log_ratio.reshape(size, count).sum(axis=1)
-        log_weights = log_ratios - log_densities
+        log_weights = log_ratios - self._mixed(log_densities)
         losses[refused], log_weights[refused] = 0.0, -np.inf  # whatever is lost on a line
         return losses, log_weights
 
+    def _mixed(self, log_densities: Floats) -> Floats:
+        """``log`` of the density of each sample, with respect to ``Q`` of the laws in many dimensions."""
+        if len(self.weights) == 1:
+            return log_densities[0]
+        first, second = (x + math.log(w) for x, w in zip(log_densities, self.weights, strict=True))
+        top = np.maximum(first, second)
+        return top + np.log(np.exp(first - top) + np.exp(second - top))
+
     def log_greatest(self, epsilon: float) -> float:
-        """By docs/guarantees_highdim.md, 5.1, 5.2 and 6.1, and docs/guarantees_relations.md, R8.3."""
-        log_moment = math.fsum(n * part.log_normaliser for part, (_, n) in zip(self.parts, self.laws, strict=True))
+        """By the share of the component that bounds samples (docs/guarantees_highdim.md, 5.1, 5.2 and 6.1;
+        docs/guarantees_relations.md, R8.3).
+        """
+        log_moment = math.fsum(n * part.log_normaliser for part, (_, n) in zip(self.parts[0], self.laws, strict=True))
+        log_moment -= math.log(self.weights[0])
         slope = loss_order(self.laws[0][0], self.order)
         if self.line is not None:
             log_moment += self.line.log_normaliser + _line_gap(self.line, slope)
@@ -117,10 +152,10 @@ class MixtureProposal(Proposal):
 
     def rounding(self, epsilon: float) -> Rounding:
         """How far losses and weights may be off. Drawn by place, sums may be in any order."""
-        scale = max(part.magnitude for part in self.parts)
+        scale = max(part.magnitude for parts in self.parts for part in parts)
         errors = []
-        for (law, count), part in zip(self.laws, self.parts, strict=True):
-            error = density_error(law, scale) + part.sum_error(law, scale)
+        for (law, count), parts in zip(self.laws, zip(*self.parts, strict=True), strict=True):
+            error = density_error(law, scale) + max(part.sum_error(law, scale) for part in parts)
             if self.plan.by_place:
                 error += UNIT * (4.0 * law.dimension + count * magnitude(law, scale))
             errors.append(count * error)
@@ -131,7 +166,7 @@ class MixtureProposal(Proposal):
     @property
     def work(self) -> int:
         own = sum(count * law.dimension for law, count in self.laws)
-        return 3 * own + (self.line.work if self.line else 0)
+        return own * (2 + len(self.parts)) + (self.line.work if self.line else 0)
 
 
 BUILDERS[MixturePlan] = MixtureProposal
@@ -245,12 +280,12 @@ class ScaledChain(Part):
 
 class ByReplicas(Part):
     """``Q L^k / M_k`` of b-min-sep sampling and of independent or few bins; of other bins the mean over rotations of
-    ``Q L'^k / Mbar``, ``L'`` without a few bins, which is at least ``L^k / Mbar`` (5.1).
+    ``Q L'^k / Mbar``, ``L'`` without a few bins or of a ``window`` of them, which is at least ``L^k / Mbar`` (5.1).
     """
 
-    def __init__(self, law: Bins | MinSep, order: int) -> None:
+    def __init__(self, law: Bins | MinSep, order: int, window: int | None = None) -> None:
         self.law, self.power, self.magnitude = law, order, float(order)
-        self.table: Any = table_of(law, order)
+        self.table: Any = table_of(law, order, window)
         self.refuses = isinstance(self.table, RingTable)
         self.order, self.log_normaliser = order - 1.0, self.table.log_moment
 
@@ -290,7 +325,31 @@ class ByReplicas(Part):
         return found
 
 
-def part_of(law: PatternLaw, by: ByOrder | ByScale | ByShift) -> Part:
+class LocalBins(Part):
+    """Order ``k`` of a window of bins, and all bins shifted by ``shift mbar`` (4.4): it carries the excess over epsilon
+    by a few bins next to each other, and by all of them together. It bounds no sample.
+    """
+
+    order, log_normaliser, refuses = 0.0, math.inf, True
+
+    def __init__(self, law: Bins, order: int, window: int, shift: float) -> None:
+        self.window, self.shifted = ByReplicas(law, order, window), Shifted(law, shift)
+        self.magnitude = order + shift
+
+    def sum_error(self, law: PatternLaw, scale: float) -> float:
+        return self.window.sum_error(law, scale) + self.shifted.sum_error(law, scale)
+
+    def draw(self, generator: np.random.Generator, size: int) -> Floats:
+        coordinates = self.window.draw(generator, size)
+        coordinates += self.shifted.move
+        return coordinates
+
+    def log_density(self, coordinates: Floats, log_ratio: Floats) -> Floats:
+        found = self.window.log_density(coordinates - self.shifted.move, log_ratio)
+        return found + self.shifted.log_density(coordinates, log_ratio)
+
+
+def part_of(law: PatternLaw, by: ByOrder | ByScale | ByShift | ByWindow) -> Part:
     """The part of a law that a plan names; the same for all laws of a composition."""
     law = law.base if isinstance(law, ReplacedPatterns) else law
     if (law.direction is Direction.ADD) is not isinstance(by, ByShift):
@@ -302,6 +361,10 @@ def part_of(law: PatternLaw, by: ByOrder | ByScale | ByShift) -> Part:
     assert isinstance(law, Bins | MinSep)
     if isinstance(by, ByOrder):
         return ByReplicas(law, by.order)
+    if isinstance(by, ByWindow):
+        if isinstance(law, MinSep) or not 0 <= by.shift < math.inf:
+            raise ValueError(f"{law.describe()} has no part {by!r}: it is of bins, their shift finite and at least 0")
+        return LocalBins(law, by.order, by.window, by.shift)
     if not (1 < by.scale < math.inf or by.scale == by.odds == 1):
         raise ValueError(f"scale={by.scale!r} of a part is not finite and above 1, nor 1 with odds of 1")
     return ScaledChain(law, by.scale, by.odds) if isinstance(law, MinSep) else ScaledBins(law, by.scale)
@@ -354,22 +417,27 @@ def log_hoelder(law: MinSep, probability: float, scale: float) -> float:
     return float(np.logaddexp(start + later[0], late))
 
 
-def affords(law: PatternLaw, order: int) -> bool:
+def affords(law: PatternLaw, order: int, window: int | None = None) -> bool:
     """Whether the table of an order is affordable."""
     law = law.base if isinstance(law, ReplacedPatterns) else law
     if not 2 <= order <= MOST_REPLICAS or order * (order - 1) / 2 * law.greatest_energy > STEEPEST:
         return False
+    if window is not None and window < 1:
+        return False
     if isinstance(law, MinSep):
         return ChainTable.is_affordable(law.dimension, law.separation, order)
     assert isinstance(law, Bins)
-    return OccupancyTable.is_affordable(law, order) or RingTable.is_affordable(law, order)
+    listed = window is None and OccupancyTable.is_affordable(law, order)
+    return listed or RingTable.is_affordable(law, order, window)
 
 
 @lru_cache(maxsize=6)
-def table_of(law: Bins | MinSep, order: int) -> OccupancyTable | RingTable | ChainTable:
-    """The table of an order: which one depends on the law and the order alone."""
-    if not affords(law, order):
-        raise ValueError(f"order={order!r} has no affordable table for {law.describe()}")
+def table_of(law: Bins | MinSep, order: int, window: int | None = None) -> OccupancyTable | RingTable | ChainTable:
+    """The table of an order: which one depends on the law, the order and the window alone."""
+    if not affords(law, order, window):
+        beside = "" if window is None else f" with window={window!r}"
+        raise ValueError(f"order={order!r}{beside} has no affordable table for {law.describe()}")
     if isinstance(law, MinSep):
         return ChainTable(law.overlaps, law.separation, law.probability, law.warm, order)
-    return OccupancyTable(law, order) if OccupancyTable.is_affordable(law, order) else RingTable(law, order)
+    listed = window is None and OccupancyTable.is_affordable(law, order)
+    return OccupancyTable(law, order) if listed else RingTable(law, order, window)

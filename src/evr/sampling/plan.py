@@ -87,13 +87,28 @@ class ByShift:
 
 
 @dataclass(frozen=True)
+class ByWindow:
+    """Bins at order ``k`` of a window of them, and all of them shifted: remove."""
+
+    order: int
+    window: int
+    shift: float
+
+
+@dataclass(frozen=True)
 class MixturePlan:
     """Laws in many dimensions, and steps on a line beside them, of a kind each, in the order of the composition."""
 
-    part: ByOrder | ByScale | ByShift  # what draws all laws in many dimensions
+    part: ByOrder | ByScale | ByShift  # what draws all laws in many dimensions and bounds samples
     kinds: tuple[Kind, ...] = ()
+    beside: ByWindow | None = None  # what draws the laws in all but a share of the samples, if anything does
+    share: float = 1.0
     by_place: bool = False  # whether laws in many dimensions are drawn by place, as a GPU draws them
     name: Literal["mixture"] = "mixture"
+
+    def __post_init__(self) -> None:
+        if not (0 < self.share < 1 if self.beside else self.share == 1):
+            raise ValueError(f"share={self.share!r} is not between 0 and 1, or, with nothing beside, not 1")
 
     @property
     def cells(self) -> int:
