@@ -48,30 +48,16 @@ class Guarantee:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a verification stands.
+    """Where a verification stands."""
 
-    Attributes
-    ----------
-    direction
-        Which is being tested.
-    samples, max_samples
-        Drawn so far, and the most that will be, where that is known.
-    estimate
-        Mean of the samples so far: delta.
-    log_wealth, log_target
-        Evidence so far, and how much of it accepts; the target is 0 in the fixed verifier.
-    seconds, seconds_left
-        Time taken, and an estimate of what is left, None before there is one.
-    """
-
-    direction: str
-    samples: int
-    max_samples: int | None
-    estimate: float
-    log_wealth: float
-    log_target: float
+    direction: str  # which is being tested
+    samples: int  # drawn so far
+    max_samples: int | None  # the most that will be drawn, where that is known
+    estimate: float  # of delta: the mean of the samples so far
+    log_wealth: float  # the evidence so far
+    log_target: float  # the evidence that accepts; 0 in the fixed verifier
     seconds: float
-    seconds_left: float | None
+    seconds_left: float | None  # an estimate; None before there is one
 
     @property
     def fraction(self) -> float:
@@ -83,54 +69,27 @@ class Progress:
 
 @dataclass(frozen=True)
 class DirectionReport:
-    """What happened in one direction.
+    """What happened in one direction."""
 
-    Attributes
-    ----------
-    direction, seconds
-        ``"remove"`` or ``"add"``, and the time that it took.
-    accepted, reason
-        Whether this direction passed, and why it stopped.
-    samples, blocks, block_size
-        What was drawn.
-    estimate, standard_error
-        Mean of the samples, and its standard error.
-    log_wealth, log_target
-        Of the sequential test, ``log K`` and ``log(1/beta)``; of the fixed one, None.
-    bound, second_moment
-        Proved bounds on a sample and on its square's mean.
-    clip, correction
-        Samples were clipped at ``clip``; the threshold was lowered by ``correction``, a proved bound on what that takes
-        off.
-    threshold
-        What the mean was tested against.
-    plan
-        All that was drawn, as data: enough to draw the same samples again. Of what played no part, it has the defaults.
-    strict
-        The proof in exact arithmetic, where there is one: the plan of its grids, the bound, a digest of its integers.
-    trace
-        ``(samples, mean, standard error, log wealth)`` along the way, at most a few hundred rows.
-    """
-
-    direction: str
+    direction: str  # "remove" or "add"
     accepted: bool
-    reason: str
+    reason: str  # why it stopped
     samples: int = 0
     blocks: int = 0
     block_size: int = 0
-    estimate: float = math.nan
+    estimate: float = math.nan  # the mean of the samples
     standard_error: float = math.nan
-    log_wealth: float | None = None
-    log_target: float | None = None
-    threshold: float = math.nan
-    bound: float = math.nan
-    second_moment: float = 0.0
-    clip: float | None = None
-    correction: float = 0.0
-    plan: DrawPlan | None = None
-    strict: Proof | None = None
+    log_wealth: float | None = None  # ``log K`` of the sequential test
+    log_target: float | None = None  # ``log(1 / beta)`` of the sequential test
+    threshold: float = math.nan  # what the mean was tested against
+    bound: float = math.nan  # proved, on a sample
+    second_moment: float = 0.0  # a proved bound on the mean of a sample's square
+    clip: float | None = None  # where samples were clipped
+    correction: float = 0.0  # a proved bound on what clipping takes off, by which the threshold was lowered
+    plan: DrawPlan | None = None  # enough to draw the same samples again
+    strict: Proof | None = None  # the proof in exact arithmetic, where there is one
     seconds: float = 0.0
-    trace: tuple[tuple[int, float, float, float], ...] = ()
+    trace: tuple[tuple[int, float, float, float], ...] = ()  # (samples, mean, standard error, log wealth) along the way
 
 
 @dataclass(frozen=True, repr=False)
