@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -106,13 +106,14 @@ def outcomes(pair: DominatingPair) -> DominatingPair:
     return DiscretePair.from_logs(log_p, log_q, pair.privacy_loss(high), is_cut=pair.base.is_cut)
 
 
+@lru_cache(maxsize=64)  # a search for tilts asks thousands of times
 def finite_part(pair: DominatingPair) -> DominatingPair:
     """The finite losses of a discrete pair, where infinite ones are counted apart; other pairs as they are."""
     pair = outcomes(pair)
     if not isinstance(pair, DiscretePair):
         return pair
-    kept = np.isfinite(pair.losses) & (np.array(pair.log_p) > -np.inf)
-    if not kept.any():
+    kept = np.isfinite(pair.losses) & (pair.logs[Measure.P] > -np.inf)
+    if kept.all() or not kept.any():
         return pair
     losses, log_p, log_q = (tuple(np.array(x)[kept].tolist()) for x in (pair.loss_values, pair.log_p, pair.log_q))
     return DiscretePair(losses, log_p, log_q, pair.is_cut)
