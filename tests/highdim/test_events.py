@@ -160,6 +160,20 @@ def test_sensitivity(separation: int, most: int | None) -> None:
     assert square_sensitivity(strategy, separation, most) >= exact * (1 - 1e-13)
 
 
+def test_far_separations_take_no_memory() -> None:
+    """Contributions that are farther apart than there are steps are single ones."""
+    values = np.random.default_rng(3).random((5, 4))
+    for most in (None, 1, 3):
+        assert np.array_equal(largest_sum(values, 10**13, most), values.max(axis=1))
+    strategy = Strategy.of((1.0, -0.5, 0.2), 20, signs=True)
+    assert square_sensitivity(strategy, 10**13) == square_sensitivity(strategy, 20)
+
+
+def test_too_many_overlaps_are_refused_in_words() -> None:
+    with pytest.raises(ValueError, match="overlaps: give fewer bands"):
+        square_sensitivity(Strategy.of((1.0, -0.5, 0.2), 10**13, signs=True), 1)
+
+
 def test_largest_sum_by_brute_force() -> None:
     values = np.random.default_rng(1).random((3, 7))
     for separation, most in itertools.product((1, 2, 3), (1, 2, 3, None)):

@@ -17,8 +17,8 @@ from evr.bounds.composing import Places
 from evr.bounds.moments import Tilt
 from evr.laws import DiscretePair
 from evr.mechanisms import Composition
-from evr.sampling import DrawPlan
-from evr.sampling.plan import CappedPlan, Kind
+from evr.sampling import DrawPlan, built
+from evr.sampling.plan import ByOrder, ByScale, ByShift, CappedPlan, Kind, MixturePlan
 from evr.verification import Claim
 from evr.verification.attempts import Attempt, Trial
 from evr.verification.settings import Settings
@@ -103,3 +103,35 @@ def test_capped_tilts_do_not_deceive(name: str, seed: int, composing: bool) -> N
         plan = capped(draw, composing)
         assert claim.delta < truth
         assert not accepted(event, claim, method, plan), (claim, method)
+
+
+BINS = evr.events.BallsInBinsDpEvent(2.0, 12, 4, [1.0, 0.5])
+MIN_SEP = evr.events.BMinSepDpEvent(2.0, 20, 5, 0.1, warm_start=True)
+
+
+@pytest.mark.parametrize("by_place", [False, True])
+@pytest.mark.parametrize(
+    ("event", "part"),
+    [
+        *((event, ByScale(scale, 1.0)) for event in (BINS, MIN_SEP) for scale in (1e101, 1e300, float("nan"))),
+        *((event, ByOrder(order)) for event in (BINS, MIN_SEP) for order in (-1, 1, 10**9, 10**400)),
+        *((event, ByShift(shift)) for event in (BINS, MIN_SEP) for shift in (-1e300, 1.0, float("nan"))),
+        (dp_event.GaussianDpEvent(1.0), ByOrder(2)),
+    ],
+)
+def test_parts_at_the_ends_of_floats_are_refused_in_words(
+    event: dp_event.DpEvent, part: ByOrder | ByScale | ByShift, by_place: bool
+) -> None:
+    steps = Composition.of(event).simplified("add" if isinstance(part, ByShift) else "remove")
+    kinds = (Kind(),) if isinstance(event, dp_event.GaussianDpEvent) else ()
+    with pytest.raises(ValueError, match=r"of a part|no affordable table|there are none"):
+        built(MixturePlan(part, kinds, by_place), steps)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("part", [ByScale(1e100, 1.0), ByScale(1e9, 1e9), ByScale(1 + 2**-52, 1.0), ByOrder(3)])
+@pytest.mark.parametrize("event", [BINS, MIN_SEP])
+def test_parts_do_not_deceive(event: dp_event.DpEvent, part: ByOrder | ByScale) -> None:
+    plan = DrawPlan(MixturePlan(part), block_size=1024)
+    claim = Claim(0.5, 1e-4, 0.9)  # the truth is 0.11 of bins, 2.4e-4 of b-min-sep sampling
+    assert not accepted(event, claim, "sequential", lambda trial: plan)

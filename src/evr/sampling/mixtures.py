@@ -40,6 +40,8 @@ from evr.sampling.proposals import BUILDERS, Block, Proposal, log_with_infinite
 
 MOST_COPIES = 1 << 12
 """The most copies of one law that are drawn by place: rows of a block, of up to 2^20 samples, have 32-bit numbers."""
+MOST_SCALE = 1e100
+"""How many times the means of a law a plan may draw from: squares of more are no floats."""
 
 
 class MixtureProposal(Proposal):
@@ -51,6 +53,8 @@ class MixtureProposal(Proposal):
     def __init__(self, plan: MixturePlan, steps: Sequence[Step]) -> None:
         self.plan, self.steps = plan, tuple(steps)
         self.laws = [(s.law, s.count) for s in self.steps if isinstance(s.law, PatternLaw)]
+        if not self.laws:
+            raise ValueError("the plan is for laws in many dimensions, and there are none")
         if plan.by_place and max(count for _, count in self.laws) > MOST_COPIES:
             raise ValueError(f"more than {MOST_COPIES} copies of a law have no places")
         on_line = [step for step in self.steps if isinstance(step.law, DominatingPair)]
@@ -284,8 +288,8 @@ class ByReplicas(Part):
     """
 
     def __init__(self, law: Bins | MinSep, order: int, window: int | None = None) -> None:
+        self.table: Any = table_of(law, order, window)  # refuses orders that are too large, also for floats
         self.law, self.power, self.magnitude = law, order, float(order)
-        self.table: Any = table_of(law, order, window)
         self.refuses = isinstance(self.table, RingTable)
         self.order, self.log_normaliser = order - 1.0, self.table.log_moment
 
@@ -355,18 +359,20 @@ def part_of(law: PatternLaw, by: ByOrder | ByScale | ByShift | ByWindow) -> Part
     if (law.direction is Direction.ADD) is not isinstance(by, ByShift):
         raise ValueError(f"direction {law.direction.value!r} of {law.describe()} has no part {by!r}")
     if isinstance(by, ByShift):
-        if not -math.inf < by.shift <= 0:
-            raise ValueError(f"shift={by.shift!r} of a part is not finite and at most 0")
+        if not -MOST_SCALE <= by.shift <= 0:
+            raise ValueError(f"shift={by.shift!r} of a part is not from {-MOST_SCALE:g} to 0")
         return Shifted(law, by.shift)
     assert isinstance(law, Bins | MinSep)
     if isinstance(by, ByOrder):
         return ByReplicas(law, by.order)
     if isinstance(by, ByWindow):
-        if isinstance(law, MinSep) or not 0 <= by.shift < math.inf:
-            raise ValueError(f"{law.describe()} has no part {by!r}: it is of bins, their shift finite and at least 0")
+        if isinstance(law, MinSep) or not 0 <= by.shift <= MOST_SCALE:
+            raise ValueError(
+                f"{law.describe()} has no part {by!r}: it is of bins, their shift from 0 to {MOST_SCALE:g}"
+            )
         return LocalBins(law, by.order, by.window, by.shift)
-    if not (1 < by.scale < math.inf or by.scale == by.odds == 1):
-        raise ValueError(f"scale={by.scale!r} of a part is not finite and above 1, nor 1 with odds of 1")
+    if not (1 < by.scale <= MOST_SCALE or by.scale == by.odds == 1):
+        raise ValueError(f"scale={by.scale!r} of a part is not above 1, up to {MOST_SCALE:g}, nor 1 with odds of 1")
     return ScaledChain(law, by.scale, by.odds) if isinstance(law, MinSep) else ScaledBins(law, by.scale)
 
 

@@ -167,6 +167,7 @@ def _column(entries: tuple[Any, ...], name: str, most: int, signs: bool) -> tupl
 def largest_sum(values: Floats, separation: int, most: int | None = None) -> Floats:
     """The greatest sum of entries at least ``separation`` apart, at most so many, for each row of ``values >= 0``."""
     rows, size = values.shape
+    separation = min(separation, size)  # one entry at the most, either way
     every = math.ceil(size / separation)
     best = np.zeros((rows, size + separation))
     if most is None or most >= every:
@@ -202,6 +203,9 @@ def square_sensitivity(strategy: Strategy, separation: int, most: int | None = N
         pulses[::separation][:most] = 1.0
         return strategy.square_of(pulses)
     reach = range(separation, min(strategy.bands, strategy.size))
+    if strategy.size * max(len(reach), 1) > MOST_ENTRIES:
+        what = f"a strategy of {strategy.bands} bands and {strategy.size} iterations"
+        raise ValueError(f"{what} has more than {MOST_ENTRIES:.0e} overlaps: give fewer bands or iterations")
     near = np.zeros((strategy.size, 2, max(len(reach), 1)))
     for place, lag in enumerate(reach):
         near[: strategy.size - lag, 0, place] = near[lag:, 1, place] = np.abs(strategy.overlaps(lag))
