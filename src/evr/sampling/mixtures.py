@@ -367,9 +367,7 @@ def part_of(law: PatternLaw, by: ByOrder | ByScale | ByShift | ByWindow) -> Part
         return ByReplicas(law, by.order)
     if isinstance(by, ByWindow):
         if isinstance(law, MinSep) or not 0 <= by.shift <= MOST_SCALE:
-            raise ValueError(
-                f"{law.describe()} has no part {by!r}: it is of bins, their shift from 0 to {MOST_SCALE:g}"
-            )
+            raise ValueError(f"{law.describe()} has no part {by!r}: it needs bins and a shift from 0 to {MOST_SCALE:g}")
         return LocalBins(law, by.order, by.window, by.shift)
     if not (1 < by.scale <= MOST_SCALE or by.scale == by.odds == 1):
         raise ValueError(f"scale={by.scale!r} of a part is not above 1, up to {MOST_SCALE:g}, nor 1 with odds of 1")
