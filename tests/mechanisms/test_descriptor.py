@@ -14,6 +14,7 @@ from typing import Any, Literal, cast
 import attr
 import pytest
 from dp_accounting import NeighboringRelation, dp_event
+from pydantic import BaseModel
 
 import evr
 import messages
@@ -324,6 +325,26 @@ def test_fields_of_all_sorts() -> None:
 @attr.s(frozen=True, auto_attribs=True)
 class WrapDpEvent(dp_event.DpEvent):
     inner: dp_event.DpEvent
+
+
+class Scales(BaseModel, strict=True):
+    """A table within a table."""
+
+    first: float
+    second: float
+
+
+@attr.s(frozen=True, auto_attribs=True)
+class ScaledDpEvent(dp_event.DpEvent):
+    scales: Any
+
+
+def test_a_field_may_be_a_table_of_its_own() -> None:
+    evr.register(ScaledDpEvent, lambda event: dp_event.GaussianDpEvent(1.0), fields={"scales": (Scales, ...)})
+    text = '[[mechanism]]\nkind = "scaled"\nscales = '
+    assert parse(text + "{first = 1.0, second = 2.0}").event() == ScaledDpEvent({"first": 1.0, "second": 2.0})
+    with pytest.raises(SpecError, match=r"mechanism\[0\]\.scales: input should be a valid number \(found 'x'\)"):
+        parse(text + "{first = 1.0, second = 'x'}")
 
 
 def test_what_has_no_form_in_a_spec_file_says_so_and_harms_nobody_else() -> None:
