@@ -20,6 +20,7 @@ import evr
 import messages
 from evr.certification.event_json import canonical, event_from_json, event_to_json
 from evr.certification.event_words import assumptions, describe
+from evr.certification.words import identified
 from evr.described import described
 from evr.errors import CertificateError, SpecError, UnsupportedEventError
 from evr.laws import DiscretePair, Pairs
@@ -337,6 +338,13 @@ class Scales(BaseModel, strict=True):
 @attr.s(frozen=True, auto_attribs=True)
 class ScaledDpEvent(dp_event.DpEvent):
     scales: Any
+
+
+def test_own_words_that_leave_a_matrix_out_are_told_apart() -> None:
+    evr.register(ScaledDpEvent, lambda event: dp_event.GaussianDpEvent(1.0), words=lambda event: "scales")
+    one, other = (identified(ScaledDpEvent(((1.0,), (second, 1.0)))) for second in (0.5, 0.25))
+    assert one != other
+    assert "SHA-256" in one
 
 
 def test_a_field_may_be_a_table_of_its_own() -> None:
