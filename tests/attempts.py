@@ -13,9 +13,11 @@ from evr.verification import Claim
 from evr.verification.settings import Settings
 
 
-def _request(event: Any, claim: Claim, settings: Settings, *, relation: Any = None, **how: Any) -> Request:
+def _request(
+    event: Any, claim: Claim, settings: Settings, *, relation: Any = None, for_output: bool = False, **how: Any
+) -> Request:
     asked = {"epsilon": claim.epsilon, "delta": claim.delta, "tau": claim.tau, "neighboring_relation": relation}
-    return Request(event, **asked, **asdict(settings), **how)
+    return Request(event, for_output, **asked, **asdict(settings), **how)
 
 
 def certify_claim(event: Any, claim: Claim, settings: Settings, *, ledger: Any, **how: Any) -> evr.Certificate:

@@ -285,11 +285,13 @@ def _value(wanted: Any, key: str, value: Any, where: str) -> Any:
     if key == "sampling_probability" and isinstance(value, str):
         ratio = re.fullmatch(r"(\d{1,18})\s*/\s*(\d{1,18})", value)
         value = int(ratio[1]) / int(ratio[2]) if ratio and int(ratio[2]) else value
+    one: Any = types.GenericAlias(tuple, (wanted,))  # a model as the type itself allows no configuration but its own
+    reader: Any = TypeAdapter(one, config=ConfigDict(strict=True))
     try:
-        return TypeAdapter(wanted, config=ConfigDict(strict=True)).validate_python(value)
+        return reader.dump_python(reader.validate_python((value,)))[0]
     except ValidationError as error:
         problem = error.errors()[0]
-    place = "".join(f"[{part}]" for part in problem["loc"] if isinstance(part, int))
+    place = "".join(f"[{part}]" for part in problem["loc"][1:] if isinstance(part, int))
     message, found = problem["msg"], validate.shown(problem["input"])
     raise SpecError(f"{where}{key}{place}: {message[0].lower()}{message[1:]} (found {found})")
 

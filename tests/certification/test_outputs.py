@@ -187,6 +187,23 @@ def test_what_would_run_after_the_gate_is_refused_before_it(claim: dict[str, Any
     assert claim["ledger"].attempts() == []
 
 
+def test_what_is_to_see_the_certificate_is_checked_before_an_attempt_counts(claim: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match=r"certified=3 is not a function"):
+        evr.release(lambda: pytest.fail("ran"), SURE, **claim, certified=3)
+    assert claim["ledger"].attempts() == []
+
+
+@pytest.mark.parametrize("option", ["for_output", "name", "refuses"])
+def test_certify_has_no_options_of_a_release(claim: dict[str, Any], option: str) -> None:
+    """With ``for_output`` a false pair would be tested, and count."""
+    with pytest.raises(TypeError, match=messages.unexpected_argument(option)):
+        evr.certify(SURE, **(claim | {"tau": None}), **{option: True})
+    if option != "name":
+        with pytest.raises(TypeError, match=messages.unexpected_argument(option)):
+            evr.release(lambda: pytest.fail("ran"), SURE, **claim, **{option: True})
+    assert claim["ledger"].attempts() == []
+
+
 def test_threads_share_one_output(claim: dict[str, Any]) -> None:
     ran: list[int] = []
     refused: list[BaseException] = []

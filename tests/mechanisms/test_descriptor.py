@@ -14,11 +14,13 @@ from typing import Any, Literal, cast
 import attr
 import pytest
 from dp_accounting import NeighboringRelation, dp_event
+from pydantic import BaseModel
 
 import evr
 import messages
 from evr.certification.event_json import canonical, event_from_json, event_to_json
 from evr.certification.event_words import assumptions, describe
+from evr.certification.words import identified
 from evr.described import described
 from evr.errors import CertificateError, SpecError, UnsupportedEventError
 from evr.laws import DiscretePair, Pairs
@@ -324,6 +326,33 @@ def test_fields_of_all_sorts() -> None:
 @attr.s(frozen=True, auto_attribs=True)
 class WrapDpEvent(dp_event.DpEvent):
     inner: dp_event.DpEvent
+
+
+class Scales(BaseModel, strict=True):
+    """A table within a table."""
+
+    first: float
+    second: float
+
+
+@attr.s(frozen=True, auto_attribs=True)
+class ScaledDpEvent(dp_event.DpEvent):
+    scales: Any
+
+
+def test_own_words_that_leave_a_matrix_out_are_told_apart() -> None:
+    evr.register(ScaledDpEvent, lambda event: dp_event.GaussianDpEvent(1.0), words=lambda event: "scales")
+    one, other = (identified(ScaledDpEvent(((1.0,), (second, 1.0)))) for second in (0.5, 0.25))
+    assert one != other
+    assert "SHA-256" in one
+
+
+def test_a_field_may_be_a_table_of_its_own() -> None:
+    evr.register(ScaledDpEvent, lambda event: dp_event.GaussianDpEvent(1.0), fields={"scales": (Scales, ...)})
+    text = '[[mechanism]]\nkind = "scaled"\nscales = '
+    assert parse(text + "{first = 1.0, second = 2.0}").event() == ScaledDpEvent({"first": 1.0, "second": 2.0})
+    with pytest.raises(SpecError, match=r"mechanism\[0\]\.scales: input should be a valid number \(found 'x'\)"):
+        parse(text + "{first = 1.0, second = 'x'}")
 
 
 def test_what_has_no_form_in_a_spec_file_says_so_and_harms_nobody_else() -> None:

@@ -196,7 +196,8 @@ def describe_event(document: dict[str, Any], given: dict[str, Any] | None = None
 def identified(event: dp_event.DpEvent) -> str:
     """An event in words that no other event has: where they leave numbers out, with the SHA-256 of its JSON."""
     words, document = describe(event), event_to_json(event)
-    listed = any(isinstance(one, list) and len(one) > LISTED for one, _ in walk(document))  # own words may leave it out
+    lists = [one for one, _ in walk(document) if isinstance(one, list)]  # own words may leave these out
+    listed = any(len(one) > LISTED or any(isinstance(part, list) for part in one) for one in lists)
     full = f"{words}, in full the event with SHA-256 {digest_of(document)},"
     return full if listed or ABRIDGED.search(words) else words
 

@@ -52,6 +52,8 @@ class Request:
     def __init__(
         self,
         event: Any,
+        for_output: bool,
+        /,
         *,
         epsilon: float | None,
         delta: float | None,
@@ -67,7 +69,6 @@ class Request:
         neighboring_relation: Relation | None = None,
         record: dict[str, Any] | None = None,
         description: Mapping[str, Any] | None = None,
-        for_output: bool = False,
         **sampling: Any,
     ) -> None:
         self.sampling = Sampling.of(sampling)

@@ -107,7 +107,8 @@ def certify(
     ('accepted', 1e-05, 0.93)
     """
     asked = dict(locals())  # every parameter by its name
-    request = Request(name=asked.pop("release"), **asked.pop("sampling"), **asked)
+    Sampling.of(asked.pop("sampling"))  # refuses every other name, also those that are a release's
+    request = Request(asked.pop("event"), False, name=asked.pop("release"), **asked, **sampling)
     with opened(request.ledger) as one:
         return attempted(one, request)[1]
 
@@ -192,11 +193,12 @@ def release(
     False
     """
     validate.function(mechanism=mechanism)
+    validate.function(certified=certified)
     late_kinds = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
     if any(is_late(mechanism) for is_late in late_kinds):
         late = f"mechanism={mechanism!r} is a generator or a coroutine: it would run after the gate has closed"
         raise TypeError(f"{late}; give a function that returns its result")
-    request = Request(event, epsilon=epsilon, delta=delta, ledger=ledger, for_output=True, **options)
+    request = Request(event, True, epsilon=epsilon, delta=delta, ledger=ledger, **options)
     with opened(request.ledger) as counting:
         counting.check()
         attempt, certificate = attempted(counting, request)
