@@ -188,19 +188,21 @@ def test_what_would_run_after_the_gate_is_refused_before_it(claim: dict[str, Any
 
 
 def test_what_is_to_see_the_certificate_is_checked_before_an_attempt_counts(claim: dict[str, Any]) -> None:
-    with pytest.raises(TypeError, match=r"certified=3 is not a function"):
-        evr.release(lambda: pytest.fail("ran"), SURE, **claim, certified=3)
+    no_function: Any = 3
+    with pytest.raises(TypeError, match=messages.NOT_A_FUNCTION):
+        evr.release(lambda: pytest.fail("ran"), SURE, **claim, certified=no_function)
     assert claim["ledger"].attempts() == []
 
 
 @pytest.mark.parametrize("option", ["for_output", "name", "refuses"])
 def test_certify_has_no_options_of_a_release(claim: dict[str, Any], option: str) -> None:
     """With ``for_output`` a false pair would be tested, and count."""
+    odd: dict[str, Any] = {option: True}
     with pytest.raises(TypeError, match=messages.unexpected_argument(option)):
-        evr.certify(SURE, **(claim | {"tau": None}), **{option: True})
+        evr.certify(SURE, **(claim | {"tau": None}), **odd)
     if option != "name":
         with pytest.raises(TypeError, match=messages.unexpected_argument(option)):
-            evr.release(lambda: pytest.fail("ran"), SURE, **claim, **{option: True})
+            evr.release(lambda: pytest.fail("ran"), SURE, **claim, **odd)
     assert claim["ledger"].attempts() == []
 
 

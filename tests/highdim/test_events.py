@@ -170,7 +170,7 @@ def test_far_separations_take_no_memory() -> None:
 
 
 def test_too_many_overlaps_are_refused_in_words() -> None:
-    with pytest.raises(ValueError, match="overlaps: give fewer bands"):
+    with pytest.raises(ValueError, match=messages.TOO_MANY_OVERLAPS):
         square_sensitivity(Strategy.of((1.0, -0.5, 0.2), 10**13, signs=True), 1)
 
 

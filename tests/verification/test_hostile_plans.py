@@ -13,6 +13,7 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
+import messages
 from evr.bounds.composing import Places
 from evr.bounds.moments import Tilt
 from evr.laws import DiscretePair
@@ -124,8 +125,8 @@ def test_parts_at_the_ends_of_floats_are_refused_in_words(
 ) -> None:
     steps = Composition.of(event).simplified("add" if isinstance(part, ByShift) else "remove")
     kinds = (Kind(),) if isinstance(event, dp_event.GaussianDpEvent) else ()
-    with pytest.raises(ValueError, match=r"of a part|no affordable table|there are none"):
-        built(MixturePlan(part, kinds, by_place), steps)
+    with pytest.raises(ValueError, match=messages.NO_SUCH_PART):
+        built(MixturePlan(part, kinds, by_place=by_place), steps)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
