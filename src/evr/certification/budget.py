@@ -20,7 +20,6 @@ from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
 from evr.bounds.filters import PrivacyFilter
-from evr.certification.databases import this_process
 from evr.certification.event_json import event_digest, event_from_json, event_to_json, in_alphabet, named
 from evr.certification.ledger import Attempt, BudgetRow, Journal, Ledger, Spending, now, opened
 from evr.errors import AccuracyError, BudgetExceededError, LedgerError, UnsupportedEventError
@@ -229,7 +228,7 @@ class Budget:
         """
         found, kind = cls(name, ledger=ledger, by=by), "adaptive" if adaptive else "planned"
         pair = {"epsilon": validate.positive(epsilon=epsilon), "delta": validate.open_probability(delta=delta)}
-        row = {**pair, "relation": relation_named(neighboring_relation), "owner": this_process(), "created": now()}
+        row = {**pair, "relation": relation_named(neighboring_relation), "created": now()}
         Claim(epsilon, delta / 2)  # its numbers can be tested
         with opened(ledger) as one, one.counting() as held:
             if any(other.name == name for other in held.budgets.values()):
@@ -296,6 +295,6 @@ def _written(ledger: Ledger, account: Account, row: dict[str, Any]) -> Spending 
         if current.spent != account.spent:
             return None
         number = 1 + (len(current.spent) if row["state"] == "spent" else current.tries)
-        signed = {"budget_id": account.row.id, "number": number, "owner": this_process(), "moment": now()}
+        signed = {"budget_id": account.row.id, "number": number, "moment": now()}
         written: Spending = held.write("spendings", **row, **signed)
         return written

@@ -8,7 +8,6 @@ what a replay cannot recompute.
 from __future__ import annotations
 
 import contextlib
-import html
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Annotated, Any, Literal, NoReturn, TypeVar
@@ -272,14 +271,6 @@ class Certificate(Section):
         return f"<Certificate {self.verdict}: {pair}, {how}, digest={self.digest[:15]!r}>"
 
     __str__ = __repr__
-
-    def _repr_html_(self) -> str:
-        """The certificate in a notebook."""
-        clauses = "".join(f"<li>{html.escape(clause)}</li>" for clause in self.assumptions)
-        return (
-            f"<p><b>{self.verdict.capitalize()}.</b> {html.escape(self.short_statement)}</p>"
-            f"<details><summary>It is assumed that</summary><ul>{clauses}</ul></details>"
-        )
 
     def __bool__(self) -> NoReturn:
         raise TypeError("a Certificate has no truth value: use .accepted")

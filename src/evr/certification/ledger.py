@@ -13,12 +13,10 @@ import contextlib
 import hashlib
 import json
 import math
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from enum import Enum
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,13 +24,12 @@ from dp_accounting import NeighboringRelation
 
 from evr.certification.databases import DamagedRow, database_at, is_alive, this_process
 from evr.certification.event_json import named
-from evr.errors import AlreadyReleasedError, LedgerError, NearbyReleaseWarning
+from evr.errors import AlreadyReleasedError, LedgerError
 from evr.verification import Claim, Terms
 from evr.verification.settings import Settings
 
 DEFAULT_PATH = Path(".evr") / "ledger.sqlite"
 _UNWRITTEN = 0  # the id of a release that is not in the journal yet
-_ALIKE = 1e-5  # relative: numbers that agree so far are one number, rounded twice
 
 
 def now() -> str:
@@ -105,7 +102,6 @@ class BudgetRow:
     epsilon: float
     delta: float
     relation: NeighboringRelation
-    owner: str
     created: str
 
 
@@ -123,7 +119,6 @@ class Spending:
     event: Any
     method: str
     spender: str
-    owner: str
     moment: str
 
 
@@ -277,8 +272,6 @@ class Ledger(contextlib.AbstractContextManager["Ledger"]):
             if any(one.entropy == entropy for one in earlier):
                 raise LedgerError(f"entropy {entropy:#x} was used before in this release: give another seed, or none")
             if release.id == _UNWRITTEN:
-                if name is None:
-                    _warn_of_twins(held, claim, relation)
                 release = held.write("releases", key=release.key, name=name, terms=terms, created=release.created)
             log_budget = Claim(claim.epsilon, claim.delta, claim.tau, terms).log_budget(number)
             columns |= {"release_id": release.id, "number": number, "entropy": entropy, "log_budget": log_budget}
@@ -364,20 +357,6 @@ def _release_of(
     if for_output:
         _refuse_second_output(release)
     return release
-
-
-def _warn_of_twins(held: Journal, claim: Claim, relation: NeighboringRelation) -> None:
-    """Warn if a release that is about to be made differs from an older one by rounding only."""
-    near = partial(math.isclose, rel_tol=_ALIKE)
-    for release in held.releases.values():
-        first = held.of(release)[0]
-        alike = near(first.epsilon, claim.epsilon) and near(first.delta, claim.delta)
-        if alike and release.name is None and first.relation is relation:
-            out = "has let out its output" if release.output else "has let nothing out yet"
-            text = f"a new release: ({claim.epsilon!r}, {claim.delta!r}) differs only by rounding from "
-            text += f"({first.epsilon!r}, {first.delta!r}) of {release.created}, which {out}. They are counted apart. "
-            text += "If they are meant to be one release, claim exactly the older numbers"
-            warnings.warn(text, NearbyReleaseWarning, stacklevel=2)
 
 
 def _refuse_second_output(release: ReleaseRow) -> None:
