@@ -30,6 +30,7 @@ DECLARED = {  # as SQLite declares it; ``content`` is JSON
     "entries": "link INTEGER PRIMARY KEY, kind TEXT NOT NULL, content TEXT NOT NULL, seal TEXT NOT NULL",
     "signs_of_life": "attempt INTEGER PRIMARY KEY, seen TEXT NOT NULL",
 }
+_TABLES = [f"CREATE TABLE {name} ({columns})" for name, columns in DECLARED.items()]
 BUSY_SECONDS = 60.0
 _LOCK = 0x45565231  # "EVR1"
 _MOUNTS = Path("/proc/self/mounts")
@@ -89,8 +90,12 @@ class Database(abc.ABC):
                 self._connect()
                 with self.transaction():
                     found = self._tables()
+                    if not found and not create:
+                        raise self._missing()
                     if not found:
-                        self._create(allowed=create)
+                        for statement in (*self._first, *_TABLES):
+                            self.execute(statement)
+                        self.execute("INSERT INTO head VALUES (?, 0, '')", (VERSION,))
                     elif not found >= DECLARED.keys():
                         raise self._unusable("its tables are those of another program, or of an older evr")
                     head = self.execute("SELECT version FROM head").fetchone()
@@ -99,14 +104,6 @@ class Database(abc.ABC):
             except BaseException:
                 self.close()
                 raise
-
-    def _create(self, *, allowed: bool) -> None:
-        if not allowed:
-            raise self._missing()
-        tables = (f"CREATE TABLE {name} ({columns})" for name, columns in DECLARED.items())
-        for statement in (*self._first, *tables):
-            self.execute(statement)
-        self.execute("INSERT INTO head VALUES (?, 0, '')", (VERSION,))
 
     def _unusable(self, reason: str) -> LedgerError:
         return self.error(f"not a ledger that can be used: {reason}: keep it for its record, and start a new ledger")

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from dp_accounting import NeighboringRelation
 
@@ -30,6 +30,17 @@ from evr.verification.settings import Settings
 
 DEFAULT_PATH = Path(".evr") / "ledger.sqlite"
 _UNWRITTEN = 0  # the id of a release that is not in the journal yet
+
+
+class Wanted(NamedTuple):
+    """The release that an attempt is for: that of the ``name``, or of the claim and relation where there is no name.
+    ``for_output`` refuses a release that has had its one output.
+    """
+
+    claim: Claim
+    name: str | None
+    relation: NeighboringRelation
+    for_output: bool
 
 
 def now() -> str:
@@ -239,12 +250,10 @@ class Ledger(contextlib.AbstractContextManager["Ledger"]):
         open_ones = [a for a in reversed(self.attempts()) if a.state in ("interrupted", "running")]
         return [a for a in open_ones if a.state == "interrupted" or not is_alive(a.owner, a.seen)]
 
-    def upcoming(
-        self, claim: Claim, *, name: str | None, relation: NeighboringRelation, for_output: bool
-    ) -> tuple[Terms, int]:
-        """The terms and the number that the next attempt would have. Refused ``for_output`` after the one output."""
+    def upcoming(self, wanted: Wanted) -> tuple[Terms, int]:
+        """The terms and the number that the next attempt would have."""
         held = self.contents()
-        release = _release_of(held, claim, name, relation, for_output)
+        release = _release_of(held, wanted)
         return release.terms, len(held.of(release)) + 1
 
     @contextlib.contextmanager
@@ -253,30 +262,21 @@ class Ledger(contextlib.AbstractContextManager["Ledger"]):
         with self.transaction() as connection:
             yield Journal(connection)
 
-    def begin(
-        self,
-        claim: Claim,
-        settings: Settings,
-        *,
-        relation: NeighboringRelation,
-        name: str | None,
-        entropy: int,
-        for_output: bool,
-        **columns: Any,
-    ) -> Attempt:
+    def begin(self, wanted: Wanted, *, entropy: int, **columns: Any) -> Attempt:
         """Write an attempt down and give it its number and budget; ``columns`` are what it takes to continue it."""
         with self.counting() as held:
-            release = _release_of(held, claim, name, relation, for_output)
+            release, claim = _release_of(held, wanted), wanted.claim
             earlier = held.of(release)
             number, terms = len(earlier) + 1, release.terms
             if any(one.entropy == entropy for one in earlier):
                 raise LedgerError(f"entropy {entropy:#x} was used before in this release: give another seed, or none")
             if release.id == _UNWRITTEN:
-                release = held.write("releases", key=release.key, name=name, terms=terms, created=release.created)
+                fields = {"key": release.key, "name": wanted.name, "terms": terms, "created": release.created}
+                release = held.write("releases", **fields)
             log_budget = Claim(claim.epsilon, claim.delta, claim.tau, terms).log_budget(number)
             columns |= {"release_id": release.id, "number": number, "entropy": entropy, "log_budget": log_budget}
             columns |= {"epsilon": claim.epsilon, "delta": claim.delta, "tau": claim.tau}
-            columns |= {"settings": settings, "relation": relation, "started": now(), **_running()}
+            columns |= {"relation": wanted.relation, "started": now(), **_running()}
             attempt: Attempt = held.write("attempts", **columns)
             return attempt
 
@@ -335,10 +335,9 @@ def _running() -> dict[str, str]:
     return {"state": "running", "owner": this_process(), "seen": now()}
 
 
-def _release_of(
-    held: Journal, claim: Claim, name: str | None, relation: NeighboringRelation, for_output: bool
-) -> ReleaseRow:
-    """The release that a claim belongs to; if there is none yet, the one that it would begin."""
+def _release_of(held: Journal, wanted: Wanted) -> ReleaseRow:
+    """The release that is wanted; if there is none yet, the one that it would begin."""
+    claim, name, relation, for_output = wanted
     key = f"epsilon {(claim.epsilon + 0.0).hex()} claim {(claim.delta + 0.0).hex()}"  # -0.0 is 0.0
     if name is not None:
         key = f"name {named(release=name)}"
