@@ -263,10 +263,8 @@ def _in_a_file(hint: Any, name: str) -> Any:
     if isinstance(origin, type) and issubclass(origin, collections.abc.Sequence):
         return types.GenericAlias(list, functools.reduce(operator.or_, inner))
     shown = getattr(hint, "__name__", None) or repr(hint)
-    raise TypeError(
-        f"its field {name!r} is declared as {shown}, which has no form in a spec file: "
-        f"register it with fields={{{name!r}: (type, default)}}"
-    )
+    wrong = f"its field {name!r} is declared as {shown}, which has no form in a spec file"
+    raise TypeError(f"{wrong}: register it with fields={{{name!r}: (type, default)}}")
 
 
 def _checked(keys: Keys, table: dict[str, Any], where: str) -> dict[str, Any]:

@@ -59,9 +59,7 @@ class GuaranteeSection(Section):
 
 
 class ClaimSection(Section):
-    """The claim that was tested: ``(epsilon, delta)``, against ``threshold = (1 - kappa) delta``. Samples
-    are planned for a truth of ``tau delta``.
-    """
+    """The claim, tested against ``threshold = (1 - kappa) delta``; samples are planned for a truth of ``tau delta``."""
 
     epsilon: Number
     delta: Number
@@ -109,9 +107,7 @@ class DirectionSection(Section):
 
 
 class VerificationSection(Section):
-    """How it was tested. ``entropy`` is hexadecimal; ``stream`` says which
-    numbers each block gets.
-    """
+    """How it was tested. ``entropy`` is hexadecimal; ``stream`` says which numbers each block gets."""
 
     method: Literal["sequential", "fixed", "strict", "both"]
     proposal: Annotated[str, Field(pattern=r"^[a-z_]{1,40}$")]
@@ -135,10 +131,7 @@ class TimesSection(Section):
 class SoftwareSection(Section):
     """The software that made the certificate. ``commit`` is that of evr's sources, where it is known."""
 
-    evr: Annotated[
-        str,  # in the statement
-        Field(pattern=r"^[0-9]{1,4}(\.[0-9]{1,4}){2}((a|b|rc|\.dev|\.post)[0-9]{1,4}){0,2}$"),
-    ]
+    evr: Annotated[str, Field(pattern=r"^[0-9]{1,4}(\.[0-9]{1,4}){2}((a|b|rc|\.dev|\.post)[0-9]{1,4}){0,2}$")]
     commit: Annotated[str, Field(pattern="^[0-9a-f]{40}$")] | None
     drawing: Annotated[str, Field(pattern="^[0-9]{1,6}$")]
     numpy: Version
@@ -160,9 +153,7 @@ class DescriptionSection(Section):
 
 
 class ConstantsSection(Section):
-    """The numbers that were fixed without looking at the data, the number of records included, as whoever
-    trained says.
-    """
+    """The numbers that, as whoever trained says, do not depend on the data, the number of records included."""
 
     divisor: Number
     sampling_probability: Number
@@ -204,24 +195,16 @@ class Certificate(Section):
         The guarantee is None unless the verdict is ``"accepted"``.
     event, neighboring_relation
         The event tree as JSON, which ``dp_event()`` builds; which data sets are neighbours.
-    claim, verification
-        The claim, and the attempt to prove it, plans included.
-    release
-        The release that the attempt belongs to.
-    software, times, schema_version
-        What made it, when, and the format of the file.
+    claim, verification, release
+        The claim, the attempt to prove it, plans included, and the release that the attempt belongs to.
+    software, times, schema_version, digest
+        What made it, when, the format of the file, and the SHA-256 of the rest.
     record
         Which recorded training it is about, if any. A replay sees only whether it contradicts the event;
         ``Record.is_certified_by`` compares it with the record itself.
-    proof
-        The SHA-256 on the last line of its proof file, where one was written; else there is no such field.
-    per_record
-        Of a guarantee for users that was proved strictly: a proved epsilon for one record at the same delta. Else there
-        is no such field.
-    budget
-        The budget that it was spent from, if any; else there is no such field.
-    digest
-        SHA-256 of the rest.
+    proof, per_record, budget
+        The SHA-256 on the last line of its proof file; of a strict guarantee for users, a proved epsilon for one record
+        at the same delta; the budget that it was spent from. The file has no such field where there is none.
     """
 
     schema_version: Literal[2]

@@ -1,8 +1,7 @@
 """Where a ledger lies: in a SQLite file of one machine, or on a PostgreSQL server that several machines share.
 
-Both hold the same tables, and statements are written once, in SQLite's words. A transaction that writes
-excludes every other one from its first statement on: SQLite by its write lock, PostgreSQL by one advisory lock of the
-database. There is one lock, so nobody waits in a circle, and it goes with the process that held it.
+Statements are written once, in SQLite's words. A transaction that writes excludes every other one from its first
+statement on: by SQLite's write lock, or by one advisory lock of PostgreSQL. It goes with the process that held it.
 """
 
 from __future__ import annotations

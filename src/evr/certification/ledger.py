@@ -1,10 +1,9 @@
 """The ledger: every attempt at a release, written down before its first sample (docs/guarantees.md, Section 5).
 
-A release fixes ``kappa`` and the base of its budgets with its first attempt. Attempt ``i`` is wrong with probability
-at most ``kappa base 2^-i``. By default all attempts at the same ``(epsilon, delta)`` are one release, and the base is
-that delta; a named release takes any claims that are at least its first one. An interrupted attempt counts, because its
-entry is there already. Whoever writes has read the whole journal under the database's write lock, so no two processes
-have the same number. The one output of a release is counted in the same way, before its mechanism starts (Section 5.6).
+All attempts at the same ``(epsilon, delta)`` are one release; a named release takes any claims that are at least its
+first one. An interrupted attempt counts, because its entry is there already. Whoever writes has read the whole journal
+under the database's write lock, so no two processes have the same number. The one output of a release is counted in the
+same way, before its mechanism starts (Section 5.6).
 """
 
 from __future__ import annotations
@@ -145,9 +144,8 @@ class Journal:
     """Everything that a ledger counts, at one moment: rows by their id, oldest first. ``write`` adds to it, inside the
     transaction that it was read in.
 
-    A journal only grows: an entry makes a row of a table, or changes some of its columns. Entries are a chain of seals,
-    and its head stands by itself, so a changed or missing entry shows. This shows damage, not forgery. The time at
-    which an attempt was last seen alive stands beside the journal, and is replaced.
+    A journal only grows: an entry makes a row of a table, or changes some of its columns. A chain of seals with a head
+    of its own shows changed and missing entries, not forgery. When an attempt was last seen alive stands beside it.
     """
 
     def __init__(self, connection: Any) -> None:

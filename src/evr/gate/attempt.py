@@ -225,7 +225,7 @@ def perform(
     """
     release = ledger.contents().releases[attempt.release_id]
     event, options, drawn = event_from_json(attempt.event), attempt.options, sampling or Sampling()
-    composition = Composition.of(event, attempt.relation) if ahead is None else ahead.composition
+    composition = Composition.of(event, attempt.relation) if ahead is None else ahead.strict.composition
     claim = Claim(attempt.epsilon, attempt.delta, attempt.tau, release.terms)
     begun = time.perf_counter()
     with _accounted_for(ledger, attempt):

@@ -110,14 +110,14 @@ def verify(
     settings = strict.settings(method, drawn, claim, threshold_of(claim))
     if tau is None and settings.method != "strict":
         claim = replace(claim, tau=likely_tau(composition, claim))
-    return prove(composition, claim, settings, how, Forecast(composition, claim, settings, strict))
+    return prove(composition, claim, settings, how, Forecast(claim, settings, strict))
 
 
 def prove(
     composition: Composition, claim: Claim, settings: Settings, how: Attempt, ahead: Forecast | None = None
 ) -> Verification:
     """``verify`` with value objects, for the ledger. ``ahead`` has the proofs and plans in hand."""
-    ahead = ahead or Forecast(composition, claim, settings, StrictProving(composition))
+    ahead = ahead or Forecast(claim, settings, StrictProving(composition))
     grids, proofs = ahead.strict.planner(claim), ahead.strict.proofs
     if settings.method == "strict":
         return how.run(composition, claim, settings, strictly=grids, proofs=proofs)
