@@ -90,11 +90,7 @@ def scientific_above(value: float, digits: int = 3) -> str:
 
 
 def ten_to(exponent: float) -> str:
-    """A power of ten.
-
-    >>> ten_to(-9)
-    '10⁻⁹'
-    """
+    """A power of ten, such as ``10⁻⁹``."""
     return "10" + str(round(exponent)).translate(_SUPERSCRIPT)
 
 

@@ -40,7 +40,7 @@ import attr
 from dp_accounting import dp_event
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from evr import events, validate
+from evr import atomic, events, validate
 from evr.described import DPSGD, described
 from evr.errors import SpecError
 from evr.kinds import instead
@@ -146,16 +146,8 @@ def load(path: str | Path) -> Spec:
     ...     load(path).event()
     GaussianDpEvent(noise_multiplier=2.0)
     """
-    validate.path(path=path)
-    try:
-        spec = parse(Path(path).read_text(encoding="utf-8"))
-    except UnicodeDecodeError as error:
-        raise SpecError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
-    except OSError as error:
-        raise SpecError(f"{path}: cannot be read ({error.strerror or error})") from None
-    except SpecError as error:
-        raise SpecError(f"{path}: {error}") from None
-    return dataclasses.replace(spec, source=f"{path}: ")
+    with atomic.reading(validate.path(path=path), SpecError) as file:
+        return dataclasses.replace(parse(file.read().decode("utf-8")), source=f"{path}: ")
 
 
 def parse(text: str) -> Spec:

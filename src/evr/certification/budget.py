@@ -32,9 +32,8 @@ from evr.mechanisms.relations import ADD_OR_REMOVE, Relation, name_of, relation_
 from evr.numbers import round_up
 from evr.proving import prove
 from evr.proving.choosing import likely_tau
-from evr.verification import Claim, Terms
 from evr.verification.attempts import Attempt as Trying
-from evr.verification.settings import Settings
+from evr.verification.settings import Claim, Settings, Terms
 
 KAPPA = 2.0**-12  # the part of delta that pays for all false positives of sampled proofs
 _MOST_NOISE, _CLOSE = 1e6, 1e-6  # of a noise multiplier that is looked for, and how close to the least one, relatively

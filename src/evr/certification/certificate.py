@@ -8,9 +8,8 @@ what a replay cannot recompute.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Annotated, Any, Literal, NoReturn, TypeVar
+from typing import Annotated, Any, Literal, NoReturn, TypeVar
 
 from dp_accounting import NeighboringRelation, dp_event
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema, model_validator
@@ -296,7 +295,7 @@ class Certificate(Section):
     @classmethod
     def load(cls, path: str | Path) -> Certificate:
         """Read one; a file that is damaged, cut off or altered raises ``CertificateError``."""
-        with naming(validate.path(certificate=path)) as file:
+        with atomic.reading(validate.path(certificate=path), CertificateError) as file:
             return cls.from_json(file.read(MOST_BYTES + 1).decode("utf-8"))
 
     @classmethod
@@ -344,20 +343,6 @@ def validated(kind: type[S], document: dict[str, Any]) -> S:
             raise CertificateError(f"{path}={str(problem['input'])[:40]!r} is not as evr writes it") from None
         message = problem["msg"].removeprefix("Value error, ")
         raise CertificateError(f"{path}: {message[0].lower()}{message[1:]}"[:300]) from None
-
-
-@contextlib.contextmanager
-def naming(path: Path, what: str = "") -> Iterator[IO[bytes]]:
-    """A file to read; what is wrong with it becomes one sentence that names it."""
-    try:
-        with path.open("rb") as file:
-            yield file
-    except UnicodeDecodeError as error:
-        raise CertificateError(f"{path}: {what}not UTF-8 text ({error.reason} at byte {error.start})") from None
-    except OSError as error:
-        raise CertificateError(f"{path}: cannot be read ({error.strerror or error})") from None
-    except CertificateError as error:
-        raise CertificateError(f"{path}: {what}{error}") from None
 
 
 def digest_of(document: dict[str, Any]) -> str:

@@ -24,8 +24,7 @@ from dp_accounting import NeighboringRelation
 from evr.certification.databases import DamagedRow, database_at, is_alive, this_process
 from evr.certification.event_json import named
 from evr.errors import AlreadyReleasedError, LedgerError
-from evr.verification import Claim, Terms
-from evr.verification.settings import Settings
+from evr.verification.settings import Claim, Settings, Terms
 
 DEFAULT_PATH = Path(".evr") / "ledger.sqlite"
 _UNWRITTEN = 0  # the id of a release that is not in the journal yet
@@ -204,11 +203,9 @@ class Ledger(contextlib.AbstractContextManager["Ledger"]):
     Examples
     --------
     >>> import tempfile
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> with Ledger(Path(folder.name) / "ledger.sqlite") as ledger:
+    >>> with tempfile.TemporaryDirectory() as folder, Ledger(f"{folder}/ledger.sqlite") as ledger:
     ...     len(ledger.attempts())
     0
-    >>> folder.cleanup()
     """
 
     def __init__(self, path: str | Path | None = None, *, create: bool = True) -> None:

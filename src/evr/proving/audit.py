@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import secrets
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import attrs
@@ -48,16 +48,8 @@ class Curve:
 
     def inverse(self) -> Callable[[float], float]:
         """The least false positive rate at which a true positive rate is possible."""
-        true, false = self.true.tolist(), self.false.tolist()
-
-        def least(rate: float) -> float:
-            place = bisect_left(true, rate)
-            if place in (0, len(true)):
-                return math.inf if place else 0.0
-            share = (rate - true[place - 1]) / (true[place] - true[place - 1])
-            return float(false[place - 1] + share * (false[place] - false[place - 1]))
-
-        return least
+        true, first = np.unique(self.true, return_index=True)
+        return partial(np.interp, xp=true, fp=self.false[first], left=0.0, right=math.inf)
 
 
 @dataclass(frozen=True)
@@ -114,7 +106,7 @@ class Independent:
 
 @dataclass(frozen=True)
 class Several:
-    """Tests at once, each at its share of the level: the shares sum to one (U6)."""
+    """Tests at once, each at its share of the level; the shares sum to one (U6)."""
 
     tests: Sequence[tuple[float, Count | Independent]]
 

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from evr import validate
+from evr import atomic, validate
 from evr.certification.event_json import canonical
 from evr.certification.ledger import now
 from evr.errors import RecordError
@@ -32,10 +32,8 @@ Line = dict[str, Any]
 
 def read_lines(path: Path) -> tuple[list[Line], list[str], int]:
     """The lines of a record, their seals, and the length of what is whole: a crash may have cut the last line off."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise RecordError(f"{path}: cannot be read ({error.strerror or error})") from None
+    with atomic.reading(path, RecordError) as file:
+        data = file.read()
     if other := instead(data[:1000].decode("utf-8", "replace"), "the record of a training"):
         raise RecordError(f"{path}: {other}")
     whole = data.rfind(b"\n") + 1
@@ -252,14 +250,12 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
 
     def finish(self) -> None:
         """Say that the training ended in order, and close the file."""
-        self._chain.write("end", steps=self.steps, time=now())
-        self.close()
+        with contextlib.closing(self._chain) as chain:
+            chain.write("end", steps=self.steps, time=now())
 
     def close(self) -> None:
         """Close the file; without ``finish`` the training can only be continued."""
         self._chain.close()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self.finish()
-        self.close()
+        (self.finish if kind is None else self.close)()
