@@ -60,15 +60,8 @@ class Count:
     guesses: int
     canaries: int
 
-    def p_value(self, curve: Curve) -> float:
-        """The greatest probability of so many right guesses or more (U3)."""
-        least, guessed = curve.inverse(), scipy.stats.binom.sf(self.correct - 1, self.guesses, 0.5)
-        if guessed >= 1.0 or self._possible(1.0, least):
-            return 1.0
-        return math.exp(_end(math.log(max(guessed, 1e-300)), 0.0, lambda log: self._possible(math.exp(log), least)))
-
     def rejects(self, curve: Curve, level: float) -> bool:
-        """Whether the p-value is at most the level."""
+        """Whether so many right guesses or more have at most that probability, whatever is guessed (U3)."""
         guessed = float(scipy.stats.binom.sf(self.correct - 1, self.guesses, 0.5))
         return guessed <= level and not self._possible(level, curve.inverse())
 
@@ -95,13 +88,10 @@ class Independent:
     correct: int
     guesses: int
 
-    def p_value(self, curve: Curve) -> float:
+    def rejects(self, curve: Curve, level: float) -> bool:
         # the greatest chance a of a right guess solves a = tau(1 - a)
         chance = _end(0.5, 1.0, lambda a: a <= curve.at(1 - a))
-        return float(scipy.stats.binom.sf(self.correct - 1, self.guesses, chance))
-
-    def rejects(self, curve: Curve, level: float) -> bool:
-        return self.p_value(curve) <= level
+        return float(scipy.stats.binom.sf(self.correct - 1, self.guesses, chance)) <= level
 
 
 @dataclass(frozen=True)
@@ -110,12 +100,13 @@ class Several:
 
     tests: Sequence[tuple[float, Count | Independent]]
 
-    def p_value(self, curve: Curve) -> float:
-        """The least p-value over its share, at most 1."""
-        return min(1.0, *(test.p_value(curve) / share for share, test in self.tests))
-
     def rejects(self, curve: Curve, level: float) -> bool:
         return any(test.rejects(curve, share * level) for share, test in self.tests)
+
+
+def p_value_of(test: Count | Independent | Several, curve: Curve) -> float:
+    """The least level at which a test rejects the curve; 1 if it rejects at none."""
+    return math.exp(_end(math.log(1e-300), 0.0, lambda log: not test.rejects(curve, math.exp(log))))
 
 
 def _end(low: float, high: float, holds: Callable[[float], bool]) -> float:
@@ -272,7 +263,7 @@ def audit(
     known = None if event is None else risk(event, neighboring_relation=neighboring_relation)
     curve = None if known is None else hull(known.both_ways)
     found = _tests(values, coins, _chosen(curve or gaussian(1.0), values.size, level), independent=independent)
-    p_value = None if curve is None else found.p_value(curve)
+    p_value = None if curve is None else p_value_of(found, curve)
     is_strict = known is not None and known.proof == "strict"
     family, epsilon = _family_bound(found, tree if is_strict else None, relation, delta, level)
     claimed = proved.epsilon if proved is not None and delta == proved.delta else None
