@@ -12,11 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from evr.errors import EvrError
-
 
 @contextlib.contextmanager
-def reading(path: Path, kind: type[EvrError], what: str = "") -> Iterator[IO[bytes]]:
+def reading(path: Path, kind: type[Exception], what: str = "") -> Iterator[IO[bytes]]:
     """A file to read; what is wrong with it becomes an error of that kind, in one sentence that names the file."""
     try:
         with path.open("rb") as file:

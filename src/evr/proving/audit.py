@@ -62,23 +62,19 @@ class Count:
 
     def rejects(self, curve: Curve, level: float) -> bool:
         """Whether so many right guesses or more have at most that probability, whatever is guessed (U3)."""
-        guessed = float(scipy.stats.binom.sf(self.correct - 1, self.guesses, 0.5))
-        return guessed <= level and not self._possible(level, curve.inverse())
-
-    def _possible(self, chance: float, least: Callable[[float], float]) -> bool:
-        """Whether the recursion of U3 leaves room for that chance."""
-        number, whole = self.guesses, self.guesses / self.canaries
-        right = self.correct * chance / self.canaries
-        wrong = (number - self.correct) * chance / self.canaries
+        if scipy.stats.binom.sf(self.correct - 1, self.guesses, 0.5) > level:
+            return False
+        least, number, whole = curve.inverse(), self.guesses, self.guesses / self.canaries * (1 + 1e-12)
+        right, wrong = (count * level / self.canaries for count in (self.correct, number - self.correct))
         for t in range(self.correct, 0, -1):
-            needed = least(right)
+            needed = float(least(right))
             if needed <= wrong:
                 break  # nothing changes any more
             right += (t - 1) / (number - t + 1) * (needed - wrong)
             wrong = needed
-            if right + wrong > whole * (1 + 1e-12):
-                return False
-        return right + wrong <= whole * (1 + 1e-12)
+            if right + wrong > whole:
+                break  # the recursion of U3 leaves no room for that chance
+        return not right + wrong <= whole  # also where the least rate is infinite
 
 
 @dataclass(frozen=True)
