@@ -1,22 +1,5 @@
-"""Specification files: what ran, in TOML.
-
-::
-
-    adjacency = "zero-out"  # optional: which data sets are neighbours
-
-    [[mechanism]]
-    kind = "dpsgd"
-    noise_multiplier = 1.0
-    sampling_probability = "256/60000"  # or a number
-    steps = 1000
-
-    [claim]  # optional: what to certify
-    delta = 1e-9
-
-    [tuning]  # optional: all of it is one run of several, the best of which is released
-    mean = 20
-
-Kinds and keys are those of the registered mechanisms, and ``dpsgd``; docs/cli.md lists them.
+"""Specification files: what ran, in TOML, and what to certify of it. docs/cli.md ("Specification files") lists the kinds
+of mechanisms with their keys: those of the registered mechanisms, and ``dpsgd``.
 """
 
 from __future__ import annotations

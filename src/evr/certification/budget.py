@@ -1,8 +1,7 @@
 """Budgets: an ``(epsilon, delta)`` that all spendings together keep (docs/guarantees_budget.md).
 
-A spending is one row of the ledger, written before anything is released; it is never given back. The proof that the
-budget is kept is about a list of spendings, and is made without a lock. The row is written only if that list is still
-the whole list; else somebody was faster, and the proof is made again. So the budget is never exceeded.
+A spending is one row of the ledger, written before anything is released and never given back. The proof that the budget
+is kept is about a list of spendings, and made without a lock: its row is written only if that list is still whole.
 """
 
 from __future__ import annotations

@@ -148,25 +148,22 @@ def watching(progress: ProgressHook | None) -> Iterator[Hook | None]:
         return
     width, last = 0, -math.inf
 
-    def renew(text: str, end: str = "") -> None:
-        nonlocal width
-        if text or width:
-            print(f"\r{text.ljust(width)}", end=end, file=sys.stderr, flush=True)
-            width = len(text)
-
     def show(state: Progress) -> None:
-        nonlocal last
+        nonlocal width, last
+        text = in_words(state)
         if _somebody_looks():
             if state.seconds > _AFTER:
-                renew(in_words(state))
+                print(f"\r{text.ljust(width)}", end="", file=sys.stderr, flush=True)
+                width = len(text)
         elif not last < state.seconds < last + _OFTEN:  # less: the next direction
             last = state.seconds
-            print(in_words(state), file=sys.stderr)
+            print(text, file=sys.stderr)
 
     try:
         yield show
     finally:
-        renew("", "\r")
+        if width:
+            print(f"\r{' ' * width}", end="\r", file=sys.stderr, flush=True)
 
 
 def in_words(state: Progress) -> str:
