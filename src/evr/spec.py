@@ -1,5 +1,5 @@
-"""Specification files: what ran, in TOML, and what to certify of it. docs/cli.md ("Specification files") lists the kinds
-of mechanisms with their keys: those of the registered mechanisms, and ``dpsgd``.
+"""Specification files: what ran, in TOML, and what to certify of it. docs/cli.md ("Specification files") lists the
+kinds of mechanisms with their keys: those of the registered mechanisms, and ``dpsgd``.
 """
 
 from __future__ import annotations
