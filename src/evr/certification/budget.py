@@ -35,7 +35,7 @@ from evr.verification.attempts import Attempt as Trying
 from evr.verification.settings import Claim, Settings, Terms
 
 KAPPA = 2.0**-12  # the part of delta that pays for all false positives of sampled proofs
-_MOST_NOISE, _CLOSE = 1e6, 1e-6  # of a noise multiplier that is looked for, and how close to the least one, relatively
+_MOST_NOISE, _CLOSE = 1e6, 1e-6  # the greatest noise multiplier that is tried, and the steps between them, relatively
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ from evr.verification.settings import Settings
 TAKEN = ("software", "times", "record", "budget", "event", "description", "neighboring_relation")
 """Fields that a replay takes as recorded; ``_unbelievable`` compares the record with the event."""
 MAX_SECONDS = 600.0  # allowed by default
-_MOST_OUTCOMES = 10_000_000  # of an event: its parts, and those of its discrete laws
+_MOST_OUTCOMES = 10_000_000  # parts of an event, with the outcomes of its discrete laws
 _MOST_BITS = 1 << 34  # of the masses of a strict proof
 _OUTCOMES = {"sigma": 80.0, "sensitivity": 1.0, "iterations": 0.1, "cycle_length": 0.1, "sensitivities": 500.0}
 """About how many outcomes each unit, or each entry, of these fields of an event costs."""

@@ -26,13 +26,13 @@ from evr.proving.risk import of_certificate, risk
 
 FEWEST_CANARIES = 10
 CONSISTENT, CONTRADICTS = "consistent", "contradicts the certificate"
-_SPACING, _POINTS = 0.1, 24  # of the epsilons by which a curve of the family is known, and the most of these
-_FARTHEST = 64.0  # a bound is looked for from one over this to this: times the event's strength, or mu, or epsilon
+_SPACING, _POINTS = 0.1, 24  # the distance of the epsilons that define a curve of the family, and their greatest number
+_FARTHEST = 64.0  # a bound is searched from 1/64 to 64 times the event's strength, or as mu or epsilon
 _CLOSE = 4e-3  # of a bound, relatively
-_LEVELS = (0.8, 0.1, 0.1)  # of the level, for each of three tests
-_TAIL = 0.01  # of canaries, the highest scores: where a few canaries leak whole, it shows there
-_MOST = 0.45  # of canaries guessed in, and out, in case that the scores tell nearly all of them apart
-_SHARES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5)  # of canaries guessed in, and out
+_LEVELS = (0.8, 0.1, 0.1)  # the share of the level that each of three tests has
+_TAIL = 0.01  # the share of canaries with the highest scores: a few canaries that leak whole show there
+_MOST = 0.45  # the share guessed in, and out, in case that the scores tell nearly all canaries apart
+_SHARES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5)  # of canaries that are guessed in, and out
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def p_value_of(test: Count | Independent | Several, curve: Curve) -> float:
 
 
 def _end(low: float, high: float, holds: Callable[[float], bool]) -> float:
-    """The end of where something holds, from above, by bisection."""
+    """The number up to which something holds, from above, by bisection."""
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if holds(middle) else (low, middle)
@@ -131,7 +131,7 @@ def hull(ways: Sequence[Tradeoff]) -> Curve:
 
 
 def gaussian(mu: float) -> Curve:
-    """Above that of telling N(mu, 1) from N(0, 1): its tangents' corners."""
+    """A curve above that of telling N(mu, 1) from N(0, 1): the corners of its tangents."""
     places = np.linspace(-8.0, 8.0 + mu, 400)  # thresholds
     slopes = np.exp(mu * places - mu * mu / 2)[::-1]
     heights = ndtr(mu - places[::-1]) - slopes * ndtr(-places[::-1])
@@ -143,7 +143,7 @@ def gaussian(mu: float) -> Curve:
 
 
 def pair(epsilon: float, delta: float) -> Curve:
-    """That of one pair."""
+    """The curve of one pair."""
     return hull([Tradeoff.of_point(Fraction(epsilon), Fraction(delta))])
 
 
@@ -382,7 +382,7 @@ def _estimated(event: Any, relation: Any) -> Curve:
 
 
 def _checked(scores: Iterable[float], included: Iterable[bool]) -> tuple[Floats, Any]:
-    """Both as arrays, or an error in words."""
+    """Scores and coins as arrays in a random order; what cannot be audited is refused."""
     values = np.asarray(list(scores), dtype=np.float64)
     coins = np.asarray(list(included))
     if values.ndim != 1 or coins.shape != values.shape:

@@ -173,12 +173,12 @@ class Forecast:
 
     @property
     def total_samples(self) -> int:
-        """In all directions."""
+        """The samples of all directions."""
         return sum(self.samples.values())
 
     @property
     def total_seconds(self) -> float:
-        """In all directions."""
+        """The seconds of all directions."""
         return sum(self.seconds.values())
 
 
