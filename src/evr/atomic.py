@@ -1,4 +1,6 @@
-"""Files that are written whole or not at all: a temporary file beside the target, flushed to the disk, then renamed."""
+"""Files that are written whole or not at all: a temporary file beside the target, flushed to the disk, then renamed.
+And files to read, with one sentence for what is wrong with them.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,23 @@ import contextlib
 import os
 import stat
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
+
+
+@contextlib.contextmanager
+def reading(path: Path, kind: type[Exception], what: str = "") -> Iterator[IO[bytes]]:
+    """A file to read; what is wrong with it becomes an error of that kind, in one sentence that names the file."""
+    try:
+        with path.open("rb") as file:
+            yield file
+    except UnicodeDecodeError as error:
+        raise kind(f"{path}: {what}not UTF-8 text ({error.reason} at byte {error.start})") from None
+    except OSError as error:
+        raise kind(f"{path}: cannot be read ({error.strerror or error})") from None
+    except kind as error:
+        raise kind(f"{path}: {what}{error}") from None
 
 
 def write_bytes(path: str | Path, data: bytes) -> None:

@@ -51,10 +51,6 @@ class AlreadyReleasedError(LedgerError):
     """This release has produced its one output, or may have."""
 
 
-class NearbyReleaseWarning(UserWarning):
-    """A new release differs from an older one by rounding only; the two are counted apart."""
-
-
 class RecordError(EvrError, ValueError):
     """The record of a training cannot be used, or the training broke a hypothesis of its accounting."""
 

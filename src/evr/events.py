@@ -99,39 +99,31 @@ def dpsgd(
     validate.one_of(SAMPLINGS, sampling=sampling)
     if user_norm is not None and (sampling != "poisson" or records_per_user is None):
         raise ValueError(f"user_norm={user_norm!r} needs records_per_user and sampling='poisson': evr has no other law")
-    if sampling == "allocation":
-        if records_per_user is not None:
-            raise ValueError(
-                f"records_per_user={records_per_user!r} is for sampling='poisson' and 'without-replacement': evr has "
-                f"no law for users whose records are sampled by {sampling!r}"
-            )
-        return schemes.RandomAllocationDpEvent(noise, count, _participations(count, epochs, rate))
     users = None if records_per_user is None else validate.positive_integer(records_per_user=records_per_user)
-    batch: dp_event.DpEvent
+    if sampling == "allocation":
+        if users is not None:
+            raise ValueError(f"records_per_user={users} is for sampling='poisson' or 'without-replacement'")
+        return schemes.RandomAllocationDpEvent(noise, count, _participations(count, epochs, rate))
+    step: dp_event.DpEvent
     if sampling == "without-replacement":
         if dataset_size is None or batch_size is None:
-            raise ValueError(
-                f"sampling={sampling!r} needs dataset_size and batch_size: how many records, and "
-                "how many of them are in each batch"
-            )
-        batch = dp_event.SampledWithoutReplacementDpEvent(dataset_size, batch_size, dp_event.GaussianDpEvent(noise))
+            raise ValueError(f"sampling={sampling!r} needs dataset_size and batch_size: all records, and a batch")
+        step = dp_event.SampledWithoutReplacementDpEvent(dataset_size, batch_size, dp_event.GaussianDpEvent(noise))
         if users is not None:
-            batch = schemes.FixedBatchUsersDpEvent(noise, dataset_size, batch_size, users)
+            step = schemes.FixedBatchUsersDpEvent(noise, dataset_size, batch_size, users)
     elif users is not None:
         norm = None if user_norm is None else validate.positive(user_norm=user_norm)
-        batch = schemes.PoissonSampledUsersDpEvent(noise, float(rate), users, norm)
+        step = schemes.PoissonSampledUsersDpEvent(noise, float(rate), users, norm)
     else:
-        batch = dp_event.PoissonSampledDpEvent(float(rate), dp_event.GaussianDpEvent(noise))
-    return dp_event.SelfComposedDpEvent(batch, count)
+        step = dp_event.PoissonSampledDpEvent(float(rate), dp_event.GaussianDpEvent(noise))
+    return dp_event.SelfComposedDpEvent(step, count)
 
 
 def _rate(sampling_probability: float | None, dataset_size: int | None, batch_size: int | None) -> Fraction:
     if sampling_probability is not None:
         if batch_size is not None:
-            raise ValueError(
-                f"sampling_probability={sampling_probability!r} and batch_size={batch_size!r} say "
-                "the same twice: give one of them"
-            )
+            both = f"sampling_probability={sampling_probability!r} and batch_size={batch_size!r}"
+            raise ValueError(f"{both} say the same twice: give one of them")
         return Fraction(validate.probability(sampling_probability=sampling_probability))
     if dataset_size is None or batch_size is None:
         raise ValueError(
@@ -181,9 +173,8 @@ def opacus_history(history: Iterable[tuple[float, float, int]]) -> dp_event.DpEv
         try:
             noise, rate, steps = entry
         except (TypeError, ValueError):
-            raise ValueError(
-                f"history[{index}]={entry!r} is not a triple (noise_multiplier, sample_rate, steps)"
-            ) from None
+            wrong = f"history[{index}]={entry!r}"
+            raise ValueError(f"{wrong} is not a triple (noise_multiplier, sample_rate, steps)") from None
         try:
             phases.append(dpsgd(noise_multiplier=noise, sampling_probability=rate, steps=steps))
         except (TypeError, ValueError) as error:
@@ -237,20 +228,15 @@ def from_jax_privacy(source: Any, *, noise_multiplier: float | None = None, stra
     if kind not in _SCHEMES:
         raise UnsupportedEventError(f"evr does not account for {kind}: give one of {', '.join(_SCHEMES)}", scheme)
     if (most := getattr(scheme, "truncated_batch_size", None)) is not None:
-        raise UnsupportedEventError(
-            f"{kind} truncates batches at {most}: whether a record is used then depends on the others, which no "
-            "theorem here covers. Set truncated_batch_size=None",
-            scheme,
-        )
+        why = f"{kind} truncates batches at {most}: whether a record is used then depends on the others"
+        raise UnsupportedEventError(f"{why}, which no theorem here covers. Set truncated_batch_size=None", scheme)
     if configuration is None:
         if noise_multiplier is None:
             raise TypeError(f"{kind} does not say how much noise was added: give the plan, or noise_multiplier")
         return _of_scheme(source, noise_multiplier, schemes.IDENTITY if strategy is None else strategy)
     if noise_multiplier is not None or strategy is not None:
-        raise TypeError(
-            f"{type(source).__name__} says its noise and its strategy itself: leave "
-            "noise_multiplier and strategy out, or give its batch_selection_strategy"
-        )
+        own = f"{type(source).__name__} says its noise and its strategy itself"
+        raise TypeError(f"{own}: leave noise_multiplier and strategy out, or give its batch_selection_strategy")
     return _of_configuration(configuration)
 
 
@@ -268,22 +254,16 @@ def _configuration(source: Any) -> Any:
         found: Any = inspect.getclosurevars(source.clipped_grad).nonlocals.get("self")
         if type(found).__name__ == "BandMFExecutionPlanConfig" and _PARTS(found.plan) == _PARTS(source):
             return found
-    raise UnsupportedEventError(
-        f"this {type(source).__name__} is not as BandMFExecutionPlanConfig makes it, so it does "
-        "not say which strategy and which neighbours it is for: give the configuration itself, or "
-        "plan.batch_selection_strategy with noise_multiplier and strategy",
-        source,
-    )
+    why = f"this {type(source).__name__} is not as BandMFExecutionPlanConfig makes it, so its strategy is unknown"
+    ways = "give the configuration itself, or plan.batch_selection_strategy with noise_multiplier and strategy"
+    raise UnsupportedEventError(f"{why}: {ways}", source)
 
 
 def _of_configuration(configuration: Any) -> dp_event.DpEvent:
     plan, relation = configuration.plan, configuration.accountant.neighboring_relation
     if relation not in (ADD_OR_REMOVE, ZERO_OUT):
-        raise UnsupportedEventError(
-            f"the plan is for {name_of(relation)} adjacency, under which Poisson sampling has no "
-            "law here: make it with an accountant for REPLACE_SPECIAL, which is zero-out",
-            plan,
-        )
+        why = f"the plan is for {name_of(relation)} adjacency, under which Poisson sampling has no law here"
+        raise UnsupportedEventError(f"{why}: make it with an accountant for REPLACE_SPECIAL, which is zero-out", plan)
     scheme = plan.batch_selection_strategy
     # The noise of the plan has the standard deviation z |c| in units of what one record may add: z is the multiplier in
     # its dp_event, c the first column of the strategy. Where columns are normalised, their length is 1 instead of |c|,
@@ -319,9 +299,6 @@ def _of_scheme(scheme: Any, noise: Any, strategy: Any) -> dp_event.DpEvent:
     if scheme.total_participations == 1:
         return schemes.BallsInBinsDpEvent(noise, count, count, strategy)
     if strategy != schemes.IDENTITY:
-        raise UnsupportedEventError(
-            f"RandomAllocationSampling with total_participations={scheme.total_participations!r} and correlated "
-            "noise: evr accounts for independent noise, strategy=(1.0,), or for one participation",
-            scheme,
-        )
+        given = f"{kind} with total_participations={scheme.total_participations!r} and correlated noise"
+        raise UnsupportedEventError(f"{given}: evr accounts for independent noise, or for one participation", scheme)
     return schemes.RandomAllocationDpEvent(noise, count, scheme.total_participations)

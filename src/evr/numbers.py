@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Any
@@ -76,11 +77,7 @@ def scientific(value: float, digits: int = 3) -> str:
     >>> scientific(1e-9), scientific(0.25)
     ('10⁻⁹', '0.25')
     """
-    mantissa, _, exponent = f"{value:.{digits}g}".partition("e")
-    if not exponent:
-        return mantissa
-    power = ten_to(int(exponent))
-    return power if mantissa == "1" else f"{mantissa}\u00a0×\u00a0{power}"
+    return _as_power(f"{value:.{digits}g}", "\u00a0×\u00a0", ten_to)
 
 
 def scientific_above(value: float, digits: int = 3) -> str:
@@ -93,11 +90,7 @@ def scientific_above(value: float, digits: int = 3) -> str:
 
 
 def ten_to(exponent: float) -> str:
-    """A power of ten.
-
-    >>> ten_to(-9)
-    '10⁻⁹'
-    """
+    """A power of ten, such as ``10⁻⁹``."""
     return "10" + str(round(exponent)).translate(_SUPERSCRIPT)
 
 
@@ -120,11 +113,13 @@ def latex(text: str) -> str:
     >>> print(latex("2.5e-9"), latex("1e-5"), latex("0.25"))
     2.5 \times 10^{-9} 10^{-5} 0.25
     """
-    mantissa, e, exponent = text.partition("e")
-    if not e:
-        return text
-    power = f"10^{{{int(exponent)}}}"
-    return power if mantissa == "1" else rf"{mantissa} \times {power}"
+    return _as_power(text, r" \times ", "10^{{{}}}".format)
+
+
+def _as_power(text: str, times: str, ten_to: Callable[[int], str]) -> str:
+    mantissa, _, exponent = text.partition("e")
+    power = [ten_to(int(exponent))] if exponent else []
+    return times.join(power if power and mantissa == "1" else [mantissa, *power])
 
 
 def short_exponent(text: str) -> str:

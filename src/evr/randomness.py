@@ -19,15 +19,10 @@ from numpy.typing import NDArray
 ENTROPY_BITS = 256
 
 
-def fresh_entropy() -> int:
-    """Entropy from the operating system."""
-    return secrets.randbits(ENTROPY_BITS)
-
-
 def entropy_of(seed: Any) -> int:
-    """A caller's seed as entropy, fresh entropy where there is none."""
+    """A caller's seed as entropy; where there is none, fresh entropy from the operating system."""
     given = seed_of(seed)
-    return fresh_entropy() if given is None else given
+    return secrets.randbits(ENTROPY_BITS) if given is None else given
 
 
 def seed_of(seed: Any) -> int | None:

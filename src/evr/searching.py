@@ -89,9 +89,8 @@ def tuning(
     """
     laws = [(mean, shape), (most_runs, probability), (stop_probability,)]
     if sum(any(one is not None for one in law) for law in laws) != 1 or (shape is not None and mean is None):
-        raise ValueError(
-            "which law has the number of runs? Give mean (and shape), or most_runs and probability, or stop_probability"
-        )
+        ways = "mean (and shape), or most_runs and probability, or stop_probability"
+        raise ValueError(f"which law has the number of runs? Give {ways}")
     whole: dp_event.DpEvent
     if stop_probability is not None:
         whole = ThresholdSelectDpEvent(event, stop_probability)

@@ -1,22 +1,5 @@
-"""Specification files: what ran, in TOML.
-
-::
-
-    adjacency = "zero-out"  # optional: which data sets are neighbours
-
-    [[mechanism]]
-    kind = "dpsgd"
-    noise_multiplier = 1.0
-    sampling_probability = "256/60000"  # or a number
-    steps = 1000
-
-    [claim]  # optional: what to certify
-    delta = 1e-9
-
-    [tuning]  # optional: all of it is one run of several, the best of which is released
-    mean = 20
-
-Kinds and keys are those of the registered mechanisms, and ``dpsgd``; docs/cli.md lists them.
+"""Specification files: what ran, in TOML, and what to certify of it. docs/cli.md ("Specification files") lists the
+kinds of mechanisms with their keys: those of the registered mechanisms, and ``dpsgd``.
 """
 
 from __future__ import annotations
@@ -40,7 +23,7 @@ import attr
 from dp_accounting import dp_event
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from evr import events, validate
+from evr import atomic, events, validate
 from evr.described import DPSGD, described
 from evr.errors import SpecError
 from evr.kinds import instead
@@ -146,16 +129,8 @@ def load(path: str | Path) -> Spec:
     ...     load(path).event()
     GaussianDpEvent(noise_multiplier=2.0)
     """
-    validate.path(path=path)
-    try:
-        spec = parse(Path(path).read_text(encoding="utf-8"))
-    except UnicodeDecodeError as error:
-        raise SpecError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
-    except OSError as error:
-        raise SpecError(f"{path}: cannot be read ({error.strerror or error})") from None
-    except SpecError as error:
-        raise SpecError(f"{path}: {error}") from None
-    return dataclasses.replace(spec, source=f"{path}: ")
+    with atomic.reading(validate.path(path=path), SpecError) as file:
+        return dataclasses.replace(parse(file.read().decode("utf-8")), source=f"{path}: ")
 
 
 def parse(text: str) -> Spec:
@@ -263,10 +238,8 @@ def _in_a_file(hint: Any, name: str) -> Any:
     if isinstance(origin, type) and issubclass(origin, collections.abc.Sequence):
         return types.GenericAlias(list, functools.reduce(operator.or_, inner))
     shown = getattr(hint, "__name__", None) or repr(hint)
-    raise TypeError(
-        f"its field {name!r} is declared as {shown}, which has no form in a spec file: "
-        f"register it with fields={{{name!r}: (type, default)}}"
-    )
+    wrong = f"its field {name!r} is declared as {shown}, which has no form in a spec file"
+    raise TypeError(f"{wrong}: register it with fields={{{name!r}: (type, default)}}")
 
 
 def _checked(keys: Keys, table: dict[str, Any], where: str) -> dict[str, Any]:

@@ -26,22 +26,17 @@ def shown(value: Any) -> str:
     return text if len(text) <= 500 else text[:497] + "..."
 
 
-def _number(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise _wrong_type(name, value, "a number", ": give an int or a float")
-    try:
-        number = float(value)
-    except OverflowError:
-        raise ValueError(f"{name}={shown(value)} is too large for a float") from None
-    if number == 0 and value != 0:
-        raise ValueError(f"{name}={shown(value)} is too small for a float: it would be taken for 0")
-    return number + 0.0  # which makes 0.0 of -0.0
-
-
 def _real(rule: str, holds: Callable[[float], bool]) -> Callable[..., float]:
     def check(**named: Any) -> float:
         ((name, value),) = named.items()
-        number = _number(name, value)
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
+            raise _wrong_type(name, value, "a number", ": give an int or a float")
+        try:
+            number = float(value) + 0.0  # which makes 0.0 of -0.0
+        except OverflowError:
+            raise ValueError(f"{name}={shown(value)} is too large for a float") from None
+        if number == 0 and value != 0:
+            raise ValueError(f"{name}={shown(value)} is too small for a float: it would be taken for 0")
         if not holds(number):  # NaN fails every comparison
             raise ValueError(f"{name}={shown(value)} is not {rule}")
         return number
@@ -92,10 +87,8 @@ non_negative_integer = _integer(0)
 def normal_delta(delta: float) -> float:
     """Return a delta if it is 0, or if floats hold deltas of its size to all their digits; else raise."""
     if 0 < delta < sys.float_info.min:
-        raise ValueError(
-            f"delta={delta!r} is below 2.23e-308, where floats lose their digits: ask for more, or "
-            "for 0, or bound epsilon by method='rdp', which works with logarithms"
-        )
+        wrong = f"delta={delta!r} is below 2.23e-308, where floats lose their digits"
+        raise ValueError(f"{wrong}: ask for more, or for 0, or bound epsilon by method='rdp', which takes logarithms")
     return delta
 
 

@@ -10,7 +10,6 @@ import re
 import subprocess
 import sys
 import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -190,18 +189,6 @@ def test_show_names_the_relation_of_the_certificate(spec: Path, evr: Callable[..
     ran = evr("show", spec.with_name("noise.certificate.json"))
     assert "under zero-out adjacency" in ran.out
     assert "add-or-remove" not in ran.out
-
-
-def test_a_release_apart_by_rounding_is_one_line_on_standard_error(spec: Path, evr: Callable[..., Any]) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("always")
-        first, second = (
-            evr("certify", *CHEAP, "--epsilon", e, "--delta", 7.5e-3, "-q", "-o", f"{e}.json")
-            for e in ("1", "1.0000000000000002")
-        )
-    assert (first.code, first.err, second.code) == (0, "", 0)
-    assert second.err.startswith("warning: a new release: (1.0000000000000002, 0.0075) differs ")
-    assert second.err.count("\n") == 1
 
 
 def test_ledger_lists(certificate: Path, evr: Callable[..., Any]) -> None:

@@ -32,6 +32,7 @@ from evr.proving.audit import (
     audit,
     gaussian,
     hull,
+    p_value_of,
     pair,
     scaled,
 )
@@ -141,15 +142,15 @@ def test_pure_differential_privacy_gives_the_binomial_tail() -> None:
     """
     for correct, guesses, epsilon in ((70, 100, 0.5), (45, 60, 0.2), (9, 10, 1.0)):
         tail = binom.sf(correct - 1, guesses, 1 / (1 + math.exp(-epsilon)))
-        value = Count(correct, guesses, guesses).p_value(pair(epsilon, 1e-30))
+        value = p_value_of(Count(correct, guesses, guesses), pair(epsilon, 1e-30))
         assert tail <= value * (1 + 1e-6)
         assert value <= 3 * tail
 
 
 def test_a_p_value_falls_with_right_guesses_and_rises_with_the_curve() -> None:
-    values = [Count(c, 40, 100).p_value(gaussian(0.5)) for c in range(20, 41)]
+    values = [p_value_of(Count(c, 40, 100), gaussian(0.5)) for c in range(20, 41)]
     assert values == sorted(values, reverse=True)
-    rising = [Count(34, 40, 100).p_value(gaussian(mu)) for mu in (0.1, 0.3, 0.6, 1.0)]
+    rising = [p_value_of(Count(34, 40, 100), gaussian(mu)) for mu in (0.1, 0.3, 0.6, 1.0)]
     assert rising == sorted(rising)
     assert rising[0] >= binom.sf(33, 40, 0.5)
 
@@ -226,9 +227,9 @@ def test_a_few_canaries_that_leak_whole_are_found() -> None:
 def test_several_tests_share_the_level() -> None:
     strong, weak = Independent(95, 100), Independent(50, 100)
     both = Several([(0.8, weak), (0.2, strong)])
-    assert both.p_value(gaussian(0.5)) == near(strong.p_value(gaussian(0.5)) / 0.2, rel=1e-12)
-    assert both.p_value(gaussian(8.0)) == 1.0
-    level = both.p_value(gaussian(0.5))
+    assert p_value_of(both, gaussian(0.5)) == near(p_value_of(strong, gaussian(0.5)) / 0.2, rel=1e-12)
+    assert p_value_of(both, gaussian(8.0)) == 1.0
+    level = p_value_of(both, gaussian(0.5))
     assert both.rejects(gaussian(0.5), 1.01 * level)
     assert not both.rejects(gaussian(0.5), 0.99 * level)
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from evr import atomic, validate
-from evr.certification.certificate import MOST_BYTES, Certificate, Section, naming, validated
+from evr.certification.certificate import MOST_BYTES, Certificate, Section, validated
 from evr.certification.event_json import canonical, parsed
 from evr.errors import CertificateError
 
@@ -145,7 +145,7 @@ class Attestation:
     @classmethod
     def load(cls, path: str | Path) -> Attestation:
         """Read an envelope or a statement; ``CertificateError`` if it is neither. Nothing inside is believed yet."""
-        with naming(validate.path(attestation=path), "not an attestation: ") as file:
+        with atomic.reading(validate.path(attestation=path), CertificateError, "not an attestation: ") as file:
             content = file.read(2 * MOST_BYTES + 1)
             document = parsed(content.decode("utf-8"))
             if len(content) > 2 * MOST_BYTES or not {"payload", "_type"} & document.keys():

@@ -1,8 +1,7 @@
 """Budgets: an ``(epsilon, delta)`` that all spendings together keep (docs/guarantees_budget.md).
 
-A spending is one row of the ledger, written before anything is released; it is never given back. The proof that the
-budget is kept is about a list of spendings, and is made without a lock. The row is written only if that list is still
-the whole list; else somebody was faster, and the proof is made again. So the budget is never exceeded.
+A spending is one row of the ledger, written before anything is released and never given back. The proof that the budget
+is kept is about a list of spendings, and made without a lock: its row is written only if that list is still whole.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
 from evr.bounds.filters import PrivacyFilter
-from evr.certification.databases import this_process
 from evr.certification.event_json import event_digest, event_from_json, event_to_json, in_alphabet, named
 from evr.certification.ledger import Attempt, BudgetRow, Journal, Ledger, Spending, now, opened
 from evr.errors import AccuracyError, BudgetExceededError, LedgerError, UnsupportedEventError
@@ -33,12 +31,11 @@ from evr.mechanisms.relations import ADD_OR_REMOVE, Relation, name_of, relation_
 from evr.numbers import round_up
 from evr.proving import prove
 from evr.proving.choosing import likely_tau
-from evr.verification import Claim, Terms
 from evr.verification.attempts import Attempt as Trying
-from evr.verification.settings import Settings
+from evr.verification.settings import Claim, Settings, Terms
 
 KAPPA = 2.0**-12  # the part of delta that pays for all false positives of sampled proofs
-_MOST_NOISE, _CLOSE = 1e6, 1e-6  # of a noise multiplier that is looked for, and how close to the least one, relatively
+_MOST_NOISE, _CLOSE = 1e6, 1e-6  # the greatest noise multiplier that is tried, and the steps between them, relatively
 
 
 @dataclass(frozen=True)
@@ -229,7 +226,7 @@ class Budget:
         """
         found, kind = cls(name, ledger=ledger, by=by), "adaptive" if adaptive else "planned"
         pair = {"epsilon": validate.positive(epsilon=epsilon), "delta": validate.open_probability(delta=delta)}
-        row = {**pair, "relation": relation_named(neighboring_relation), "owner": this_process(), "created": now()}
+        row = {**pair, "relation": relation_named(neighboring_relation), "created": now()}
         Claim(epsilon, delta / 2)  # its numbers can be tested
         with opened(ledger) as one, one.counting() as held:
             if any(other.name == name for other in held.budgets.values()):
@@ -296,6 +293,6 @@ def _written(ledger: Ledger, account: Account, row: dict[str, Any]) -> Spending 
         if current.spent != account.spent:
             return None
         number = 1 + (len(current.spent) if row["state"] == "spent" else current.tries)
-        signed = {"budget_id": account.row.id, "number": number, "owner": this_process(), "moment": now()}
+        signed = {"budget_id": account.row.id, "number": number, "moment": now()}
         written: Spending = held.write("spendings", **row, **signed)
         return written

@@ -8,10 +8,8 @@ what a replay cannot recompute.
 from __future__ import annotations
 
 import contextlib
-import html
-from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Annotated, Any, Literal, NoReturn, TypeVar
+from typing import Annotated, Any, Literal, NoReturn, TypeVar
 
 from dp_accounting import NeighboringRelation, dp_event
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema, model_validator
@@ -60,9 +58,7 @@ class GuaranteeSection(Section):
 
 
 class ClaimSection(Section):
-    """The claim that was tested: ``(epsilon, delta)``, against ``threshold = (1 - kappa) delta``. Samples
-    are planned for a truth of ``tau delta``.
-    """
+    """The claim, tested against ``threshold = (1 - kappa) delta``; samples are planned for a truth of ``tau delta``."""
 
     epsilon: Number
     delta: Number
@@ -110,9 +106,7 @@ class DirectionSection(Section):
 
 
 class VerificationSection(Section):
-    """How it was tested. ``entropy`` is hexadecimal; ``stream`` says which
-    numbers each block gets.
-    """
+    """How it was tested. ``entropy`` is hexadecimal; ``stream`` says which numbers each block gets."""
 
     method: Literal["sequential", "fixed", "strict", "both"]
     proposal: Annotated[str, Field(pattern=r"^[a-z_]{1,40}$")]
@@ -136,10 +130,7 @@ class TimesSection(Section):
 class SoftwareSection(Section):
     """The software that made the certificate. ``commit`` is that of evr's sources, where it is known."""
 
-    evr: Annotated[
-        str,  # in the statement
-        Field(pattern=r"^[0-9]{1,4}(\.[0-9]{1,4}){2}((a|b|rc|\.dev|\.post)[0-9]{1,4}){0,2}$"),
-    ]
+    evr: Annotated[str, Field(pattern=r"^[0-9]{1,4}(\.[0-9]{1,4}){2}((a|b|rc|\.dev|\.post)[0-9]{1,4}){0,2}$")]
     commit: Annotated[str, Field(pattern="^[0-9a-f]{40}$")] | None
     drawing: Annotated[str, Field(pattern="^[0-9]{1,6}$")]
     numpy: Version
@@ -161,9 +152,7 @@ class DescriptionSection(Section):
 
 
 class ConstantsSection(Section):
-    """The numbers that were fixed without looking at the data, the number of records included, as whoever
-    trained says.
-    """
+    """The numbers that, as whoever trained says, do not depend on the data, the number of records included."""
 
     divisor: Number
     sampling_probability: Number
@@ -205,24 +194,16 @@ class Certificate(Section):
         The guarantee is None unless the verdict is ``"accepted"``.
     event, neighboring_relation
         The event tree as JSON, which ``dp_event()`` builds; which data sets are neighbours.
-    claim, verification
-        The claim, and the attempt to prove it, plans included.
-    release
-        The release that the attempt belongs to.
-    software, times, schema_version
-        What made it, when, and the format of the file.
+    claim, verification, release
+        The claim, the attempt to prove it, plans included, and the release that the attempt belongs to.
+    software, times, schema_version, digest
+        What made it, when, the format of the file, and the SHA-256 of the rest.
     record
         Which recorded training it is about, if any. A replay sees only whether it contradicts the event;
         ``Record.is_certified_by`` compares it with the record itself.
-    proof
-        The SHA-256 on the last line of its proof file, where one was written; else there is no such field.
-    per_record
-        Of a guarantee for users that was proved strictly: a proved epsilon for one record at the same delta. Else there
-        is no such field.
-    budget
-        The budget that it was spent from, if any; else there is no such field.
-    digest
-        SHA-256 of the rest.
+    proof, per_record, budget
+        The SHA-256 on the last line of its proof file; of a strict guarantee for users, a proved epsilon for one record
+        at the same delta; the budget that it was spent from. The file has no such field where there is none.
     """
 
     schema_version: Literal[2]
@@ -273,14 +254,6 @@ class Certificate(Section):
 
     __str__ = __repr__
 
-    def _repr_html_(self) -> str:
-        """The certificate in a notebook."""
-        clauses = "".join(f"<li>{html.escape(clause)}</li>" for clause in self.assumptions)
-        return (
-            f"<p><b>{self.verdict.capitalize()}.</b> {html.escape(self.short_statement)}</p>"
-            f"<details><summary>It is assumed that</summary><ul>{clauses}</ul></details>"
-        )
-
     def __bool__(self) -> NoReturn:
         raise TypeError("a Certificate has no truth value: use .accepted")
 
@@ -322,7 +295,7 @@ class Certificate(Section):
     @classmethod
     def load(cls, path: str | Path) -> Certificate:
         """Read one; a file that is damaged, cut off or altered raises ``CertificateError``."""
-        with naming(validate.path(certificate=path)) as file:
+        with atomic.reading(validate.path(certificate=path), CertificateError) as file:
             return cls.from_json(file.read(MOST_BYTES + 1).decode("utf-8"))
 
     @classmethod
@@ -370,20 +343,6 @@ def validated(kind: type[S], document: dict[str, Any]) -> S:
             raise CertificateError(f"{path}={str(problem['input'])[:40]!r} is not as evr writes it") from None
         message = problem["msg"].removeprefix("Value error, ")
         raise CertificateError(f"{path}: {message[0].lower()}{message[1:]}"[:300]) from None
-
-
-@contextlib.contextmanager
-def naming(path: Path, what: str = "") -> Iterator[IO[bytes]]:
-    """A file to read; what is wrong with it becomes one sentence that names it."""
-    try:
-        with path.open("rb") as file:
-            yield file
-    except UnicodeDecodeError as error:
-        raise CertificateError(f"{path}: {what}not UTF-8 text ({error.reason} at byte {error.start})") from None
-    except OSError as error:
-        raise CertificateError(f"{path}: cannot be read ({error.strerror or error})") from None
-    except CertificateError as error:
-        raise CertificateError(f"{path}: {what}{error}") from None
 
 
 def digest_of(document: dict[str, Any]) -> str:

@@ -1,8 +1,7 @@
 """Where a ledger lies: in a SQLite file of one machine, or on a PostgreSQL server that several machines share.
 
-Both hold the same tables, and statements are written once, in SQLite's words. A transaction that writes
-excludes every other one from its first statement on: SQLite by its write lock, PostgreSQL by one advisory lock of the
-database. There is one lock, so nobody waits in a circle, and it goes with the process that held it.
+Statements are written once, in SQLite's words. A transaction that writes excludes every other one from its first
+statement on: by SQLite's write lock, or by one advisory lock of PostgreSQL. It goes with the process that held it.
 """
 
 from __future__ import annotations
@@ -23,13 +22,14 @@ from typing import Any
 from evr import validate
 from evr.errors import LedgerError
 
-VERSION = 6
+VERSION = 7
 _FORGOTTEN_SECONDS = 600.0  # after which a silent process on another machine is taken for dead
 DECLARED = {  # as SQLite declares it; ``content`` is JSON
     "head": "version INTEGER NOT NULL, links INTEGER NOT NULL, seal TEXT NOT NULL",
     "entries": "link INTEGER PRIMARY KEY, kind TEXT NOT NULL, content TEXT NOT NULL, seal TEXT NOT NULL",
     "signs_of_life": "attempt INTEGER PRIMARY KEY, seen TEXT NOT NULL",
 }
+_TABLES = [f"CREATE TABLE {name} ({columns})" for name, columns in DECLARED.items()]
 BUSY_SECONDS = 60.0
 _LOCK = 0x45565231  # "EVR1"
 _MOUNTS = Path("/proc/self/mounts")
@@ -89,8 +89,12 @@ class Database(abc.ABC):
                 self._connect()
                 with self.transaction():
                     found = self._tables()
+                    if not found and not create:
+                        raise self._missing()
                     if not found:
-                        self._create(allowed=create)
+                        for statement in (*self._first, *_TABLES):
+                            self.execute(statement)
+                        self.execute("INSERT INTO head VALUES (?, 0, '')", (VERSION,))
                     elif not found >= DECLARED.keys():
                         raise self._unusable("its tables are those of another program, or of an older evr")
                     head = self.execute("SELECT version FROM head").fetchone()
@@ -99,14 +103,6 @@ class Database(abc.ABC):
             except BaseException:
                 self.close()
                 raise
-
-    def _create(self, *, allowed: bool) -> None:
-        if not allowed:
-            raise self._missing()
-        tables = (f"CREATE TABLE {name} ({columns})" for name, columns in DECLARED.items())
-        for statement in (*self._first, *tables):
-            self.execute(statement)
-        self.execute("INSERT INTO head VALUES (?, 0, '')", (VERSION,))
 
     def _unusable(self, reason: str) -> LedgerError:
         return self.error(f"not a ledger that can be used: {reason}: keep it for its record, and start a new ledger")

@@ -106,9 +106,7 @@ def pretty(value: Any, indent: str = "") -> str:
     """Indented JSON with lists of plain values on one line."""
     deeper = indent + "  "
     if isinstance(value, dict) and value:
-        items = (
-            f"{deeper}{json.dumps(key, ensure_ascii=False)}: {pretty(item, deeper)}" for key, item in value.items()
-        )
+        items = (f"{deeper}{pretty(key)}: {pretty(item, deeper)}" for key, item in value.items())
         return "{\n" + ",\n".join(items) + f"\n{indent}}}"
     if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
         return "[\n" + ",\n".join(deeper + pretty(item, deeper) for item in value) + f"\n{indent}]"

@@ -256,11 +256,9 @@ def _noise(event: Any) -> str:
 
 
 def _by_fields(event: dp_event.DpEvent) -> str:
-    name = name_in_words(type(event))
+    name, own = name_in_words(type(event)), written_fields(type(event))
     article = "an" if name[:1].lower() in "aeiou" else "a"
-    fields = [
-        f"{one.alias.replace('_', ' ')} {_value(getattr(event, one.name))}" for one in written_fields(type(event))
-    ]
+    fields = [f"{one.alias.replace('_', ' ')} {_value(getattr(event, one.name))}" for one in own]
     return f"{article} {name.removesuffix(' mechanism')} mechanism" + (f" ({', '.join(fields)})" if fields else "")
 
 

@@ -1,10 +1,9 @@
 """The ledger: every attempt at a release, written down before its first sample (docs/guarantees.md, Section 5).
 
-A release fixes ``kappa`` and the base of its budgets with its first attempt. Attempt ``i`` is wrong with probability
-at most ``kappa base 2^-i``. By default all attempts at the same ``(epsilon, delta)`` are one release, and the base is
-that delta; a named release takes any claims that are at least its first one. An interrupted attempt counts, because its
-entry is there already. Whoever writes has read the whole journal under the database's write lock, so no two processes
-have the same number. The one output of a release is counted in the same way, before its mechanism starts (Section 5.6).
+All attempts at the same ``(epsilon, delta)`` are one release; a named release takes any claims that are at least its
+first one. An interrupted attempt counts, because its entry is there already. Whoever writes has read the whole journal
+under the database's write lock, so no two processes have the same number. The one output of a release is counted in the
+same way, before its mechanism starts (Section 5.6).
 """
 
 from __future__ import annotations
@@ -13,26 +12,33 @@ import contextlib
 import hashlib
 import json
 import math
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from enum import Enum
-from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from dp_accounting import NeighboringRelation
 
 from evr.certification.databases import DamagedRow, database_at, is_alive, this_process
 from evr.certification.event_json import named
-from evr.errors import AlreadyReleasedError, LedgerError, NearbyReleaseWarning
-from evr.verification import Claim, Terms
-from evr.verification.settings import Settings
+from evr.errors import AlreadyReleasedError, LedgerError
+from evr.verification.settings import Claim, Settings, Terms
 
 DEFAULT_PATH = Path(".evr") / "ledger.sqlite"
 _UNWRITTEN = 0  # the id of a release that is not in the journal yet
-_ALIKE = 1e-5  # relative: numbers that agree so far are one number, rounded twice
+
+
+class Wanted(NamedTuple):
+    """The release that an attempt is for: that of the ``name``, or of the claim and relation where there is no name.
+    ``for_output`` refuses a release that has had its one output.
+    """
+
+    claim: Claim
+    name: str | None
+    relation: NeighboringRelation
+    for_output: bool
 
 
 def now() -> str:
@@ -105,7 +111,6 @@ class BudgetRow:
     epsilon: float
     delta: float
     relation: NeighboringRelation
-    owner: str
     created: str
 
 
@@ -123,7 +128,6 @@ class Spending:
     event: Any
     method: str
     spender: str
-    owner: str
     moment: str
 
 
@@ -139,9 +143,8 @@ class Journal:
     """Everything that a ledger counts, at one moment: rows by their id, oldest first. ``write`` adds to it, inside the
     transaction that it was read in.
 
-    A journal only grows: an entry makes a row of a table, or changes some of its columns. Entries are a chain of seals,
-    and its head stands by itself, so a changed or missing entry shows. This shows damage, not forgery. The time at
-    which an attempt was last seen alive stands beside the journal, and is replaced.
+    A journal only grows: an entry makes a row of a table, or changes some of its columns. A chain of seals with a head
+    of its own shows changed and missing entries, not forgery. When an attempt was last seen alive stands beside it.
     """
 
     def __init__(self, connection: Any) -> None:
@@ -200,11 +203,9 @@ class Ledger(contextlib.AbstractContextManager["Ledger"]):
     Examples
     --------
     >>> import tempfile
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> with Ledger(Path(folder.name) / "ledger.sqlite") as ledger:
+    >>> with tempfile.TemporaryDirectory() as folder, Ledger(f"{folder}/ledger.sqlite") as ledger:
     ...     len(ledger.attempts())
     0
-    >>> folder.cleanup()
     """
 
     def __init__(self, path: str | Path | None = None, *, create: bool = True) -> None:
@@ -244,12 +245,10 @@ class Ledger(contextlib.AbstractContextManager["Ledger"]):
         open_ones = [a for a in reversed(self.attempts()) if a.state in ("interrupted", "running")]
         return [a for a in open_ones if a.state == "interrupted" or not is_alive(a.owner, a.seen)]
 
-    def upcoming(
-        self, claim: Claim, *, name: str | None, relation: NeighboringRelation, for_output: bool
-    ) -> tuple[Terms, int]:
-        """The terms and the number that the next attempt would have. Refused ``for_output`` after the one output."""
+    def upcoming(self, wanted: Wanted) -> tuple[Terms, int]:
+        """The terms and the number that the next attempt would have."""
         held = self.contents()
-        release = _release_of(held, claim, name, relation, for_output)
+        release = _release_of(held, wanted)
         return release.terms, len(held.of(release)) + 1
 
     @contextlib.contextmanager
@@ -258,32 +257,21 @@ class Ledger(contextlib.AbstractContextManager["Ledger"]):
         with self.transaction() as connection:
             yield Journal(connection)
 
-    def begin(
-        self,
-        claim: Claim,
-        settings: Settings,
-        *,
-        relation: NeighboringRelation,
-        name: str | None,
-        entropy: int,
-        for_output: bool,
-        **columns: Any,
-    ) -> Attempt:
+    def begin(self, wanted: Wanted, *, entropy: int, **columns: Any) -> Attempt:
         """Write an attempt down and give it its number and budget; ``columns`` are what it takes to continue it."""
         with self.counting() as held:
-            release = _release_of(held, claim, name, relation, for_output)
+            release, claim = _release_of(held, wanted), wanted.claim
             earlier = held.of(release)
             number, terms = len(earlier) + 1, release.terms
             if any(one.entropy == entropy for one in earlier):
                 raise LedgerError(f"entropy {entropy:#x} was used before in this release: give another seed, or none")
             if release.id == _UNWRITTEN:
-                if name is None:
-                    _warn_of_twins(held, claim, relation)
-                release = held.write("releases", key=release.key, name=name, terms=terms, created=release.created)
+                fields = {"key": release.key, "name": wanted.name, "terms": terms, "created": release.created}
+                release = held.write("releases", **fields)
             log_budget = Claim(claim.epsilon, claim.delta, claim.tau, terms).log_budget(number)
             columns |= {"release_id": release.id, "number": number, "entropy": entropy, "log_budget": log_budget}
             columns |= {"epsilon": claim.epsilon, "delta": claim.delta, "tau": claim.tau}
-            columns |= {"settings": settings, "relation": relation, "started": now(), **_running()}
+            columns |= {"relation": wanted.relation, "started": now(), **_running()}
             attempt: Attempt = held.write("attempts", **columns)
             return attempt
 
@@ -342,10 +330,9 @@ def _running() -> dict[str, str]:
     return {"state": "running", "owner": this_process(), "seen": now()}
 
 
-def _release_of(
-    held: Journal, claim: Claim, name: str | None, relation: NeighboringRelation, for_output: bool
-) -> ReleaseRow:
-    """The release that a claim belongs to; if there is none yet, the one that it would begin."""
+def _release_of(held: Journal, wanted: Wanted) -> ReleaseRow:
+    """The release that is wanted; if there is none yet, the one that it would begin."""
+    claim, name, relation, for_output = wanted
     key = f"epsilon {(claim.epsilon + 0.0).hex()} claim {(claim.delta + 0.0).hex()}"  # -0.0 is 0.0
     if name is not None:
         key = f"name {named(release=name)}"
@@ -364,20 +351,6 @@ def _release_of(
     if for_output:
         _refuse_second_output(release)
     return release
-
-
-def _warn_of_twins(held: Journal, claim: Claim, relation: NeighboringRelation) -> None:
-    """Warn if a release that is about to be made differs from an older one by rounding only."""
-    near = partial(math.isclose, rel_tol=_ALIKE)
-    for release in held.releases.values():
-        first = held.of(release)[0]
-        alike = near(first.epsilon, claim.epsilon) and near(first.delta, claim.delta)
-        if alike and release.name is None and first.relation is relation:
-            out = "has let out its output" if release.output else "has let nothing out yet"
-            text = f"a new release: ({claim.epsilon!r}, {claim.delta!r}) differs only by rounding from "
-            text += f"({first.epsilon!r}, {first.delta!r}) of {release.created}, which {out}. They are counted apart. "
-            text += "If they are meant to be one release, claim exactly the older numbers"
-            warnings.warn(text, NearbyReleaseWarning, stacklevel=2)
 
 
 def _refuse_second_output(release: ReleaseRow) -> None:

@@ -1,9 +1,8 @@
 """Replay: compute a certificate again and compare, the only way to trust somebody else's.
 
-The event, the claim, the attempt, the entropy, the settings and the plans determine everything else, samples included.
-So an altered number or word shows even if the digest was mended. Some fields cannot be computed and are taken as
-recorded (``TAKEN``, the name of a release, the freshness of the entropy). What is too large is refused before it is
-built, and an alarm stops what takes too long; no guarantee rests on that.
+Event, claim, attempt, entropy, settings and plans determine everything else, so an altered number or word shows even
+if the digest was mended. Some fields cannot be computed and are taken as recorded (``TAKEN``, the name of a release,
+the freshness of the entropy). What is too large or takes too long is refused; no guarantee rests on that.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from evr.verification.settings import Settings
 TAKEN = ("software", "times", "record", "budget", "event", "description", "neighboring_relation")
 """Fields that a replay takes as recorded; ``_unbelievable`` compares the record with the event."""
 MAX_SECONDS = 600.0  # allowed by default
-_MOST_OUTCOMES = 10_000_000  # of an event: its parts, and those of its discrete laws
+_MOST_OUTCOMES = 10_000_000  # parts of an event, with the outcomes of its discrete laws
 _MOST_BITS = 1 << 34  # of the masses of a strict proof
 _OUTCOMES = {"sigma": 80.0, "sensitivity": 1.0, "iterations": 0.1, "cycle_length": 0.1, "sensitivities": 500.0}
 """About how many outcomes each unit, or each entry, of these fields of an event costs."""
@@ -54,6 +53,7 @@ _WAYS_ON = (
     "This says nothing about the certificate: replay it with the software that made it, or verify "
     "its claim with new samples (--fresh)"
 )
+_ALLOW = "if you trust the file, allow more with --max-seconds, inf for no limits (max_seconds=, None, in Python)"
 _RECORD = (
     "a replay does not read the record of the training: evr.Record.load(...).is_certified_by tells "
     "whether the record names this certificate"
@@ -218,9 +218,8 @@ def _judged(certificate: Certificate, found: list[Mismatch], verification: Verif
     if other:
         notes.append(f"it was made with {made}, and this is {have}: statistics may differ in their last digits")
     if devices:
-        notes.append(
-            f"{drawn_by} on {', '.join(devices)}: statistics are compared to a relative difference of {_CLOSE:g}"
-        )
+        compared = f"statistics are compared to a relative difference of {_CLOSE:g}"
+        notes.append(f"{drawn_by} on {', '.join(devices)}: {compared}")
 
     def is_drawn(one: Mismatch) -> bool:
         return checked.method != "strict" and _DRAWN.match(one.field) is not None
@@ -332,10 +331,7 @@ def alarmed(seconds: float, doing: str) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
         yield
     except _Alarm:
-        raise TooLongError(
-            f"{doing} took more than {seconds:g} s: if you trust the file, allow more with "
-            "--max-seconds (max_seconds= in Python)"
-        ) from None
+        raise TooLongError(f"{doing} took more than {seconds:g} s: {_ALLOW}") from None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
@@ -352,10 +348,7 @@ def understood(certificate: Certificate, seconds: float) -> Composition:
             (bits, _MOST_BITS, "bits in its proof"),
         ):
             if size > most:
-                raise TooLongError(
-                    f"about {size:,.0f} {what}, more than the limit of {most:,}: if you trust the file, lift all "
-                    "limits with --max-seconds inf (max_seconds=None in Python)"
-                )
+                raise TooLongError(f"about {size:,.0f} {what}, more than the limit of {most:,}: {_ALLOW}")
     return Composition.of(certificate.dp_event(), certificate.relation)
 
 

@@ -140,10 +140,8 @@ def _check(given: dict[str, Any], event: dp_event.DpEvent) -> None:
         if size is None:
             raise ValueError(f"description: batch_size={batch} needs dataset_size")
         if (phase.rate != batch / size and phase.participations is None) or phase.batch not in (None, (batch, size)):
-            raise ValueError(
-                f"description: batch_size={batch:,} of dataset_size={size:,} is not the sampling "
-                f"of the event, {_sampling(phase)}"
-            )
+            wrong = f"description: batch_size={batch:,} of dataset_size={size:,} is not the sampling of the event"
+            raise ValueError(f"{wrong}, {_sampling(phase)}")
     if epochs is not None:
         rate = Fraction(phase.rate) if batch is None else Fraction(batch, size)
         steps = math.ceil(Fraction(epochs) / rate) if rate else 0

@@ -19,7 +19,7 @@ from evr.certification.build import build, epsilon_per_record, software
 from evr.certification.certificate import Certificate
 from evr.certification.event_json import digest_of, event_from_json, event_to_json
 from evr.certification.event_words import assumptions, describe
-from evr.certification.ledger import Attempt, Ledger, now
+from evr.certification.ledger import Attempt, Ledger, Wanted, now
 from evr.certification.proof_file import check_texts, proof_file, seal_of, write_proof
 from evr.certification.words import description_of
 from evr.errors import ClusterError, DeviceError, EvrError, FalseClaimError, LedgerError
@@ -80,7 +80,6 @@ class Request:
             neighboring_relation = self.budget.relation(neighboring_relation)
         self.document = event_to_json(event)
         self.composition = Composition.of(event, neighboring_relation)
-        self.release: dict[str, Any] = {"name": name, "relation": self.composition.relation, "for_output": for_output}
         written = event_from_json(self.document)
         _ = describe(written), assumptions(written)  # the words of a mechanism of somebody's own may fail
         self.description = description_of(description, written)
@@ -88,6 +87,7 @@ class Request:
         if self.budget is not None:
             self.budget.account().check(event)
         self.claim = _claimed(self.composition, event, epsilon=epsilon, delta=delta, tau=tau, refuses=not for_output)
+        self.wanted = Wanted(self.claim, name, self.composition.relation, for_output)
         self.strict = StrictProving(self.composition)
         enough = threshold_of(self.claim) * (1 - Fraction(self.claim.kappa))  # as an attempt of a release
         self.settings = self.strict.settings(method, self.sampling, self.claim, enough)
@@ -174,7 +174,7 @@ def _false(event: Composition, epsilon: float, delta: float, found: Estimate | U
 
 def attempted(ledger: Ledger, request: Request) -> tuple[Attempt, Certificate]:
     """One attempt from its forecast, which may refuse it and is announced before it counts, to its certificate."""
-    terms, number = ledger.upcoming(request.claim, **request.release)
+    terms, number = ledger.upcoming(request.wanted)
     claim, drawn, strict = replace(request.claim, terms=terms), request.sampling, request.strict
     settings, workers = request.settings, drawn.workers
     ahead = forecast(request.composition, claim, settings, attempt=number, workers=workers, strict=strict)
@@ -188,9 +188,8 @@ def start(ledger: Ledger, request: Request) -> Attempt:
     """Write an attempt down; from here on it counts. What can be refused is refused before."""
     device, seed, path, budget = drawing_device(request.settings), request.sampling.seed, request.path, request.budget
     return ledger.begin(
-        request.claim,
-        request.settings,
-        **request.release,
+        request.wanted,
+        settings=request.settings,
         entropy=entropy_of(seed),
         entropy_is_fresh=seed is None,
         event=request.document,
@@ -227,7 +226,7 @@ def perform(
     """
     release = ledger.contents().releases[attempt.release_id]
     event, options, drawn = event_from_json(attempt.event), attempt.options, sampling or Sampling()
-    composition = Composition.of(event, attempt.relation) if ahead is None else ahead.composition
+    composition = Composition.of(event, attempt.relation) if ahead is None else ahead.strict.composition
     claim = Claim(attempt.epsilon, attempt.delta, attempt.tau, release.terms)
     begun = time.perf_counter()
     with _accounted_for(ledger, attempt):

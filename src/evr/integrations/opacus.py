@@ -7,7 +7,6 @@ own accountants return upper bounds of the remove direction. A guarantee comes f
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from opacus.accountants import IAccountant, register_accountant
@@ -98,18 +97,13 @@ def _curve(before: list[Phase], noise: float, rate: float, delta: float) -> Inte
     """Epsilon after any number of steps of one more phase."""
 
     def evaluate(steps: int, guess: float | None, direction: str | None) -> Point:
-        return estimated([*before, (noise, rate, steps)], delta, guess, direction)
+        return epsilon_near(Composition.of(opacus_history([*before, (noise, rate, steps)])), delta, guess, direction)
 
     def horizon(first: int) -> float:
         # phases of a schedule are alike: compute nothing far beyond the length of the last one
         return max(5 * first, first + before[-1][2]) if before else math.inf
 
     return Interpolated(evaluate, sum(steps for *_, steps in before), horizon, _DIRECT)
-
-
-def estimated(history: Sequence[Phase], delta: float, guess: float | None, direction: str | None) -> Point:
-    """Epsilon of a history, from a guess and in a direction where they are known."""
-    return epsilon_near(Composition.of(opacus_history(history)), delta, guess, direction)
 
 
 register_accountant("evr", EvrAccountant, force=True)

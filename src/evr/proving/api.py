@@ -110,14 +110,14 @@ def verify(
     settings = strict.settings(method, drawn, claim, threshold_of(claim))
     if tau is None and settings.method != "strict":
         claim = replace(claim, tau=likely_tau(composition, claim))
-    return prove(composition, claim, settings, how, Forecast(composition, claim, settings, strict))
+    return prove(composition, claim, settings, how, Forecast(claim, settings, strict))
 
 
 def prove(
     composition: Composition, claim: Claim, settings: Settings, how: Attempt, ahead: Forecast | None = None
 ) -> Verification:
     """``verify`` with value objects, for the ledger. ``ahead`` has the proofs and plans in hand."""
-    ahead = ahead or Forecast(composition, claim, settings, StrictProving(composition))
+    ahead = ahead or Forecast(claim, settings, StrictProving(composition))
     grids, proofs = ahead.strict.planner(claim), ahead.strict.proofs
     if settings.method == "strict":
         return how.run(composition, claim, settings, strictly=grids, proofs=proofs)
@@ -148,25 +148,22 @@ def watching(progress: ProgressHook | None) -> Iterator[Hook | None]:
         return
     width, last = 0, -math.inf
 
-    def renew(text: str, end: str = "") -> None:
-        nonlocal width
-        if text or width:
-            print(f"\r{text.ljust(width)}", end=end, file=sys.stderr, flush=True)
-            width = len(text)
-
     def show(state: Progress) -> None:
-        nonlocal last
+        nonlocal width, last
+        text = in_words(state)
         if _somebody_looks():
             if state.seconds > _AFTER:
-                renew(in_words(state))
+                print(f"\r{text.ljust(width)}", end="", file=sys.stderr, flush=True)
+                width = len(text)
         elif not last < state.seconds < last + _OFTEN:  # less: the next direction
             last = state.seconds
-            print(in_words(state), file=sys.stderr)
+            print(text, file=sys.stderr)
 
     try:
         yield show
     finally:
-        renew("", "\r")
+        if width:
+            print(f"\r{' ' * width}", end="\r", file=sys.stderr, flush=True)
 
 
 def in_words(state: Progress) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import secrets
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import attrs
@@ -26,13 +26,13 @@ from evr.proving.risk import of_certificate, risk
 
 FEWEST_CANARIES = 10
 CONSISTENT, CONTRADICTS = "consistent", "contradicts the certificate"
-_SPACING, _POINTS = 0.1, 24  # of the epsilons by which a curve of the family is known, and the most of these
-_FARTHEST = 64.0  # a bound is looked for from one over this to this: times the event's strength, or mu, or epsilon
+_SPACING, _POINTS = 0.1, 24  # the distance of the epsilons that define a curve of the family, and their greatest number
+_FARTHEST = 64.0  # a bound is searched from 1/64 to 64 times the event's strength, or as mu or epsilon
 _CLOSE = 4e-3  # of a bound, relatively
-_LEVELS = (0.8, 0.1, 0.1)  # of the level, for each of three tests
-_TAIL = 0.01  # of canaries, the highest scores: where a few canaries leak whole, it shows there
-_MOST = 0.45  # of canaries guessed in, and out, in case that the scores tell nearly all of them apart
-_SHARES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5)  # of canaries guessed in, and out
+_LEVELS = (0.8, 0.1, 0.1)  # the share of the level that each of three tests has
+_TAIL = 0.01  # the share of canaries with the highest scores: a few canaries that leak whole show there
+_MOST = 0.45  # the share guessed in, and out, in case that the scores tell nearly all canaries apart
+_SHARES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5)  # of canaries that are guessed in, and out
 
 
 @dataclass(frozen=True)
@@ -48,16 +48,8 @@ class Curve:
 
     def inverse(self) -> Callable[[float], float]:
         """The least false positive rate at which a true positive rate is possible."""
-        true, false = self.true.tolist(), self.false.tolist()
-
-        def least(rate: float) -> float:
-            place = bisect_left(true, rate)
-            if place in (0, len(true)):
-                return math.inf if place else 0.0
-            share = (rate - true[place - 1]) / (true[place] - true[place - 1])
-            return float(false[place - 1] + share * (false[place] - false[place - 1]))
-
-        return least
+        true, first = np.unique(self.true, return_index=True)
+        return partial(np.interp, xp=true, fp=self.false[first], left=0.0, right=math.inf)
 
 
 @dataclass(frozen=True)
@@ -68,32 +60,21 @@ class Count:
     guesses: int
     canaries: int
 
-    def p_value(self, curve: Curve) -> float:
-        """The greatest probability of so many right guesses or more (U3)."""
-        least, guessed = curve.inverse(), scipy.stats.binom.sf(self.correct - 1, self.guesses, 0.5)
-        if guessed >= 1.0 or self._possible(1.0, least):
-            return 1.0
-        return math.exp(_end(math.log(max(guessed, 1e-300)), 0.0, lambda log: self._possible(math.exp(log), least)))
-
     def rejects(self, curve: Curve, level: float) -> bool:
-        """Whether the p-value is at most the level."""
-        guessed = float(scipy.stats.binom.sf(self.correct - 1, self.guesses, 0.5))
-        return guessed <= level and not self._possible(level, curve.inverse())
-
-    def _possible(self, chance: float, least: Callable[[float], float]) -> bool:
-        """Whether the recursion of U3 leaves room for that chance."""
-        number, whole = self.guesses, self.guesses / self.canaries
-        right = self.correct * chance / self.canaries
-        wrong = (number - self.correct) * chance / self.canaries
+        """Whether so many right guesses or more have at most that probability, whatever is guessed (U3)."""
+        if scipy.stats.binom.sf(self.correct - 1, self.guesses, 0.5) > level:
+            return False
+        least, number, whole = curve.inverse(), self.guesses, self.guesses / self.canaries * (1 + 1e-12)
+        right, wrong = (count * level / self.canaries for count in (self.correct, number - self.correct))
         for t in range(self.correct, 0, -1):
-            needed = least(right)
+            needed = float(least(right))
             if needed <= wrong:
                 break  # nothing changes any more
             right += (t - 1) / (number - t + 1) * (needed - wrong)
             wrong = needed
-            if right + wrong > whole * (1 + 1e-12):
-                return False
-        return right + wrong <= whole * (1 + 1e-12)
+            if right + wrong > whole:
+                break  # the recursion of U3 leaves no room for that chance
+        return not right + wrong <= whole  # also where the least rate is infinite
 
 
 @dataclass(frozen=True)
@@ -103,31 +84,29 @@ class Independent:
     correct: int
     guesses: int
 
-    def p_value(self, curve: Curve) -> float:
+    def rejects(self, curve: Curve, level: float) -> bool:
         # the greatest chance a of a right guess solves a = tau(1 - a)
         chance = _end(0.5, 1.0, lambda a: a <= curve.at(1 - a))
-        return float(scipy.stats.binom.sf(self.correct - 1, self.guesses, chance))
-
-    def rejects(self, curve: Curve, level: float) -> bool:
-        return self.p_value(curve) <= level
+        return float(scipy.stats.binom.sf(self.correct - 1, self.guesses, chance)) <= level
 
 
 @dataclass(frozen=True)
 class Several:
-    """Tests at once, each at its share of the level: the shares sum to one (U6)."""
+    """Tests at once, each at its share of the level; the shares sum to one (U6)."""
 
     tests: Sequence[tuple[float, Count | Independent]]
-
-    def p_value(self, curve: Curve) -> float:
-        """The least p-value over its share, at most 1."""
-        return min(1.0, *(test.p_value(curve) / share for share, test in self.tests))
 
     def rejects(self, curve: Curve, level: float) -> bool:
         return any(test.rejects(curve, share * level) for share, test in self.tests)
 
 
+def p_value_of(test: Count | Independent | Several, curve: Curve) -> float:
+    """The least level at which a test rejects the curve; 1 if it rejects at none."""
+    return math.exp(_end(math.log(1e-300), 0.0, lambda log: not test.rejects(curve, math.exp(log))))
+
+
 def _end(low: float, high: float, holds: Callable[[float], bool]) -> float:
-    """The end of where something holds, from above, by bisection."""
+    """The number up to which something holds, from above, by bisection."""
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if holds(middle) else (low, middle)
@@ -152,7 +131,7 @@ def hull(ways: Sequence[Tradeoff]) -> Curve:
 
 
 def gaussian(mu: float) -> Curve:
-    """Above that of telling N(mu, 1) from N(0, 1): its tangents' corners."""
+    """A curve above that of telling N(mu, 1) from N(0, 1): the corners of its tangents."""
     places = np.linspace(-8.0, 8.0 + mu, 400)  # thresholds
     slopes = np.exp(mu * places - mu * mu / 2)[::-1]
     heights = ndtr(mu - places[::-1]) - slopes * ndtr(-places[::-1])
@@ -164,7 +143,7 @@ def gaussian(mu: float) -> Curve:
 
 
 def pair(epsilon: float, delta: float) -> Curve:
-    """That of one pair."""
+    """The curve of one pair."""
     return hull([Tradeoff.of_point(Fraction(epsilon), Fraction(delta))])
 
 
@@ -280,7 +259,7 @@ def audit(
     known = None if event is None else risk(event, neighboring_relation=neighboring_relation)
     curve = None if known is None else hull(known.both_ways)
     found = _tests(values, coins, _chosen(curve or gaussian(1.0), values.size, level), independent=independent)
-    p_value = None if curve is None else found.p_value(curve)
+    p_value = None if curve is None else p_value_of(found, curve)
     is_strict = known is not None and known.proof == "strict"
     family, epsilon = _family_bound(found, tree if is_strict else None, relation, delta, level)
     claimed = proved.epsilon if proved is not None and delta == proved.delta else None
@@ -403,7 +382,7 @@ def _estimated(event: Any, relation: Any) -> Curve:
 
 
 def _checked(scores: Iterable[float], included: Iterable[bool]) -> tuple[Floats, Any]:
-    """Both as arrays, or an error in words."""
+    """Scores and coins as arrays in a random order; what cannot be audited is refused."""
     values = np.asarray(list(scores), dtype=np.float64)
     coins = np.asarray(list(included))
     if values.ndim != 1 or coins.shape != values.shape:

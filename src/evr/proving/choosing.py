@@ -164,7 +164,6 @@ class Forecast:
     ``planning`` and ``strict`` hold the plans and proofs that were found on the way, for ``prove``.
     """
 
-    composition: Composition = field(repr=False)
     claim: Claim
     settings: Settings
     strict: StrictProving = field(repr=False)
@@ -174,12 +173,12 @@ class Forecast:
 
     @property
     def total_samples(self) -> int:
-        """In all directions."""
+        """The samples of all directions."""
         return sum(self.samples.values())
 
     @property
     def total_seconds(self) -> float:
-        """In all directions."""
+        """The seconds of all directions."""
         return sum(self.seconds.values())
 
 
@@ -208,7 +207,7 @@ def forecast(
     is_strict = settings.method in ("strict", "both")
     seconds = strict.seconds(claim, threshold_of(claim)) if is_strict else {}
     if settings.method == "strict":
-        return Forecast(composition, claim, settings, strict, seconds=seconds)
+        return Forecast(claim, settings, strict, seconds=seconds)
     planning, samples = Planning(settings), dict[str, int]()
     sampled = replace(settings, method="sequential") if is_strict else settings
     for one in tested_directions(composition, None):
@@ -216,7 +215,7 @@ def forecast(
         trial = Trial(name, composition.simplified(one), claim, sampled, attempt, claim.log_budget(attempt), stream)
         samples[name], own = _expected(affordable(trial, planning(trial)))
         seconds[name] = seconds.get(name, 0.0) + own / validate.worker_count(workers)
-    return Forecast(composition, claim, settings, strict, planning, samples, seconds)
+    return Forecast(claim, settings, strict, planning, samples, seconds)
 
 
 def affordable(trial: Trial, plan: DrawPlan | None) -> Driver | None:

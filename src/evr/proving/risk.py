@@ -150,11 +150,16 @@ def risk(event: Any, *, neighboring_relation: Relation | None = None) -> Risk:
     """
     tree, relation, pair = of_certificate(event, neighboring_relation)
     try:
-        return _proved(Composition.of(tree, relation))
+        laws = Composition.of(tree, relation).exact_directions()
+        found = {way: _points(StrictCurve(steps)) for way, steps in laws.items()}
     except UnsupportedEventError:
         if pair is None:
             raise
         return Risk.of_pair(pair.epsilon, pair.delta)
+    remove = found[Direction.REMOVE]
+    add = found.get(Direction.ADD, remove)
+    ways = Tradeoff.of_points(remove, add), Tradeoff.of_points(add, remove)
+    return Risk("strict", sum(map(len, found.values())), ways)
 
 
 def of_certificate(event: Any, relation: Relation | None) -> tuple[Any, Relation | None, Guarantee | None]:
@@ -164,15 +169,6 @@ def of_certificate(event: Any, relation: Relation | None) -> tuple[Any, Relation
     if relation is not None:
         raise ValueError("neighboring_relation= is for events: a certificate has its own")
     return event.dp_event(), NeighboringRelation[event.neighboring_relation], event.guarantee
-
-
-def _proved(composition: Composition) -> Risk:
-    """From strict points in both directions."""
-    found = {way: _points(StrictCurve(laws)) for way, laws in composition.exact_directions().items()}
-    remove = found[Direction.REMOVE]
-    add = found.get(Direction.ADD, remove)
-    number = sum(map(len, found.values()))
-    return Risk("strict", number, (Tradeoff.of_points(remove, add), Tradeoff.of_points(add, remove)))
 
 
 def _points(curve: StrictCurve) -> list[Point]:

@@ -126,9 +126,8 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
     def finish(self) -> Record:
         """Stop observing, say in the record that the training ended in order, and read it."""
         self._undo.close()
-        with contextlib.closing(self._recorder):
+        with self._recorder:  # finishes it
             self._epoch_ends()
-            self._recorder.finish()
         return Record.load(self.path)
 
     def close(self) -> None:
@@ -137,10 +136,7 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
         self._recorder.close()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self.finish()
-        else:
-            self.close()
+        (self.finish if kind is None else self.close)()
 
     def _attach(self) -> None:
         from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
@@ -250,9 +246,8 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
         if mark is not None:
             self._recorder.require(mark)
         if counted > recorded:
-            self._find(
-                "breach", "unrecorded", f"the accountant has counted {counted} steps, and the record holds {recorded}"
-            )
+            words = f"the accountant has counted {counted} steps, and the record holds {recorded}"
+            self._find("breach", "unrecorded", words)
         elif self._accountant is not None and counted < recorded:
             lost = f"{recorded - counted} recorded steps are not in the weights that the training goes on from"
             self._find("note", "lost", f"{lost}; they count")
@@ -317,10 +312,8 @@ def _findings(optimizer: Any, sampler: Any) -> Iterator[tuple[Kind, str, str]]:
     name = type(optimizer).__name__
     if not _is_poisson(sampler):
         inner = type(getattr(sampler, "sampler", sampler)).__name__
-        words = (
-            "does not sample by Poisson, which is what is accounted for: leave poisson_sampling=True in make_private"
-        )
-        yield "breach", "sampling", f"the loader draws by {inner} and {words}"
+        words = f"the loader draws by {inner} and does not sample by Poisson, which is what is accounted for"
+        yield "breach", "sampling", f"{words}: leave poisson_sampling=True in make_private"
     if not 0 < float(optimizer.max_grad_norm) < math.inf:
         yield "breach", "clipping", f"clipping is switched off: the clipping norm is {optimizer.max_grad_norm!r}"
     if "AdaClip" in name:

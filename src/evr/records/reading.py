@@ -114,9 +114,7 @@ class Record:
         if self.rank is not None and self.ranks > 1:
             raise RecordError(f"this is the record of rank {self.rank} of {self.ranks}: load all of them together")
         if not self.finished:
-            raise RecordError(
-                "the record is not finished, so lines may be missing: continue the training, or finish it"
-            )
+            raise RecordError("the record is not finished, so lines may be missing: continue or finish the training")
         if not self.runs:
             raise RecordError("the record holds no step")
         # the clipping norm is the noise's unit: it does not enter

@@ -1,9 +1,8 @@
 """Records of trainings, written: what ran, step by step, in a file that a crash does not hurt.
 
 A line is on the disk before the step that it announces happens, so a record may hold one step more than ran, never one
-fewer. Lines are JSON. The ``seal`` of each is the SHA-256 of the seal before it and of the rest of the line, so a line
-that was changed, moved, dropped or inserted breaks the chain. A seal is no signature: whoever rewrites the whole file
-can seal it again.
+fewer. The ``seal`` of each line is the SHA-256 of the seal before it and of the rest of the line: a line that was
+changed, moved, dropped or inserted breaks the chain. It is no signature: whoever rewrites the file can seal it again.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from evr import validate
+from evr import atomic, validate
 from evr.certification.event_json import canonical
 from evr.certification.ledger import now
 from evr.errors import RecordError
@@ -33,10 +32,8 @@ Line = dict[str, Any]
 
 def read_lines(path: Path) -> tuple[list[Line], list[str], int]:
     """The lines of a record, their seals, and the length of what is whole: a crash may have cut the last line off."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise RecordError(f"{path}: cannot be read ({error.strerror or error})") from None
+    with atomic.reading(path, RecordError) as file:
+        data = file.read()
     if other := instead(data[:1000].decode("utf-8", "replace"), "the record of a training"):
         raise RecordError(f"{path}: {other}")
     whole = data.rfind(b"\n") + 1
@@ -128,10 +125,8 @@ class Constants:
     def of(cls, given: Mapping[str, Any]) -> Constants:
         """The constants as callers give them and as records hold them."""
         if not isinstance(given, Mapping) or given.keys() != cls.__dataclass_fields__.keys():
-            raise ValueError(
-                f"constants={validate.shown(given)} are not a divisor, a sampling_probability and "
-                "steps: give a dictionary of these three"
-            )
+            wrong = f"constants={validate.shown(given)} are not a dictionary"
+            raise ValueError(f"{wrong} of a divisor, a sampling_probability and steps: give these three")
         return cls(
             validate.positive(divisor=given["divisor"]),
             validate.probability(sampling_probability=given["sampling_probability"]),
@@ -197,10 +192,8 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
             if self._chain.lines:
                 begun = {key: self._chain.lines[0].get(key) for key in place}
                 if begun != place:
-                    raise RecordError(
-                        f"{self.path}: the record was begun with {begun}, and {place} is given now: continue it with "
-                        "the same, or write another record"
-                    )
+                    differ = f"the record was begun with {begun}, and {place} is given now"
+                    raise RecordError(f"{self.path}: {differ}: continue it with the same, or write another record")
                 self._chain.write("resumed", steps=self.steps, cut_off=self._chain.cut_off, **given)
             else:
                 name = run or secrets.token_hex(16)
@@ -252,21 +245,17 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         """Raise ``RecordError`` unless the record holds all that it held when a checkpoint was written."""
         line, seals = mark["line"], self._chain.seals
         if line >= len(seals) or seals[line] != mark["seal"]:
-            raise RecordError(
-                f"{self.path}: the checkpoint was written after {mark['steps']} steps of another "
-                "record, or of this one before lines were lost"
-            )
+            saved = f"the checkpoint was written after {mark['steps']} steps"
+            raise RecordError(f"{self.path}: {saved} of another record, or of this one before lines were lost")
 
     def finish(self) -> None:
         """Say that the training ended in order, and close the file."""
-        self._chain.write("end", steps=self.steps, time=now())
-        self.close()
+        with contextlib.closing(self._chain) as chain:
+            chain.write("end", steps=self.steps, time=now())
 
     def close(self) -> None:
         """Close the file; without ``finish`` the training can only be continued."""
         self._chain.close()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self.finish()
-        self.close()
+        (self.finish if kind is None else self.close)()
