@@ -97,13 +97,18 @@ def _curve(before: list[Phase], noise: float, rate: float, delta: float) -> Inte
     """Epsilon after any number of steps of one more phase."""
 
     def evaluate(steps: int, guess: float | None, direction: str | None) -> Point:
-        return epsilon_near(Composition.of(opacus_history([*before, (noise, rate, steps)])), delta, guess, direction)
+        return estimated([*before, (noise, rate, steps)], delta, guess, direction)
 
     def horizon(first: int) -> float:
         # phases of a schedule are alike: compute nothing far beyond the length of the last one
         return max(5 * first, first + before[-1][2]) if before else math.inf
 
     return Interpolated(evaluate, sum(steps for *_, steps in before), horizon, _DIRECT)
+
+
+def estimated(history: list[Phase], delta: float, guess: float | None, direction: str | None) -> Point:
+    """Epsilon of a history, from scratch."""
+    return epsilon_near(Composition.of(opacus_history(history)), delta, guess, direction)
 
 
 register_accountant("evr", EvrAccountant, force=True)
