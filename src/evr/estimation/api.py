@@ -268,8 +268,8 @@ def privacy_curve(
 def _deltas(
     composition: Composition, direction: str | None, asked: Iterable[float] = ()
 ) -> Callable[[float], Estimate]:
-    """From an epsilon to the greater delta of the directions. Transforms made for one epsilon serve others, and move
-    their last digits; so the curves belong to one question, which says at which epsilons it will ask.
+    """From an epsilon, one of those ``asked``, to the greater delta of the directions. The curves are for one question:
+    transforms made for one epsilon serve others, and move their last digits.
     """
     directions = directions_of(composition, direction)
     if needs_samples(composition):
@@ -299,13 +299,13 @@ def _by_moments(composition: Composition, event: Any, at: float, wanted: str, di
     """The moments accountant: dp_accounting's; or by the pairs what that one does not know, or has no number for, and
     replace-one, under which it does not double sensitivities.
     """
-    from evr.estimation.rdp import pairs_epsilon, rdp_curve_delta, rdp_delta, rdp_epsilon
+    from evr.estimation.rdp import pairs_epsilon, rdp_bound, rdp_curve_delta
 
     directions = directions_of(composition, direction)
-    by_event, by_pairs = (rdp_delta, rdp_curve_delta) if wanted == "delta" else (rdp_epsilon, pairs_epsilon)
+    by_pairs = rdp_curve_delta if wanted == "delta" else pairs_epsilon
     trivial = at == (math.inf if wanted == "delta" else 1.0)
     settled = trivial or not composition.remove or composition.is_non_private
     if isinstance(event, DpEvent) and composition.relation is not REPLACE_ONE and not settled:
         with contextlib.suppress(UnsupportedEventError, ArithmeticError, RecursionError):
-            return by_event(event, at, composition.relation)
+            return rdp_bound(event, wanted, at, composition.relation)
     return max(by_pairs(composition.simplified(one), at) for one in directions)

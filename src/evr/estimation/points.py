@@ -1,5 +1,4 @@
-"""The law of one step's privacy loss as weighted points, from interval probabilities alone; more of them where it
-matters under a tilt.
+"""The law of one step's privacy loss as weighted points, from interval probabilities alone.
 
 For a cell ``(low, high]`` both ``P(cell)`` and ``Q(cell) = E_P[e^{-loss}; cell]`` are known exactly. Two rules keep
 both: one point at ``log P(cell)/Q(cell)``, and two points at the ends of the cell. They miss the variance inside the
@@ -24,9 +23,7 @@ from evr.laws.line.poisson import EitherPair, SampledPair
 
 
 def dot(x: Floats, y: Floats) -> float:
-    """The sum of ``x * y``, the same on every machine. BLAS hands long vectors to threads: waking them costs more than
-    the sum, and the last digits then depend on the number of cores.
-    """
+    """The sum of ``x * y``. BLAS would wake threads for it, and its last digits depend on the number of cores."""
     return float(np.sum(x * y))
 
 
@@ -47,9 +44,7 @@ class LossPoints(NamedTuple):
 
 
 def loss_points(pair: DominatingPair, edges: Floats, *, within: bool = False) -> LossPoints:
-    """The law of the finite privacy loss as weighted points, exact for atoms, of fourth order elsewhere. What is beyond
-    the last edge is joined into one point of atoms and one of the rest, or with ``within`` left out.
-    """
+    """The law of the finite loss as points; what is beyond the last edge is joined, or left out (``within``)."""
     flats, beyond = _split(pair.flats, edges)
     beyond = beyond[:0] if within else beyond
     low, high = _cells_outside(np.concatenate(([-np.inf], edges, edges[:0] if within else [np.inf])), flats)
@@ -198,13 +193,10 @@ class Tilted:
 
 
 def log_moment(points: LossPoints, order: float, origin: float, log_mass: float) -> float:
-    """``log E_P[e^{order (loss - origin)}]``, ``log_mass`` being that of the points' total probability.
-
-    Where little is gained or lost by the tilt, only that is computed: the error is then relative to it, and not to 1.
-    """
+    """``log E_P[e^{order (loss - origin)}]``, ``log_mass`` being that of the points' total probability."""
     exponents = order * (points.losses - origin)
     if float(np.max(exponents)) < 600.0 and float(np.max(points.log_weights)) <= log_mass + 1.0:
-        gain = dot(np.exp(points.log_weights - log_mass), np.expm1(exponents))
+        gain = dot(np.exp(points.log_weights - log_mass), np.expm1(exponents))  # if small, its error is relative to it
         if -0.5 < gain < 1.0:
             return log_mass + math.log1p(gain)
     return log_sum_exp(points.log_weights + exponents)
@@ -253,11 +245,9 @@ def points_of(
     keep: float = 120.0,
     kinks: tuple[float, ...] = (),
 ) -> LossPoints:
-    """The law of one step up to ``cap``: cells even in ``t`` where it matters, and where the tilted law is none wider
-    than ``width`` in losses; near the losses ``kinks`` cells are much finer.
-
-    ``joined`` adds what is beyond the cap, joined into one loss. What has less than ``e^-keep`` of the tilted mass, and
-    no probability to speak of, is left out.
+    """The law of one step up to ``cap``. Cells are even in ``t``; where the tilted law is, none is wider than ``width``
+    in losses, and near the losses ``kinks`` they are much finer. ``joined`` adds what is beyond the cap as one loss.
+    What has less than ``e^-keep`` of the tilted mass, and no probability to speak of, is left out.
     """
     if not joined and pair.point(cap) == -math.inf:  # every loss is beyond it, the least atom too
         return LossPoints(np.empty(0), np.empty(0), np.empty(0, dtype=bool))
