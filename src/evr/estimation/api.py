@@ -8,14 +8,14 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from dp_accounting.dp_event import DpEvent
 
 from evr import validate
 from evr.errors import AccuracyError, UnsupportedEventError
-from evr.estimation.fft import BEYOND_FLOATS, FLOOR, SAYS_LITTLE, Epsilon, FftCurve, epsilon_of
+from evr.estimation.fft import BEYOND_FLOATS, FLOOR, SAYS_LITTLE, FftCurve, epsilon_of
 from evr.estimation.results import Count, Estimate, PrivacyCurve, UpperBound, counter
 from evr.estimation.selected import on_lines
 from evr.laws import Direction, on_a_line
@@ -178,15 +178,23 @@ def _estimated(
 
         found = monte_carlo_epsilon(composition, at, direction, samples=2 * DEFAULT_SAMPLES, seed=0)
     else:
-        least, winner = greater_epsilon(composition, at, directions_of(composition, direction), guess)
-        found = Estimate(least.value, method, winner.value, least.error if math.isfinite(least.value) else None)
+        epsilon, error, winner = greater_epsilon(composition, at, guess, direction)
+        found = Estimate(epsilon, method, winner, error if math.isfinite(epsilon) else None)
     return replace(found, seconds=time.perf_counter() - start)
 
 
-def greater_epsilon(
-    composition: Composition, delta: float, directions: tuple[Direction, ...], guess: float | None = None
-) -> tuple[Epsilon, Direction]:
-    """The greatest epsilon of the directions, on a line, and which has it; ``guess`` is where to look first."""
+class Point(NamedTuple):
+    """An epsilon, an estimate of its absolute error, and the direction that attains it."""
+
+    epsilon: float
+    error: float
+    direction: str
+
+
+def greater_epsilon(composition: Composition, delta: float, guess: float | None, direction: str | None) -> Point:
+    """The greatest epsilon of the directions, on a line; ``guess`` is where to look first."""
+    directions = directions_of(composition, direction)
+    guess = guess if guess is not None and 0.0 < guess < math.inf else None
     best, winner, errors = -1.0, directions[0], [0.0]
     for one in directions:
         curve = FftCurve(on_lines(composition.simplified(one)))
@@ -198,7 +206,7 @@ def greater_epsilon(
         errors.append(error)
         if value > best:
             best, winner = value, one
-    return Epsilon(best, max(errors)), winner
+    return Point(best, max(errors), winner.value)
 
 
 def privacy_curve(

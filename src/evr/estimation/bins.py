@@ -9,8 +9,8 @@ bounded, so it can be tilted, ``e^{slope A}``, such that the sum is centred at `
 transform on a grid (``estimation.grid``) that has ``K`` as a point, whose kink the Euler-Maclaurin formula mends.
 
 ``log L`` is the loss of a pair on a line, with a density ``q`` under ``Q`` and ``e^y q(y)`` under ``P``, held in a
-table (``estimation.bins_density``). So bins compose with themselves, redrawn in each epoch, and with all other pairs. What
-the masses of both laws lack to 1 is the table's error, which is stated.
+table (``estimation.bins_density``). So bins compose with themselves, redrawn in each epoch, and with all other pairs.
+What the masses of both laws lack to 1 is the table's error, which is stated.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from evr.estimation.closed_forms import TableError, delta_error, pair_delta, tab
 from evr.estimation.grid import spread
 from evr.estimation.points import LossPoints, dot
 from evr.estimation.tilting import TiltedSum
-from evr.laws import Direction, DominatingPair, Floats, Measure, Step
+from evr.laws import Direction, DominatingPair, Floats, Measure
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.patterns.bins import IndependentBins
 
@@ -298,8 +298,3 @@ def _(pair: BinsPair, epsilon: float) -> float:
     if 0 <= epsilon < math.inf:
         return _alone(pair.law, epsilon).error
     return pair.table.error.of(1.0)
-
-
-def on_lines(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    """The steps, bins of independent noise as pairs on a line; others as they are."""
-    return tuple(Step(BinsPair(s.law), s.count) if isinstance(s.law, IndependentBins) else s for s in steps)

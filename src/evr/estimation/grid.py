@@ -301,7 +301,7 @@ def table_error(steps: Iterable[Step]) -> TableError:
 
 def _shows(parts: Sequence[tuple[int, Spectrum]]) -> float:
     """How much of the ripples of one step's cells is left in the law of all: as the others' transforms are damped at
-    the highest frequencies. In 18 settings a fifth of that was left at most; a thousandfold is taken, without a theorem.
+    the highest frequencies. In 18 settings a fifth of that was left at most; a thousandfold is taken. No theorem.
     """
     highest = parts[0][1].log_transform.size // 8
     ends = [one.log_transform[-highest:].real for _, one in parts]

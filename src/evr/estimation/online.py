@@ -19,7 +19,7 @@ import numpy as np
 from dp_accounting import NeighboringRelation
 
 from evr import validate
-from evr.estimation.api import directions_of, greater_epsilon
+from evr.estimation.api import Point, greater_epsilon
 from evr.estimation.results import Count, OnlineEpsilon, counter
 from evr.laws import Direction, Pairs, line_pair
 from evr.mechanisms import Composition
@@ -34,14 +34,6 @@ TOLERANCE = 2e-7  # of epsilon, or of 1 where it is greater: a fifth of what is 
 _RATIO = 20.0  # of ``k + earlier`` over one block
 _SIZES = (5, 9, 17)  # numbers of points; each contains the one before
 _UNSEEN = 4.0  # times the miss at the point that checks: what a block may miss elsewhere
-
-
-class Point(NamedTuple):
-    """An epsilon, an estimate of its absolute error, and the direction that attains it."""
-
-    epsilon: float
-    error: float
-    direction: str
 
 
 # from a number of steps, a guess of epsilon and a direction (None where they are not known)
@@ -214,20 +206,13 @@ def online_epsilon(
         counts = ran + Counter({pairs: k * n for pairs, n in period.items()})
         if guess is None and k <= 1 and rows:
             guess = rows[-1][1]
-        return epsilon_near(Composition.from_counts(counts.items(), relation), delta, guess, winner or direction)
+        return greater_epsilon(Composition.from_counts(counts.items(), relation), delta, guess, winner or direction)
 
     for steps, point in _reports(order, every, last, evaluate):
         rows.append((steps, point.epsilon, point.error))
         count(steps, last)
     numbers, epsilons, errors = map(np.array, zip(*rows, strict=True))
     return OnlineEpsilon(numbers, epsilons, errors, delta, time.perf_counter() - start)
-
-
-def epsilon_near(composition: Composition, delta: float, guess: float | None, direction: str | None) -> Point:
-    """Epsilon of a composition on a line, in a direction if one is given; ``guess`` is where to look first."""
-    guess = guess if guess is not None and 0.0 < guess < math.inf else None
-    found, winner = greater_epsilon(composition, delta, directions_of(composition, direction), guess)
-    return Point(found.value, found.error, winner.value)
 
 
 def _reports(order: list[Period], every: int, last: int, evaluate: Callable[..., Point]) -> Iterator[tuple[int, Point]]:

@@ -45,8 +45,10 @@ class LossPoints(NamedTuple):
 
 def loss_points(pair: DominatingPair, edges: Floats, *, within: bool = False) -> LossPoints:
     """The law of the finite loss as points; what is beyond the last edge is joined, or left out (``within``)."""
-    flats, beyond = _split(pair.flats, edges)
-    beyond = beyond[:0] if within else beyond
+    flats, beyond = pair.flats, pair.flats[:0]
+    if edges[-1] < np.max(flats[np.isfinite(flats)], initial=-np.inf):
+        below = flats[:, 0] < edges[-1]
+        flats, beyond = flats[below], beyond if within else flats[~below]
     low, high = _cells_outside(np.concatenate(([-np.inf], edges, edges[:0] if within else [np.inf])), flats)
     centre = mean_loss(pair, low, high)
     first = pair.pairs[0] if isinstance(pair, EitherPair) else pair
@@ -92,14 +94,6 @@ def loss_points(pair: DominatingPair, edges: Floats, *, within: bool = False) ->
 def _log_total(pair: DominatingPair, measure: Measure, intervals: Floats) -> float:
     """``log`` of the probability of all of the intervals."""
     return log_sum_exp(np.append(pair.log_mass(measure, intervals[:, 0], intervals[:, 1]), -np.inf))
-
-
-def _split(flats: Floats, edges: Floats) -> tuple[Floats, Floats]:
-    """Flats up to the last edge, and those beyond, if edges end below some."""
-    if not len(flats) or edges[-1] >= np.max(flats[np.isfinite(flats)], initial=-np.inf):
-        return flats, flats[:0]
-    within = flats[:, 0] < edges[-1]
-    return flats[within], flats[~within]
 
 
 def _cells_outside(edges: Floats, flats: Floats) -> tuple[Floats, Floats]:

@@ -153,12 +153,8 @@ class Curve(ABC):
         >>> import evr
         >>> event = evr.dpsgd(noise_multiplier=2, sampling_probability=0.1, steps=10)
         >>> ax = evr.privacy_curve(event, [0, 1, 2]).plot()
-        >>> ax.get_xlabel(), ax.get_yscale()
-        ('epsilon', 'log')
-        >>> ax.figure.clear()
-        >>> ax = evr.online_epsilon(event, delta=1e-5).plot()
-        >>> ax.get_xlabel(), ax.get_ylabel()
-        ('steps', 'epsilon')
+        >>> ax.get_xlabel(), ax.get_ylabel(), ax.get_yscale()
+        ('epsilon', 'delta', 'log')
         >>> ax.figure.clear()
         """
         (x_name, x), (y_name, y) = list(self.columns().items())[:2]

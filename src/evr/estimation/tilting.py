@@ -185,8 +185,8 @@ def plan_tilt(
     asked: tuple[float, ...] = (),
 ) -> GridPlan | None:
     """The order at which the mean of the tilted sum is epsilon, or 0 if it is beyond already, for epsilons up to a
-    little above and losses up to the cap; ``joined`` adds what is beyond as one loss. ``asked`` are other epsilons at which
-    delta will be read. None where a moments bound is below ``negligible``, a logarithm.
+    little above and losses up to the cap; ``joined`` adds what is beyond as one loss. ``asked`` are other epsilons at
+    which delta will be read. None where a moments bound is below ``negligible``, a logarithm.
     """
     valid, cap = limits(steps, epsilon)
 
