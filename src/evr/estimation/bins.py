@@ -229,6 +229,9 @@ def ratio_law(bins: int, energy: float) -> RatioLaw:
 @lru_cache(maxsize=4096)
 def _alone(law: IndependentBins, epsilon: float) -> Delta:
     """Delta of one training: by a transform, or by the table where that is not good enough."""
+    if not 0 <= epsilon < math.inf:
+        pair = BinsPair(law)
+        return Delta(pair_delta.dispatch(DominatingPair)(pair, epsilon), pair.table.error.of(1.0))
     found = bins_delta(law, epsilon)
     if found.error <= _SETTLED * found.value:
         return Delta(found.value, _ALONE * found.value)
@@ -288,13 +291,9 @@ def _(pair: BinsPair) -> TableError:
 
 @pair_delta.register
 def _(pair: BinsPair, epsilon: float) -> float:
-    if 0 <= epsilon < math.inf:
-        return _alone(pair.law, epsilon).value
-    return pair_delta.dispatch(DominatingPair)(pair, epsilon)
+    return _alone(pair.law, epsilon).value
 
 
 @delta_error.register
 def _(pair: BinsPair, epsilon: float) -> float:
-    if 0 <= epsilon < math.inf:
-        return _alone(pair.law, epsilon).error
-    return pair.table.error.of(1.0)
+    return _alone(pair.law, epsilon).error

@@ -49,7 +49,12 @@ def loss_points(pair: DominatingPair, edges: Floats, *, within: bool = False) ->
     if edges[-1] < np.max(flats[np.isfinite(flats)], initial=-np.inf):
         below = flats[:, 0] < edges[-1]
         flats, beyond = flats[below], beyond if within else flats[~below]
-    low, high = _cells_outside(np.concatenate(([-np.inf], edges, edges[:0] if within else [np.inf])), flats)
+    ends = np.concatenate(([-np.inf], edges, edges[:0] if within else [np.inf]))
+    low, high = ends[:-1], ends[1:]
+    if len(flats):  # cells inside a flat are left out; the ends of flats are among the edges
+        index = np.searchsorted(flats[:, 0], low, side="right") - 1
+        outside = (index < 0) | (high > flats[np.maximum(index, 0), 1])
+        low, high = low[outside], high[outside]
     centre = mean_loss(pair, low, high)
     first = pair.pairs[0] if isinstance(pair, EitherPair) else pair
     if isinstance(first, SampledPair) and first.direction is Direction.ADD:  # Q is the mixture, and P the simpler law
@@ -94,16 +99,6 @@ def loss_points(pair: DominatingPair, edges: Floats, *, within: bool = False) ->
 def _log_total(pair: DominatingPair, measure: Measure, intervals: Floats) -> float:
     """``log`` of the probability of all of the intervals."""
     return log_sum_exp(np.append(pair.log_mass(measure, intervals[:, 0], intervals[:, 1]), -np.inf))
-
-
-def _cells_outside(edges: Floats, flats: Floats) -> tuple[Floats, Floats]:
-    """Consecutive edges as cells, without those inside a flat (the ends of the flats are among the edges)."""
-    low, high = edges[:-1], edges[1:]
-    if not len(flats):
-        return low, high
-    index = np.searchsorted(flats[:, 0], low, side="right") - 1
-    inside = (index >= 0) & (high <= flats[np.maximum(index, 0), 1])
-    return low[~inside], high[~inside]
 
 
 def log_mgf(pair: DominatingPair, order: float) -> float:

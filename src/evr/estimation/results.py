@@ -124,7 +124,7 @@ class Curve(ABC):
         rest = [f"{name}={held!r}" for name, held in vars(self).items() if name in ("method", "delta")]
         if not len(x):
             return f"{type(self).__name__}({', '.join(['no points', *rest])})"
-        low, high = np.argmin(x), np.argmax(x)
+        low, high = int(np.argmin(x)), int(np.argmax(x))
         ends = f"{x_name} {x[low]:.9g} to {x[high]:.9g}, {y_name} {y[low]:.4g} to {y[high]:.4g}"
         return f"{type(self).__name__}({', '.join([f'{len(x)} points', ends, *rest])})"
 
