@@ -5,10 +5,11 @@ import math
 import pytest
 from dp_accounting import dp_event
 
+import evr
 import messages
 from estimation.references import REFERENCES, references
 from evr.errors import UnsupportedEventError
-from evr.estimation.rdp import rdp_curve_delta, rdp_delta, rdp_epsilon
+from evr.estimation.rdp import rdp_bound, rdp_curve_delta
 from evr.events import EpsilonDeltaDpEvent, dpsgd
 from evr.laws import Direction
 from evr.mechanisms import Composition
@@ -17,7 +18,7 @@ from helpers import near
 
 @pytest.mark.parametrize("r", REFERENCES[::2], ids=[r.label for r in REFERENCES[::2]])
 def test_above_the_truth(r):
-    assert rdp_delta(r.event, r.epsilon) >= r.delta
+    assert rdp_bound(r.event, "delta", r.epsilon) >= r.delta
 
 
 SOME = references("issue", "add")[::3]
@@ -26,13 +27,13 @@ SOME = references("issue", "add")[::3]
 @pytest.mark.parametrize("r", SOME, ids=[r.label for r in SOME])
 def test_on_pairs_is_between_the_truth_and_dp_accounting(r):
     bound = rdp_curve_delta(Composition.of(r.event).steps(r.direction), r.epsilon)
-    assert r.delta <= bound <= rdp_delta(r.event, r.epsilon) * (1 + 1e-6)
+    assert r.delta <= bound <= rdp_bound(r.event, "delta", r.epsilon) * (1 + 1e-6)
 
 
 def test_epsilon_inverts_delta():
     event = dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=500)
-    epsilon = rdp_epsilon(event, 1e-5)
-    assert rdp_delta(event, epsilon) <= 1e-5 * (1 + 1e-6)
+    epsilon = rdp_bound(event, "epsilon", 1e-5)
+    assert rdp_bound(event, "delta", epsilon) <= 1e-5 * (1 + 1e-6)
 
 
 def test_gaussian_is_the_closed_form():
@@ -53,20 +54,20 @@ def test_infinite_losses_are_added():
 
 
 def test_extremes():
-    assert rdp_delta(dp_event.NonPrivateDpEvent(), 1.0) == 1.0
-    assert rdp_epsilon(dp_event.NonPrivateDpEvent(), 1e-5) == math.inf
+    assert rdp_bound(dp_event.NonPrivateDpEvent(), "delta", 1.0) == 1.0
+    assert rdp_bound(dp_event.NonPrivateDpEvent(), "epsilon", 1e-5) == math.inf
     assert rdp_curve_delta(Composition.of(dp_event.NonPrivateDpEvent()).remove, 1.0) == 1.0
-    assert rdp_delta(dp_event.NoOpDpEvent(), 1.0) == 0.0
+    assert rdp_bound(dp_event.NoOpDpEvent(), "delta", 1.0) == 0.0
 
 
 @pytest.mark.parametrize("event", [EpsilonDeltaDpEvent(1.0, 1e-5), dp_event.UnsupportedDpEvent()])
 def test_unsupported_events_are_named(event):
     with pytest.raises(UnsupportedEventError, match=type(event).__name__):
-        rdp_delta(event, 1.0)
+        rdp_bound(event, "delta", 1.0)
 
 
 def test_values_are_checked():
     with pytest.raises(ValueError, match=messages.given(epsilon=-1)):
-        rdp_delta(dp_event.NoOpDpEvent(), -1)
+        evr.estimate_delta(dp_event.NoOpDpEvent(), -1, method="rdp")
     with pytest.raises(ValueError, match=messages.given(delta=2)):
-        rdp_epsilon(dp_event.NoOpDpEvent(), 2)
+        evr.estimate_epsilon(dp_event.NoOpDpEvent(), 2, method="rdp")

@@ -5,7 +5,8 @@ default, and ``MonteCarloAccountant``, the paper's (Section 5).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import Any
 
 import dp_accounting
@@ -140,61 +141,50 @@ class MonteCarloAccountant(CompositionAccountant):
         """Account for one more step and return epsilon at the accountant's ``delta``."""
         if self.delta is None:
             raise ValueError("step() needs the delta to track: MonteCarloAccountant(delta=..., horizon=...)")
-        before = set(self._counts)
+        kinds = len(self._counts)
         self.compose(event)
-        if self.composition.is_non_private:
+        composition = self.composition
+        if composition.is_non_private:
             return math.inf
-        added = Composition.of(event, self.neighboring_relation)
-        if set(self._counts) != before or not self._runs:
-            self._plan(self.delta)
+        if len(self._counts) > kinds or not self._runs:
+            self._plan(composition, self.delta)
         for direction, run in self._runs.items():
-            for step in added.steps(direction):
-                run.advance(step.pair, step.count)
+            run.advance(composition.steps(direction))
         return max(run.epsilon(self.delta)[0] for run in self._runs.values())
 
-    def _plan(self, delta: float) -> None:
-        """Tilts for the pairs seen so far, as if they went on to the horizon."""
-        composition = self.composition
+    def _plan(self, composition: Composition, delta: float) -> None:
+        """Tilt for the kinds of steps seen so far, as if they went on to the horizon."""
         for direction in directions_of(composition, None):
-            if direction not in self._runs:
-                stream = Stream(self.seed, "online", 1, direction.value)
-                # the samples of one direction served both while these were the same
-                served = self._runs.get(Direction.REMOVE) or RunningSamples(stream, *np.zeros((2, self.samples)))
-                losses, log_weights = served.losses.copy(), served.log_weights.copy()
-                self._runs[direction] = replace(
-                    served, stream=stream, losses=losses, log_weights=log_weights, guess=None
-                )
-            if steps := composition.steps(direction):
-                future, centre = self._future(steps, delta), 1.0
-                if infinite_mass(future) < delta:
-                    centre = pilot_epsilon(future, delta, direction, self.seed, "capped")
-                self._runs[direction].take(future, centre)
+            stream = Stream(self.seed, "online", 1, direction.value)
+            run = self._runs.setdefault(direction, RunningSamples(stream, *np.zeros((2, self.samples))))
+            steps = composition.steps(direction)
+            scale = max(1, round(self.horizon / max(sum(step.count for step in steps), 1)))
+            while scale > 1 and infinite_mass(_repeated(steps, scale)) >= 0.9 * delta:
+                scale //= 2  # infinite losses alone would exceed delta
+            if future := _repeated(steps, scale):
+                is_finite = infinite_mass(future) < delta
+                run.tilt(future, pilot_epsilon(future, delta, direction, self.seed, "capped") if is_finite else 1.0)
 
-    def _future(self, steps: tuple[Step, ...], delta: float) -> tuple[Step, ...]:
-        """The steps, as if they went on to the horizon, or to where infinite losses alone exceed delta."""
-        scale = max(1, round(self.horizon / max(sum(step.count for step in steps), 1)))
-        while True:
-            future = tuple(Step(step.pair, step.count * scale) for step in steps)
-            if scale == 1 or infinite_mass(future) < 0.9 * delta:
-                return future
-            scale //= 2
+
+def _repeated(steps: tuple[Step, ...], times: int) -> tuple[Step, ...]:
+    return tuple(Step(step.pair, step.count * times) for step in steps)
 
 
 @dataclass
 class RunningSamples:
-    """Weighted samples that grow by a step at a time. What is drawn after ``steps`` steps has a block to itself."""
+    """Weighted samples that grow with a run. What is drawn after so many steps has a block to itself."""
 
     stream: Stream
     losses: Floats
     log_weights: Floats
-    steps: int = 0
-    log_finite: float = 0.0  # ``log`` of the chance that no loss so far is infinite
-    log_apart: float = 0.0  # the same for the steps whose infinite losses are not among the samples
+    drawn: Counter[DominatingPair] = field(default_factory=Counter)  # how many steps of each kind
+    infinite: float = 0.0  # the chance of an infinite loss so far
+    log_apart: float = 0.0  # ``log`` of the chance of none in the steps whose infinite losses are not among the samples
     samplers: dict[DominatingPair, tuple[Any, float]] = field(default_factory=dict)
     is_tilted: bool = False
     guess: float | None = None
 
-    def take(self, steps: tuple[Step, ...], epsilon: float) -> None:
+    def tilt(self, steps: tuple[Step, ...], epsilon: float) -> None:
         """Tilt the steps to come for an epsilon."""
         self.is_tilted = greatest_loss(steps) > epsilon
         source = built(capped_plan(steps, epsilon) if self.is_tilted else SimplePlan(), steps)
@@ -202,20 +192,21 @@ class RunningSamples:
         drawn = zip(steps, source.samplers, source.log_normalisers, strict=True)
         self.samplers = {step.pair: (sampler, log_m) for step, sampler, log_m in drawn}
 
-    def advance(self, pair: DominatingPair, count: int) -> None:
-        """So many more steps of one kind."""
-        sampler, log_m = self.samplers[pair]
-        sums = sampler.draw(self.stream.block(self.steps), self.losses.size, count)
-        self.losses += sums.losses
-        self.log_weights += count * log_m - sums.heights
-        log_finite = count * math.log1p(-infinite_loss_mass(pair))
-        self.log_finite += log_finite
-        self.log_apart += log_finite if self.is_tilted else 0.0
-        self.steps += count
+    def advance(self, steps: tuple[Step, ...]) -> None:
+        """Draw what these steps have more than those drawn so far."""
+        for pair, total in ((step.pair, step.count) for step in steps):
+            if count := total - self.drawn[pair]:
+                sampler, log_m = self.samplers[pair]
+                sums = sampler.draw(self.stream.block(self.drawn.total()), self.losses.size, count)
+                self.losses += sums.losses
+                self.log_weights += count * log_m - sums.heights
+                self.log_apart += count * math.log1p(-infinite_loss_mass(pair)) if self.is_tilted else 0.0
+                self.drawn[pair] = total
+        self.infinite = infinite_mass(steps)
 
     def epsilon(self, delta: float) -> tuple[float, float]:
         """Epsilon and its standard error now."""
-        if -math.expm1(self.log_finite) >= delta:
+        if self.infinite >= delta:
             return math.inf, 0.0
         samples = WeightedSamples.of(self.losses, self.log_weights, -math.expm1(self.log_apart))
         found = samples.epsilon(delta, self.guess)

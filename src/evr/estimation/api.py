@@ -8,14 +8,14 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from dp_accounting.dp_event import DpEvent
 
 from evr import validate
 from evr.errors import AccuracyError, UnsupportedEventError
-from evr.estimation.fft import BEYOND_FLOATS, FLOOR, SAYS_LITTLE, Epsilon, FftCurve, epsilon_of
+from evr.estimation.fft import BEYOND_FLOATS, FLOOR, SAYS_LITTLE, FftCurve, epsilon_of
 from evr.estimation.results import Count, Estimate, PrivacyCurve, UpperBound, counter
 from evr.estimation.selected import on_lines
 from evr.laws import Direction, on_a_line
@@ -178,15 +178,23 @@ def _estimated(
 
         found = monte_carlo_epsilon(composition, at, direction, samples=2 * DEFAULT_SAMPLES, seed=0)
     else:
-        least, winner = greater_epsilon(composition, at, directions_of(composition, direction), guess)
-        found = Estimate(least.value, method, winner.value, least.error if math.isfinite(least.value) else None)
+        epsilon, error, winner = greater_epsilon(composition, at, guess, direction)
+        found = Estimate(epsilon, method, winner, error if math.isfinite(epsilon) else None)
     return replace(found, seconds=time.perf_counter() - start)
 
 
-def greater_epsilon(
-    composition: Composition, delta: float, directions: tuple[Direction, ...], guess: float | None = None
-) -> tuple[Epsilon, Direction]:
-    """The greatest epsilon of the directions, on a line, and which has it; ``guess`` is where to look first."""
+class Point(NamedTuple):
+    """An epsilon, an estimate of its absolute error, and the direction that attains it."""
+
+    epsilon: float
+    error: float
+    direction: str
+
+
+def greater_epsilon(composition: Composition, delta: float, guess: float | None, direction: str | None) -> Point:
+    """The greatest epsilon of the directions, on a line; ``guess`` is where to look first."""
+    directions = directions_of(composition, direction)
+    guess = guess if guess is not None and 0.0 < guess < math.inf else None
     best, winner, errors = -1.0, directions[0], [0.0]
     for one in directions:
         curve = FftCurve(on_lines(composition.simplified(one)))
@@ -198,7 +206,7 @@ def greater_epsilon(
         errors.append(error)
         if value > best:
             best, winner = value, one
-    return Epsilon(best, max(errors)), winner
+    return Point(best, max(errors), winner.value)
 
 
 def privacy_curve(
@@ -268,8 +276,8 @@ def privacy_curve(
 def _deltas(
     composition: Composition, direction: str | None, asked: Iterable[float] = ()
 ) -> Callable[[float], Estimate]:
-    """From an epsilon to the greater delta of the directions. Transforms made for one epsilon serve others, and move
-    their last digits; so the curves belong to one question, which says at which epsilons it will ask.
+    """From an epsilon, one of those ``asked``, to the greater delta of the directions. The curves are for one question:
+    transforms made for one epsilon serve others, and move their last digits.
     """
     directions = directions_of(composition, direction)
     if needs_samples(composition):
@@ -299,13 +307,13 @@ def _by_moments(composition: Composition, event: Any, at: float, wanted: str, di
     """The moments accountant: dp_accounting's; or by the pairs what that one does not know, or has no number for, and
     replace-one, under which it does not double sensitivities.
     """
-    from evr.estimation.rdp import pairs_epsilon, rdp_curve_delta, rdp_delta, rdp_epsilon
+    from evr.estimation.rdp import pairs_epsilon, rdp_bound, rdp_curve_delta
 
     directions = directions_of(composition, direction)
-    by_event, by_pairs = (rdp_delta, rdp_curve_delta) if wanted == "delta" else (rdp_epsilon, pairs_epsilon)
+    by_pairs = rdp_curve_delta if wanted == "delta" else pairs_epsilon
     trivial = at == (math.inf if wanted == "delta" else 1.0)
     settled = trivial or not composition.remove or composition.is_non_private
     if isinstance(event, DpEvent) and composition.relation is not REPLACE_ONE and not settled:
         with contextlib.suppress(UnsupportedEventError, ArithmeticError, RecursionError):
-            return by_event(event, at, composition.relation)
+            return rdp_bound(event, wanted, at, composition.relation)
     return max(by_pairs(composition.simplified(one), at) for one in directions)

@@ -1,16 +1,13 @@
 """Parts of delta that need no grid: the atoms of a composition, and losses so large that one decides by itself.
 
-A composition in which every pair has atoms (randomized response, the two ends of the Laplace loss) has atoms itself, at
-the sums of one atom from each step. While there are few distinct sums they are listed with their probabilities. A sum
-is held as two floats, so that a small loss beside a large one keeps its digits.
+If every pair has atoms, so has the composition: the sums of one atom from each step. A few distinct sums are listed,
+each as two floats, so that a small loss beside a large one keeps its digits. If a loss above a cap puts the sum above
+epsilon whatever the other steps do, then all sums with such a loss add to delta
 
-If a loss above a cap puts the sum above epsilon whatever the other steps do, then all sums with such a loss add
+    A - e^epsilon B,   A = 1 - prod (1 - p_i)^{k_i},   B = prod s_i^{k_i} (1 - prod (1 - q_i/s_i)^{k_i})
 
-    A - e^epsilon B,   A = 1 - prod (1 - p_i)^{k_i},   B = 1 - prod (1 - q_i)^{k_i}
-
-to delta, ``p_i`` and ``q_i`` being what a step has beyond the cap under ``P`` and under ``Q``. What ``Q`` has where
-``P`` has nothing, a loss of minus infinity, takes a sum below epsilon again: ``B`` is then ``prod s_i^{k_i} (1 - prod
-(1 - q_i/s_i)^{k_i})`` with ``s_i`` what ``Q`` has elsewhere, for ``B`` is an integral over ``P``.
+``p_i`` and ``q_i`` are what a step has beyond the cap under ``P`` and ``Q``, and ``s_i`` what ``Q`` has where ``P`` has
+something: elsewhere a loss is minus infinity and takes the sum below epsilon again.
 """
 
 from __future__ import annotations
@@ -35,9 +32,7 @@ _SAME = 16.0 * UNIT
 
 
 class Delta(NamedTuple):
-    """A value of delta with what is known of its error.
-
-    ``error`` is an estimate of the absolute error in all: ``numerical``, and what losses that rounding moved by
+    """A value of delta. ``error`` estimates its absolute error: ``numerical``, and what losses that rounding moved by
     ``moved`` make of it. ``slope`` is how fast delta falls, ``-d delta / d epsilon``.
     """
 
@@ -53,8 +48,7 @@ class Delta(NamedTuple):
 
 class Atoms(NamedTuple):
     """Distinct finite losses in rising order, as sums of two floats, and the logarithms of their probabilities.
-
-    ``loss_error`` is how far rounding may have moved a loss, ``steps`` how many were composed.
+    Rounding may have moved a loss by ``loss_error``; ``steps`` says how many were composed.
     """
 
     losses: Floats

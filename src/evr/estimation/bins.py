@@ -1,21 +1,16 @@
-"""Near-exact delta of balls in bins with independent noise, fixed for the whole training.
+"""Near-exact delta of balls in bins with independent noise, fixed for the whole training. No guarantee rests on it.
 
 ``L`` is a mean of ``b`` independent log-normal ratios ``A``, so delta is an expectation over a sum ``S`` of scalars:
 
     remove:  E[(S - K)_+] / b,  K = b e^epsilon          add:  e^epsilon E[(K - S)_+] / b,  K = b e^-epsilon
 
-A ratio above ``K`` decides by itself: in the remove direction the rest is then linear and known in closed form, in the
-add direction nothing is left. What remains is bounded, so it can be tilted, ``e^{slope A}``, such that the sum is
-centred at ``K``; then its law is a power of one Fourier transform, with rounding relative to the Chernoff bound on
-delta. Ratios are spread on the grid (``estimation.grid``), and ``K`` is a grid point, whose kink the Euler-Maclaurin
-formula mends.
+A ratio above ``K`` decides by itself: the rest is then known in closed form (remove), or nothing (add). What remains is
+bounded, so it can be tilted, ``e^{slope A}``, such that the sum is centred at ``K``; its law is a power of one Fourier
+transform on a grid (``estimation.grid``) that has ``K`` as a point, whose kink the Euler-Maclaurin formula mends.
 
-The ratio ``L`` of one training is a number, so its loss is one of a pair on a line: ``log L`` has some density ``q``
-under ``Q`` and ``e^y q(y)`` under ``P``, held in a table (``estimation.bins_density``). So bins compose with
-themselves, redrawn in each epoch, and with all other pairs. What the masses of both laws lack to 1 is the table's
-error; if it is not small, the table is made again with finer integrals, and what is left is stated.
-
-Both are for estimates. Nothing is drawn from the table, and no guarantee rests on it.
+``log L`` is the loss of a pair on a line, with a density ``q`` under ``Q`` and ``e^y q(y)`` under ``P``, held in a
+table (``estimation.bins_density``). So bins compose with themselves, redrawn in each epoch, and with all other pairs.
+What the masses of both laws lack to 1 is the table's error, which is stated.
 """
 
 from __future__ import annotations
@@ -34,7 +29,7 @@ from evr.estimation.closed_forms import TableError, delta_error, pair_delta, tab
 from evr.estimation.grid import spread
 from evr.estimation.points import LossPoints, dot
 from evr.estimation.tilting import TiltedSum
-from evr.laws import Direction, DominatingPair, Floats, Measure, Step
+from evr.laws import Direction, DominatingPair, Floats, Measure
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.patterns.bins import IndependentBins
 
@@ -77,10 +72,8 @@ def bins_delta(law: IndependentBins, epsilon: float) -> Delta:
 
 
 def _beyond(law: IndependentBins, epsilon: float) -> float:
-    """``E[S - K; some ratio above K] / b``, in closed form.
-
-    With ``p = P(A > K)``, ``q = (1-p)^{b-1}`` and ``E[A; A > K] = E[(A-K)_+] + K p``, it is
-    ``q E[(A-K)_+] + (1 - K/b)(1 - q) + q (b-1) K p / b``.
+    """``E[S - K; some ratio above K] / b = q E[(A-K)_+] + (1 - K/b)(1 - q) + q (b-1) K p / b`` with ``p = P(A > K)``
+    and ``q = (1-p)^{b-1}``, for ``E[A; A > K] = E[(A-K)_+] + K p``.
     """
     b, pair = law.bins, GaussianPair(math.sqrt(law.energy))
     threshold = epsilon + math.log(b)
@@ -92,9 +85,8 @@ def _beyond(law: IndependentBins, epsilon: float) -> float:
 
 
 def _bounded_part(law: IndependentBins, log_kink: float, sign: float, apart: float = 0.0) -> Delta:
-    """``E[(sign (S/K - 1))_+; no ratio above K]``, of which accuracy relative to its sum with ``apart`` is wanted.
-
-    From here on, ratios are in units of ``K`` and have the sign, so that the kink is at ``sign``.
+    """``E[(sign (S/K - 1))_+; no ratio above K]``, accurate relative to its sum with ``apart``. Here and below, ratios
+    are in units of ``K`` and have the sign, so that the kink is at ``sign``.
     """
     start = TiltedSum([_nodes(law.energy, log_kink, sign)], [law.bins], 0.0)
     if start.mean_excess(sign) < 0.0:
@@ -237,6 +229,9 @@ def ratio_law(bins: int, energy: float) -> RatioLaw:
 @lru_cache(maxsize=4096)
 def _alone(law: IndependentBins, epsilon: float) -> Delta:
     """Delta of one training: by a transform, or by the table where that is not good enough."""
+    if not 0 <= epsilon < math.inf:
+        pair = BinsPair(law)
+        return Delta(pair_delta.dispatch(DominatingPair)(pair, epsilon), pair.table.error.of(1.0))
     found = bins_delta(law, epsilon)
     if found.error <= _SETTLED * found.value:
         return Delta(found.value, _ALONE * found.value)
@@ -296,18 +291,9 @@ def _(pair: BinsPair) -> TableError:
 
 @pair_delta.register
 def _(pair: BinsPair, epsilon: float) -> float:
-    if 0 <= epsilon < math.inf:
-        return _alone(pair.law, epsilon).value
-    return pair_delta.dispatch(DominatingPair)(pair, epsilon)
+    return _alone(pair.law, epsilon).value
 
 
 @delta_error.register
 def _(pair: BinsPair, epsilon: float) -> float:
-    if 0 <= epsilon < math.inf:
-        return _alone(pair.law, epsilon).error
-    return pair.table.error.of(1.0)
-
-
-def on_lines(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    """The steps, bins of independent noise as pairs on a line; others as they are."""
-    return tuple(Step(BinsPair(s.law), s.count) if isinstance(s.law, IndependentBins) else s for s in steps)
+    return _alone(pair.law, epsilon).error

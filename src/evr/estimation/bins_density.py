@@ -1,16 +1,13 @@
 """The density of the ratio ``L`` of balls in bins with independent noise, to some eleven digits everywhere.
 
-``L`` is a mean of log-normal ratios, so it is made by joining means. If ``e^y = c e^v + (1 - c) e^x`` with independent
-``v`` and ``x``, then the density of ``y`` is
+``L`` is a mean of log-normal ratios. If ``e^y = c e^v + (1 - c) e^x`` with independent ``v`` and ``x``, then
 
     h(y) = int f(v) g(x) e^{y - x} / (1 - c) dv,   x = log((e^y - c e^v) / (1 - c))
 
-Nothing in it is negative, so no digit is lost by cancellation, however far out ``y`` is. The mean of ``2n`` ratios
-joins two of ``n``, and that of ``2n + 1`` joins ``2n`` and one more: a dozen joins reach 5000 bins.
-
-A density is held by the logarithm, as a polynomial on each of some hundred panels. They are halved until their last
-coefficients vanish. The integral is by Gauss-Legendre nodes on the common panels of both factors, where both are
-smooth; panels that cannot matter are left out by their greatest and least values.
+is the density of ``y``, without cancellation however far out ``y`` is. Joining two means of ``n`` ratios, and one ratio
+more where needed, a dozen joins reach 5000 bins. A density is held by its logarithm, as polynomials on some hundred
+panels, halved until their last coefficients vanish. Integrals take Gauss-Legendre nodes on the common panels of both
+factors, but for panels that cannot matter.
 """
 
 from __future__ import annotations
@@ -43,10 +40,7 @@ NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
 _EVEN = np.linspace(-1.0, 1.0, 9)
 
 Indices = NDArray[np.int64]
-
-
-Panels = tuple[Floats, Floats, Floats]
-"""Lower and upper ends of panels, and coefficients of Chebyshev polynomials, a column for each panel."""
+Panels = tuple[Floats, Floats, Floats]  # lower and upper ends, and coefficients of Chebyshev polynomials in columns
 
 
 @dataclass(frozen=True, eq=False)

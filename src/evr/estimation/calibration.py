@@ -118,8 +118,16 @@ def calibrate(
 
     def gap(parameter: float) -> float:
         if parameter not in found:
-            event = make_event(int(parameter) if integer else parameter)
-            found[parameter] = estimate_delta(event, epsilon, neighboring_relation=neighboring_relation)
+            try:
+                event = make_event(int(parameter) if integer else parameter)
+                found[parameter] = estimate_delta(event, epsilon, neighboring_relation=neighboring_relation)
+            except (ValueError, TypeError) as error:
+                if type(error) not in (ValueError, TypeError) or parameter in (low, high, 1.0):
+                    raise
+                raise type(error)(
+                    f"{error}; the search came there by doubling and halving: say where parameters make sense by low "
+                    "and high, and by integer=True if they are whole numbers"
+                ) from None
         return math.log(max(needed(found[parameter]), 1e-320) / delta)
 
     private, leaky = _bracket(gap, low, high, integer)
@@ -186,9 +194,7 @@ def _rounded(gap: Callable[[float], float], root: float, private: float, *, up: 
 def _bracket(
     gap: Callable[[float], float], low: float | None, high: float | None, integer: bool
 ) -> tuple[float, float]:
-    """A parameter that meets the target and one that does not, in this order; by doubling and halving from a start if
-    there are not both ends, each way as long as it leads there.
-    """
+    """A parameter that meets the target and one that does not; by doubling and halving if an end is not given."""
     if low is not None and high is not None:
         low, high = validate.positive(low=low), validate.positive(high=high)
         if not low < high:
@@ -212,7 +218,7 @@ def _bracket(
             if now == before or not _LEAST <= before <= _GREATEST:
                 ways.remove(factor)
                 continue
-            ends[factor], found = now, _moved(gap, start, now)
+            ends[factor], found = now, gap(now)
             if (found <= 0) != met:
                 return (before, now) if met else (now, before)
             if (first - found if met else found - first) > _FLAT:  # it leads away from the target
@@ -222,16 +228,3 @@ def _bracket(
         f"every parameter tried from {ends[0.5]:.3g} to {ends[2.0]:.3g} {word} the target, and those beyond lead away "
         f"from it or change nothing: {remedy}look elsewhere (low and high say where)"
     )
-
-
-def _moved(gap: Callable[[float], float], start: float, parameter: float) -> float:
-    """The gap at a parameter that the search chose. Errors say how the search got there."""
-    try:
-        return gap(parameter)
-    except (ValueError, TypeError) as error:
-        if type(error) not in (ValueError, TypeError):
-            raise
-        raise type(error)(
-            f"{error}; the search came there from {start:g} by doubling and halving: say where "
-            "parameters make sense by low and high, and by integer=True if they are whole numbers"
-        ) from None

@@ -1,7 +1,5 @@
-"""Delta of one step, and the mean loss of a cell, in closed form where a family has one.
-
-No guarantee rests on these: they keep an error that is relative to a delta or to a loss, where the difference of two
-probabilities would lose it. A pair of yours has the defaults; ``register`` gives it more.
+"""Delta of one step, and the mean loss of a cell, in closed form where a family has one: their errors are relative to
+the delta or the loss. No guarantee rests on these. A pair of yours has the defaults; ``register`` gives it more.
 """
 
 from __future__ import annotations
@@ -67,8 +65,6 @@ def _(pair: DiscretePair, epsilon: float) -> float:
 
 @pair_delta.register
 def _(pair: GaussianPair, epsilon: float) -> float:
-    if math.isinf(epsilon):
-        return 0.0 if epsilon > 0 else 1.0
     # delta(epsilon) = 1 - e^epsilon + e^epsilon delta(-epsilon), the pair being symmetric
     if epsilon < 0:
         return min(1.0, -math.expm1(epsilon) + math.exp(epsilon) * pair_delta(pair, -epsilon))
@@ -92,22 +88,12 @@ def _mills_difference(low: float, high: float) -> float:
 
 
 @pair_delta.register
-def _(pair: LaplacePair, epsilon: float) -> float:
-    bound = 1 / pair.scale
-    if epsilon >= bound:
-        return 0.0
-    if epsilon <= -bound:
-        return -math.expm1(epsilon)
-    return -math.expm1((epsilon - bound) / 2)
-
-
-@pair_delta.register
-def _(pair: BoundedRangePair, epsilon: float) -> float:
-    if epsilon >= pair.epsilon:
-        return 0.0
-    if epsilon <= -pair.epsilon:
-        return -math.expm1(epsilon)
-    return math.expm1((epsilon - pair.epsilon) / 2) ** 2 / -math.expm1(-pair.epsilon)
+def _(pair: LaplacePair | BoundedRangePair, epsilon: float) -> float:
+    greatest = 1 / pair.scale if isinstance(pair, LaplacePair) else pair.epsilon
+    if abs(epsilon) >= greatest:
+        return max(0.0, -math.expm1(min(epsilon, 1.0)))
+    above = -math.expm1((epsilon - greatest) / 2)
+    return above if isinstance(pair, LaplacePair) else above**2 / -math.expm1(-greatest)
 
 
 @pair_delta.register
@@ -120,11 +106,9 @@ def _(pair: MixturePair, epsilon: float) -> float:
     # where the loss is epsilon, delta is a mixture of the deltas of the Gaussians at their own losses there
     if pair.direction is None:  # both laws are mixtures
         return pair_delta.dispatch(DominatingPair)(pair, epsilon)
-    if math.isinf(epsilon):
-        return 0.0 if epsilon > 0 else 1.0
     t, add = float(pair.point(epsilon)), pair.direction is Direction.ADD
-    if math.isinf(t):
-        return 0.0 if add and t > 0 else -math.expm1(epsilon)
+    if math.isinf(t) or math.isinf(epsilon):
+        return max(0.0, -math.expm1(min(epsilon, 1.0)))
     m, p = np.array(pair.means), np.array(pair.probabilities)
     single = m * t + (m * m / 2 if add else -m * m / 2)
     if add:
@@ -159,10 +143,8 @@ def _(pair: WithoutReplacementPair, epsilon: float) -> float:
 
 @singledispatch
 def mean_loss(pair: DominatingPair, low: Any, high: Any) -> Floats:
-    """``log P(cell) / Q(cell)`` of cells ``(low, high]`` outside flats: the loss that stands for a whole cell.
-
-    By default the difference of two logarithms, whose error is that of a probability, 1e-16 or so, however small the
-    loss is. A billion steps add up such errors; families have forms whose error is relative to the loss.
+    """``log P(cell) / Q(cell)`` of cells ``(low, high]`` outside flats: the loss that stands for a whole cell. The
+    default has an error of 1e-16, which a billion steps add up; that of families is relative to the loss.
     """
     return _log_ratio(pair.log_mass(Measure.P, low, high), pair.log_mass(Measure.Q, low, high))
 
@@ -179,10 +161,8 @@ def _(pair: GaussianPair, low: Any, high: Any) -> Floats:
 
 
 def _log_mass_ratio(mu: Any, low: Any, high: Any) -> Floats:
-    """``log`` of the probability of ``(low, high]`` under ``N(mu, 1)`` over that under ``N(0, 1)``.
-
-    Within a narrow cell the loss varies little around that of the middle, and a quadrature of the rest keeps an error
-    that is relative to the loss; a wide cell takes the difference of two logarithms.
+    """``log`` of the probability of ``(low, high]`` under ``N(mu, 1)`` over that under ``N(0, 1)``. In a narrow cell
+    it is that of the middle and a quadrature of the rest; a wide cell takes the difference of two logarithms.
     """
     mu, low, high = np.broadcast_arrays(np.asarray(mu, float), np.asarray(low, float), np.asarray(high, float))
     with np.errstate(invalid="ignore"):

@@ -16,7 +16,7 @@ from dp_accounting import NeighboringRelation
 
 from evr import validate
 from evr.estimation.api import estimate_delta, estimate_epsilon
-from evr.estimation.rdp import rdp_delta, rdp_epsilon
+from evr.estimation.rdp import rdp_bound
 from evr.estimation.results import Estimate, UpperBound
 from evr.laws import Direction
 from evr.laws.line.gaussian import GaussianPair
@@ -33,14 +33,12 @@ _ROUNDING = 1e-9  # relative: a bound that misses by no more has only rounded
 
 @dataclass(frozen=True)
 class Answer:
-    """One accountant's number and what it claims of it. Without a value the note says why; it also says if a bound does
-    not hold. ``seconds`` are those of all kinds of this accountant.
-    """
+    """One accountant's number and its claim; the note says why there is none, or that a bound does not hold."""
 
     accountant: str
     kind: Kind
     value: float | None
-    seconds: float
+    seconds: float  # of all kinds of this accountant
     note: str = ""
 
 
@@ -113,8 +111,7 @@ def _pld(asked: _Question) -> dict[Kind, float]:
 def _rdp(asked: _Question) -> dict[Kind, float]:
     if asked.relation is REPLACE_ONE:
         raise ValueError("its noise multiplier is noise over the change by replacing a record: another question")
-    by_event = rdp_delta if asked.wanted == "delta" else rdp_epsilon
-    return {"upper bound": by_event(asked.event, asked.at, asked.relation)}
+    return {"upper bound": rdp_bound(asked.event, asked.wanted, asked.at, asked.relation)}
 
 
 def _prv(asked: _Question) -> dict[Kind, float]:

@@ -1,18 +1,14 @@
 """The default accountant: a Fourier transform of the exponentially tilted law of the privacy loss.
 
-Peers convolve the law of the loss itself, where rounding is relative to 1 and everything below 1e-10 or so is lost.
-Here each step's law is tilted, ``dP' = e^{order loss} dP / M``, with the order that centres the sum at epsilon;
-rounding is then relative to the moments bound on delta, and a small delta costs nothing:
+Each step's law is tilted, ``dP' = e^{order loss} dP / M``, with the order that centres the sum at epsilon. Rounding is
+then relative to the moments bound on delta, and not to 1:
 
     delta(epsilon) = M^k e^{-order epsilon} sum_S p'(S) (1 - e^{epsilon - S})_+ e^{-order (S - epsilon)}
 
-A single loss beyond epsilon and all that the other steps could take off again decides by itself; such losses have a
-closed form (``estimation.atoms``) and do not spoil the tilt. One-step laws are points of a fourth-order rule
-(``estimation.points``), spread on a coarse grid by weights that keep six moments (``estimation.grid``). The kink at
-epsilon is mended by the Euler-Maclaurin formula, and the atoms of the composition are enumerated.
-
-The result is an estimate with an estimate of its error, not a bound: what a grid of twice the width changes, the
-rounding of transforms and of losses, and how ragged the law is next to epsilon.
+Losses that decide by themselves, and atoms, have closed forms (``estimation.atoms``). One-step laws are points of a
+fourth-order rule (``estimation.points``), spread on a coarse grid by weights that keep six moments
+(``estimation.grid``); the Euler-Maclaurin formula mends the kink at epsilon. The error is an estimate: what a grid of
+twice the width changes, the rounding of transforms and of losses, and how ragged the law is next to epsilon.
 """
 
 from __future__ import annotations
@@ -124,9 +120,7 @@ class FftCurve:
 
     @cached_property
     def _apart(self) -> tuple[Atoms, float, FftCurve] | None:
-        """The atoms of steps that have a few only, the chance that one of these has an infinite loss, and the curve of
-        all other steps; None where there are not both.
-        """
+        """The atoms of steps that have few, the chance of an infinite loss among these, and the curve of the others."""
         few: tuple[Step, ...] = ()
         listed = None
         for step in sorted(self.steps, key=lambda step: step.count * len(step.pair.flats)):

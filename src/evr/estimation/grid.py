@@ -60,10 +60,7 @@ def spectrum(
 
 
 def _spike(tilted: Tilted, width: float, size: int) -> float:
-    """The loss about which much of the mass is within ``width``, or the mean if there is none such.
-
-    A grid that has it as a place holds its powers without ripples.
-    """
+    """The loss about which much of the mass is, or the mean: with it as a place a grid holds powers without ripples."""
     if tilted.variance <= width**2:
         return tilted.origin
     far = np.clip(tilted.deviations / width, -_FARTHEST, _FARTHEST)
@@ -78,12 +75,10 @@ def _spike(tilted: Tilted, width: float, size: int) -> float:
 
 
 def spread(positions: Floats, weights: Floats, size: int) -> Floats:
-    """The weights on the grid, a ring: each on the seven nearest places, so that moments up to the sixth are kept.
-    Positions rise; a few at a time stay in the cache and meet few places.
-    """
+    """The weights on the grid, a ring: each on the seven nearest places, so that moments up to the sixth are kept."""
     positions = np.clip(positions, -_FARTHEST, _FARTHEST)
     grid = np.zeros(size)
-    for start in range(0, positions.size, _FEW):
+    for start in range(0, positions.size, _FEW):  # positions rise: a few stay in the cache and meet few places
         some, own = positions[start : start + _FEW], weights[start : start + _FEW]
         near = np.rint(some)
         first = int(near.min()) - 3
@@ -99,9 +94,8 @@ def spread(positions: Floats, weights: Floats, size: int) -> Floats:
 
 
 def _log_transform(grid: Floats, mass: float) -> tuple[Complexes, float]:
-    """``log`` of the Fourier transform, and its error. Most of a small step's mass is in one place, kept out of the
-    transform's rounding: the k-th power would magnify it k-fold. So it would the rounding of the sums in the grid;
-    ``mass`` is their true total.
+    """``log`` of the Fourier transform, and its error; ``mass`` is the true total. Powers magnify rounding, so most of
+    a small step's mass, in one place, is kept out of the transform.
     """
     total = float(grid.sum())
     rest = grid.copy()
@@ -306,9 +300,8 @@ def table_error(steps: Iterable[Step]) -> TableError:
 
 
 def _shows(parts: Sequence[tuple[int, Spectrum]]) -> float:
-    """How much of the ripples that the cells of one step make is left in the law of all: the other steps damp them as
-    their transform is damped at the highest frequencies. In 18 settings a fifth of that was left at most; a
-    thousandfold is taken. No theorem says so.
+    """How much of the ripples of one step's cells is left in the law of all: as the others' transforms are damped at
+    the highest frequencies. In 18 settings a fifth of that was left at most; a thousandfold is taken. No theorem.
     """
     highest = parts[0][1].log_transform.size // 8
     ends = [one.log_transform[-highest:].real for _, one in parts]

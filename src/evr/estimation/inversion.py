@@ -6,14 +6,12 @@ import math
 from collections.abc import Callable
 
 _FLOOR = 1e-320
-Place = tuple[float, float]
-"""A number, and the value of a function there."""
+Place = tuple[float, float]  # a number, and the value of a function there
 
 
 def root(function: Callable[[float], float], first: Place, last: Place, close: float) -> float:
-    """Where a function is 0 that changes its sign between two places, to ``close`` relative (Chandrupatla 1997).
-
-    scipy.optimize has such functions, but takes longer to load than most estimates take.
+    """The root of a function between two places, to ``close`` relative (Chandrupatla 1997). scipy.optimize takes longer
+    to load than most estimates take.
     """
     (b, of_b), (a, of_a) = first, last
     share = of_a / (of_a - of_b)
@@ -45,10 +43,8 @@ def solve_epsilon(
     greatest: float = math.inf,
     spread: float = 0.1,
 ) -> float:
-    """The least ``epsilon >= 0`` with ``delta(epsilon) <= target``, to 1e-10 relative; ``inf`` if there is none.
-
-    ``delta`` does not rise, and the target is in (0, 1). The search starts at the guess; the root is thought to be
-    within ``spread`` of it, relatively. Beyond ``greatest``, delta is constant.
+    """The least ``epsilon >= 0`` with ``delta(epsilon) <= target``, in (0, 1); ``inf`` if there is none. The root is
+    thought to be within ``spread`` of the guess, relatively. Beyond ``greatest``, delta is constant.
     """
 
     def gap(epsilon: float) -> float:
@@ -73,11 +69,7 @@ def solve_epsilon(
             low, factor = factor * high, max(0.01, factor**4)
             if factor < 0.5 and gap(0.0) <= 0:
                 return 0.0
-            if low < 1e-300:
-                low = 0.0
             if (before := gap(low)) > 0:
                 break
-            if low == 0.0:
-                return 0.0
             high, above = low, before
     return root(gap, (low, before), (high, above), 1e-13)

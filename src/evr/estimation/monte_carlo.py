@@ -1,7 +1,5 @@
 """Estimates by weighted samples: the Monte Carlo accountant of the paper (Section 5), offline, and the privacy curve of
-laws in many dimensions.
-
-The tilt is fixed before the search over epsilon. Streams of purpose ``"estimate"`` are never those of a verification.
+laws in many dimensions. The tilt is fixed before the search over epsilon. No verification uses the same streams.
 """
 
 from __future__ import annotations
@@ -50,34 +48,33 @@ def proposal_for(name: str, steps: tuple[Step, ...], epsilon: float) -> Proposal
     return SimpleProposal(steps) if name == "simple" else capped_proposal(steps, epsilon)
 
 
+@dataclass(kw_only=True)
 class Effort:
     """The options of ``method="monte_carlo"``: when to stop, what to draw from, the seed, the number of threads."""
 
-    def __init__(
-        self,
-        *,
-        samples: int | None = None,
-        relative_error: float | None = None,
-        proposal: str = "capped",
-        seed: int | None = None,
-        workers: int | None = None,
-    ) -> None:
-        if samples is not None and relative_error is not None:
-            raise ValueError(f"samples={samples!r} and relative_error={relative_error!r}: give one of them")
+    samples: int | None = None
+    relative_error: float | None = None
+    proposal: str = "capped"
+    seed: int | None = None
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        samples, relative = self.samples, self.relative_error
+        if samples is not None and relative is not None:
+            raise ValueError(f"samples={samples!r} and relative_error={relative!r}: give one of them")
         if samples is not None and not 2 <= validate.positive_integer(samples=samples) <= MOST_SAMPLES:
             raise ValueError(f"samples={samples!r} is not from 2 to {MOST_SAMPLES:,}")
-        if relative_error is not None and validate.positive(relative_error=relative_error) < _LEAST_ERROR:
+        if relative is not None and validate.positive(relative_error=relative) < _LEAST_ERROR:
             raise ValueError(
-                f"relative_error={relative_error!r} is below {_LEAST_ERROR:g}: {MOST_SAMPLES:,} samples, the most that "
-                "are drawn, hardly reach it; allow more error, or take a method without samples ('fft', 'strict')"
+                f"relative_error={relative!r} is below {_LEAST_ERROR:g}: {MOST_SAMPLES:,} samples, the most that are "
+                "drawn, hardly reach it; allow more error, or take a method without samples ('fft', 'strict')"
             )
-        self.samples = samples or (DEFAULT_SAMPLES if relative_error is None else _FIRST)
-        self.relative, self.proposal, self.workers = relative_error, proposal, workers
-        self.entropy = entropy_of(seed)
+        self.entropy = entropy_of(self.seed)
 
     def measured(self, source: Proposal, direction: Direction, measure: Measured, worth: float = 0.0) -> Estimate:
         stream = Stream(self.entropy, "estimate", 1, direction.value)
-        samples = drawn_until(source, stream, measure, self.samples, self.relative, worth, self.workers)
+        least = self.samples or (DEFAULT_SAMPLES if self.relative_error is None else _FIRST)
+        samples = drawn_until(source, stream, measure, least, self.relative_error, worth, self.workers)
         return _estimated(*measure(samples), direction, samples.size)
 
 
@@ -137,9 +134,7 @@ def monte_carlo_epsilon(
 
 
 def pilot_epsilon(steps: tuple[Step, ...], delta: float, direction: Direction, entropy: int, proposal: str) -> float:
-    """About the epsilon of a delta, to centre a tilt at: from a guess on, by small runs. A run without any delta
-    says that its tilt is too high, not that epsilon is 0.
-    """
+    """About the epsilon of a delta, to centre a tilt at: from a guess on, by small runs."""
     epsilon = _first_guess(steps, delta)
     for turn in range(10):
         source = proposal_for(proposal, steps, epsilon)
@@ -147,7 +142,7 @@ def pilot_epsilon(steps: tuple[Step, ...], delta: float, direction: Direction, e
         found = drawn_until(source, stream, None, 4096, workers=1).epsilon(delta)[0]
         if abs(found - epsilon) <= 0.1 * epsilon:
             return found
-        epsilon = found if found > 0 else 0.6 * epsilon
+        epsilon = found if found > 0 else 0.6 * epsilon  # no delta at all: the tilt is too high
     return max(epsilon, 1e-6)
 
 
@@ -199,9 +194,7 @@ def drawn_until(
     workers: int | None = None,
     most: int = MOST_SAMPLES,
 ) -> WeightedSamples:
-    """A whole number of blocks, at least ``samples`` samples; more while what is measured has a greater relative error,
-    if one is given, and is not far below ``worth``.
-    """
+    """At least so many samples; more while the relative error is greater and the value not far below ``worth``."""
     size = min(block_size(source), samples)
     losses, log_weights = list[Floats](), list[Floats]()
     for block in blocks(source, stream, size, workers):
@@ -221,9 +214,7 @@ def drawn_until(
 
 
 class SampledCurve:
-    """Delta of one direction at any epsilon, for laws in many dimensions. The seed is fixed, so an estimate is the same
-    each time; samples that were drawn for one epsilon serve others near it.
-    """
+    """Delta of one direction, for laws in many dimensions, by a fixed seed. Samples serve epsilons near their own."""
 
     def __init__(self, steps: tuple[Step, ...], direction: Direction) -> None:
         self.steps, self.direction = steps, direction
@@ -254,9 +245,7 @@ def sampled_delta(curves: Sequence[SampledCurve], epsilon: float) -> Estimate:
 
 
 def blocks(proposal: Proposal, stream: Stream, size: int, workers: int | None = None) -> Iterator[Block]:
-    """Blocks of samples in order, without end, as many at a time as there are threads. Block ``n`` comes from its own
-    part of the stream, so samples do not depend on their number.
-    """
+    """Blocks of samples without end. Each has its own part of the stream: threads do not change the samples."""
     threads = validate.worker_count(workers)
     with ThreadPoolExecutor(threads, thread_name_prefix="evr") as pool:
         for first in itertools.count(step=threads):

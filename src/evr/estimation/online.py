@@ -1,16 +1,15 @@
 """``online_epsilon``: epsilon after every step, computed at a few and interpolated.
 
-After ``k`` steps of one kind, on top of what ran before, epsilon is a smooth function of
-``log(k + earlier)``, ``earlier`` being how many steps ran before. So a block of many steps is computed at a few
-Chebyshev points, and a polynomial gives the steps between: some 30 points serve 15,000 steps. Each block is checked at
-a point that its polynomial has not seen; where that misses by more than ``TOLERANCE``, the block gets more points, or
-becomes shorter.
+After ``k`` steps of one kind, ``earlier`` steps having run before, epsilon is smooth in ``log(k + earlier)``: a
+polynomial through some 30 Chebyshev points serves 15,000 steps. Each block of steps is checked at a point that its
+polynomial has not seen; where that misses by more than ``TOLERANCE``, it gets more points, or becomes shorter.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from bisect import bisect
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -20,7 +19,7 @@ import numpy as np
 from dp_accounting import NeighboringRelation
 
 from evr import validate
-from evr.estimation.api import directions_of, greater_epsilon
+from evr.estimation.api import Point, greater_epsilon
 from evr.estimation.results import Count, OnlineEpsilon, counter
 from evr.laws import Direction, Pairs, line_pair
 from evr.mechanisms import Composition
@@ -37,16 +36,8 @@ _SIZES = (5, 9, 17)  # numbers of points; each contains the one before
 _UNSEEN = 4.0  # times the miss at the point that checks: what a block may miss elsewhere
 
 
-class Point(NamedTuple):
-    """An epsilon, an estimate of its absolute error, and the direction that attains it."""
-
-    epsilon: float
-    error: float
-    direction: str
-
-
+# from a number of steps, a guess of epsilon and a direction (None where they are not known)
 Evaluate = Callable[[int, float | None, str | None], Point]
-"""From a number of steps, a guess of epsilon and a direction (None where they are not known)."""
 
 
 class Interpolated:
@@ -62,14 +53,13 @@ class Interpolated:
         self._block: _Block | None = None
 
     def __call__(self, steps: int) -> Point:
-        if steps in self._known:
-            return self._known[steps]
-        if self._block is None or not self._block.first <= steps <= self._block.last:
+        if steps not in self._known:
+            if self._block is not None and self._block.first <= steps <= self._block.last:
+                return Point(self._block.fit(steps), self._block.error, self._block.direction)
             self._direct -= 1
-            if self._direct >= 0:
-                return self._exact(steps)
-            self._block = self._new_block(steps)
-        return self._block(steps)
+            if self._direct < 0:
+                self._block = self._new_block(steps)  # whose first point this is
+        return self._exact(steps)
 
     def _exact(self, steps: int, guess: float | None = None, direction: str | None = None) -> Point:
         if steps not in self._known:
@@ -86,24 +76,37 @@ class Interpolated:
 
     def _checked(self, first: int, last: int) -> _Block | None:
         """The block, once it is known to be as good as promised; None if no number of points here is enough."""
-        ends = [self._exact(first), self._exact(last)]
-        if last - first > 1 and not all(math.isfinite(end.epsilon) for end in ends):
+        points = {k: self._exact(k) for k in (first, last)}
+        if last - first > 1 and not all(math.isfinite(end.epsilon) for end in points.values()):
             return None
-        same = ends[0].direction if ends[0].direction == ends[1].direction else None
-        block = _Block(self._earlier, {first: ends[0], last: ends[1]})
+        winner = points[last].direction
+        same = winner if points[first].direction == winner else None
+        fit = self._fitted(points)
         for size in _SIZES:
             for k in self._places(first, last, size):
-                if k not in block.points:
-                    block = _Block(self._earlier, {**block.points, k: self._exact(k, block(k).epsilon, same)})
-            unseen = [k for k in self._places(first, last, 2 * size - 1) if k not in block.points]
-            if not unseen:  # every step of a short block is a point
-                return block
-            check = unseen[len(unseen) // 2]
-            predicted = block(check).epsilon
-            block.missed = abs(predicted - self._exact(check, predicted, same).epsilon)
-            if block.missed <= TOLERANCE * min(1.0, predicted):
-                return block
+                if k not in points:
+                    points[k] = self._exact(k, fit(k), same)
+                    fit = self._fitted(points)
+            unseen = [k for k in self._places(first, last, 2 * size - 1) if k not in points]
+            check = unseen[len(unseen) // 2] if unseen else first  # every step of a short block is a point
+            missed = abs(fit(check) - self._exact(check, fit(check), same).epsilon) if unseen else 0.0
+            if missed <= TOLERANCE * min(1.0, fit(check)):
+                error = max(point.error for point in points.values()) + _UNSEEN * missed
+                return _Block(first, last, fit, error, winner)
         return None
+
+    def _fitted(self, points: dict[int, Point]) -> Callable[[int], float]:
+        """A polynomial in ``log(k + earlier)`` through the epsilons, or their logarithms where all have one."""
+        epsilons = np.array([point.epsilon for point in points.values()])
+        in_logs = bool(np.all((epsilons > 0) & (epsilons < math.inf)))
+        places = np.log(np.array(list(points)) + self._earlier)
+        fit = np.polynomial.Chebyshev.fit(places, np.log(epsilons) if in_logs else epsilons, len(points) - 1)
+
+        def value(steps: int) -> float:
+            found = float(fit(math.log(steps + self._earlier)))
+            return math.exp(found) if in_logs else found
+
+        return value
 
     def _places(self, first: int, last: int, size: int) -> list[int]:
         """Chebyshev's points in ``log(k + earlier)``, at whole numbers of steps, both ends among them."""
@@ -113,28 +116,18 @@ class Interpolated:
         return sorted({min(max(round(k), first), last) for k in spread})
 
 
-class _Block:
-    """A polynomial in ``log(k + earlier)`` through the logarithms of some epsilons."""
+class _Block(NamedTuple):
+    """Steps whose epsilons come from one fit, and what is stated of them."""
 
-    def __init__(self, earlier: float, points: dict[int, Point]) -> None:
-        self.points, self.missed, self._earlier = points, 0.0, earlier
-        self.first, self.last = min(points), max(points)
-        epsilons = np.array([point.epsilon for point in points.values()])
-        self._in_logs = bool(np.all((epsilons > 0) & (epsilons < math.inf)))
-        places = np.log(np.array(list(points)) + earlier)
-        values = np.log(epsilons) if self._in_logs else epsilons
-        self._polynomial = np.polynomial.Chebyshev.fit(places, values, len(points) - 1)
-
-    def __call__(self, steps: int) -> Point:
-        if steps in self.points:
-            return self.points[steps]
-        value = float(self._polynomial(math.log(steps + self._earlier)))
-        error = max(point.error for point in self.points.values()) + _UNSEEN * self.missed
-        return Point(math.exp(value) if self._in_logs else value, error, self.points[self.last].direction)
+    first: int
+    last: int
+    fit: Callable[[int], float]
+    error: float
+    direction: str
 
 
-Run = tuple[Pairs | None, int]
-"""A mechanism and how often it runs in a row; None is one that costs nothing."""
+Counts = Counter[Pairs]
+Run = tuple[Pairs | None, int]  # a mechanism and how often it runs in a row; None is one that costs nothing
 
 
 class Period(NamedTuple):
@@ -143,8 +136,9 @@ class Period(NamedTuple):
     runs: list[Run]
     repeats: int
 
-
-Counts = Counter[Pairs]
+    @property
+    def length(self) -> int:
+        return sum(count for _, count in self.runs)
 
 
 def online_epsilon(
@@ -194,12 +188,17 @@ def online_epsilon(
     start = time.perf_counter()
     delta = validate.normal_delta(validate.open_probability(delta=delta))
     every = validate.positive_integer(every=every)
-    if direction is not None:
-        validate.one_of(("remove", "add"), direction=direction)
     count = counter(progress)
     relation = Composition.of(event, neighboring_relation).relation
     order = timeline(event, relation)
-    last = _checked_reports(order, every)
+    last = sum(period.repeats * period.length for period in order)
+    if last == 0:
+        raise ValueError("the event is an empty composition: no step ran; give at least one mechanism")
+    if last // every > _MOST_REPORTS:
+        raise ValueError(
+            f"{last} steps with every={every} are {last // every} reports, more than {_MOST_REPORTS}: report less "
+            f"often (every={-(-last // 1000)})"
+        )
     rows: list[tuple[int, float, float]] = []
 
     def evaluate(ran: Counts, period: Counts, k: int, guess: float | None, winner: str | None) -> Point:
@@ -207,7 +206,7 @@ def online_epsilon(
         counts = ran + Counter({pairs: k * n for pairs, n in period.items()})
         if guess is None and k <= 1 and rows:
             guess = rows[-1][1]
-        return epsilon_near(Composition.from_counts(counts.items(), relation), delta, guess, winner or direction)
+        return greater_epsilon(Composition.from_counts(counts.items(), relation), delta, guess, winner or direction)
 
     for steps, point in _reports(order, every, last, evaluate):
         rows.append((steps, point.epsilon, point.error))
@@ -216,30 +215,18 @@ def online_epsilon(
     return OnlineEpsilon(numbers, epsilons, errors, delta, time.perf_counter() - start)
 
 
-def epsilon_near(composition: Composition, delta: float, guess: float | None, direction: str | None) -> Point:
-    """Epsilon of a composition on a line, in a direction if one is given; ``guess`` is where to look first."""
-    guess = guess if guess is not None and 0.0 < guess < math.inf else None
-    found, winner = greater_epsilon(composition, delta, directions_of(composition, direction), guess)
-    return Point(found.value, found.error, winner.value)
-
-
 def _reports(order: list[Period], every: int, last: int, evaluate: Callable[..., Point]) -> Iterator[tuple[int, Point]]:
-    done, before = 0, Counter[Pairs]()
-    for runs, repeats in order:
-        length = sum(count for _, count in runs)
-        whole = _counts(runs, length)
-        curves: dict[int, Interpolated] = {}
-        stop = done + repeats * length
-        first = min(-(-(done + 1) // every) * every, last)
-        for steps in (*range(first, stop + 1, every), *([last] if stop == last else [])):
+    reports, done, before = [*range(every, last, every), last], 0, Counter[Pairs]()
+    for period in order:
+        length, repeats, curves = period.length, period.repeats, dict[int, Interpolated]()
+        whole, stop = _counts(period, length), done + period.repeats * length
+        for steps in reports[bisect(reports, done) : bisect(reports, stop)]:
             times, rest = divmod(steps - done - 1, length)
             if rest not in curves:
-                at = partial(evaluate, before + _counts(runs, rest + 1), whole)
+                at = partial(evaluate, before + _counts(period, rest + 1), whole)
                 earlier, direct = (done + rest + 1) / length, 2 if every > 1 else 0
                 curves[rest] = Interpolated(at, earlier, partial(max, repeats - 1), direct)
             yield steps, curves[rest](times)
-            if steps == last:
-                return
         before += Counter({pairs: repeats * count for pairs, count in whole.items()})
         done = stop
 
@@ -277,26 +264,13 @@ def _repeated(body: list[Period], count: int, path: str) -> list[Period]:
     return [Period(runs, count)] if sum(n for _, n in runs) <= len(runs) * count else body * count
 
 
-def _counts(runs: list[Run], steps: int) -> Counts:
+def _counts(period: Period, steps: int) -> Counts:
     """How often each mechanism ran in so many steps of a period. It must be on a line."""
     found = Counter[Pairs]()
-    for pairs, count in runs:
+    for pairs, count in period.runs:
         if pairs is not None:
             for one in Direction:
                 line_pair(pairs.of(one))
             found[pairs] += min(count, max(steps, 0))
         steps -= count
     return +found
-
-
-def _checked_reports(order: list[Period], every: int) -> int:
-    """How many steps there are; too many reports are refused, and none at all."""
-    total = sum(repeats * sum(count for _, count in runs) for runs, repeats in order)
-    if total == 0:
-        raise ValueError("the event is an empty composition: no step ran; give at least one mechanism")
-    if total // every > _MOST_REPORTS:
-        raise ValueError(
-            f"{total} steps with every={every} are {total // every} reports, more than "
-            f"{_MOST_REPORTS}: report less often (every={-(-total // 1000)})"
-        )
-    return total

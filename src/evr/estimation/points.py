@@ -1,5 +1,4 @@
-"""The law of one step's privacy loss as weighted points, from interval probabilities alone; more of them where it
-matters under a tilt.
+"""The law of one step's privacy loss as weighted points, from interval probabilities alone.
 
 For a cell ``(low, high]`` both ``P(cell)`` and ``Q(cell) = E_P[e^{-loss}; cell]`` are known exactly. Two rules keep
 both: one point at ``log P(cell)/Q(cell)``, and two points at the ends of the cell. They miss the variance inside the
@@ -24,9 +23,7 @@ from evr.laws.line.poisson import EitherPair, SampledPair
 
 
 def dot(x: Floats, y: Floats) -> float:
-    """The sum of ``x * y``, the same on every machine. BLAS hands long vectors to threads: waking them costs more than
-    the sum, and the last digits then depend on the number of cores.
-    """
+    """The sum of ``x * y``. BLAS would wake threads for it, and its last digits depend on the number of cores."""
     return float(np.sum(x * y))
 
 
@@ -47,12 +44,17 @@ class LossPoints(NamedTuple):
 
 
 def loss_points(pair: DominatingPair, edges: Floats, *, within: bool = False) -> LossPoints:
-    """The law of the finite privacy loss as weighted points, exact for atoms, of fourth order elsewhere. What is beyond
-    the last edge is joined into one point of atoms and one of the rest, or with ``within`` left out.
-    """
-    flats, beyond = _split(pair.flats, edges)
-    beyond = beyond[:0] if within else beyond
-    low, high = _cells_outside(np.concatenate(([-np.inf], edges, edges[:0] if within else [np.inf])), flats)
+    """The law of the finite loss as points; what is beyond the last edge is joined, or left out (``within``)."""
+    flats, beyond = pair.flats, pair.flats[:0]
+    if edges[-1] < np.max(flats[np.isfinite(flats)], initial=-np.inf):
+        below = flats[:, 0] < edges[-1]
+        flats, beyond = flats[below], beyond if within else flats[~below]
+    ends = np.concatenate(([-np.inf], edges, edges[:0] if within else [np.inf]))
+    low, high = ends[:-1], ends[1:]
+    if len(flats):  # cells inside a flat are left out; the ends of flats are among the edges
+        index = np.searchsorted(flats[:, 0], low, side="right") - 1
+        outside = (index < 0) | (high > flats[np.maximum(index, 0), 1])
+        low, high = low[outside], high[outside]
     centre = mean_loss(pair, low, high)
     first = pair.pairs[0] if isinstance(pair, EitherPair) else pair
     if isinstance(first, SampledPair) and first.direction is Direction.ADD:  # Q is the mixture, and P the simpler law
@@ -97,24 +99,6 @@ def loss_points(pair: DominatingPair, edges: Floats, *, within: bool = False) ->
 def _log_total(pair: DominatingPair, measure: Measure, intervals: Floats) -> float:
     """``log`` of the probability of all of the intervals."""
     return log_sum_exp(np.append(pair.log_mass(measure, intervals[:, 0], intervals[:, 1]), -np.inf))
-
-
-def _split(flats: Floats, edges: Floats) -> tuple[Floats, Floats]:
-    """Flats up to the last edge, and those beyond, if edges end below some."""
-    if not len(flats) or edges[-1] >= np.max(flats[np.isfinite(flats)], initial=-np.inf):
-        return flats, flats[:0]
-    within = flats[:, 0] < edges[-1]
-    return flats[within], flats[~within]
-
-
-def _cells_outside(edges: Floats, flats: Floats) -> tuple[Floats, Floats]:
-    """Consecutive edges as cells, without those inside a flat (the ends of the flats are among the edges)."""
-    low, high = edges[:-1], edges[1:]
-    if not len(flats):
-        return low, high
-    index = np.searchsorted(flats[:, 0], low, side="right") - 1
-    inside = (index >= 0) & (high <= flats[np.maximum(index, 0), 1])
-    return low[~inside], high[~inside]
 
 
 def log_mgf(pair: DominatingPair, order: float) -> float:
@@ -198,13 +182,10 @@ class Tilted:
 
 
 def log_moment(points: LossPoints, order: float, origin: float, log_mass: float) -> float:
-    """``log E_P[e^{order (loss - origin)}]``, ``log_mass`` being that of the points' total probability.
-
-    Where little is gained or lost by the tilt, only that is computed: the error is then relative to it, and not to 1.
-    """
+    """``log E_P[e^{order (loss - origin)}]``, ``log_mass`` being that of the points' total probability."""
     exponents = order * (points.losses - origin)
     if float(np.max(exponents)) < 600.0 and float(np.max(points.log_weights)) <= log_mass + 1.0:
-        gain = dot(np.exp(points.log_weights - log_mass), np.expm1(exponents))
+        gain = dot(np.exp(points.log_weights - log_mass), np.expm1(exponents))  # if small, its error is relative to it
         if -0.5 < gain < 1.0:
             return log_mass + math.log1p(gain)
     return log_sum_exp(points.log_weights + exponents)
@@ -253,11 +234,9 @@ def points_of(
     keep: float = 120.0,
     kinks: tuple[float, ...] = (),
 ) -> LossPoints:
-    """The law of one step up to ``cap``: cells even in ``t`` where it matters, and where the tilted law is none wider
-    than ``width`` in losses; near the losses ``kinks`` cells are much finer.
-
-    ``joined`` adds what is beyond the cap, joined into one loss. What has less than ``e^-keep`` of the tilted mass, and
-    no probability to speak of, is left out.
+    """The law of one step up to ``cap``. Cells are even in ``t``; where the tilted law is, none is wider than ``width``
+    in losses, and near the losses ``kinks`` they are much finer. ``joined`` adds what is beyond the cap as one loss.
+    What has less than ``e^-keep`` of the tilted mass, and no probability to speak of, is left out.
     """
     if not joined and pair.point(cap) == -math.inf:  # every loss is beyond it, the least atom too
         return LossPoints(np.empty(0), np.empty(0), np.empty(0, dtype=bool))

@@ -1,7 +1,5 @@
-"""The moments accountant: upper bounds on delta, up to rounding, from the moments of the privacy loss.
-
-``rdp_delta`` and ``rdp_epsilon`` ask dp_accounting. ``rdp_curve_delta`` works on dominating pairs, for events that
-dp_accounting does not know; it optimises over all orders and is the tighter.
+"""The moments accountant: upper bounds on delta, up to rounding, from the moments of the privacy loss. ``rdp_bound``
+asks dp_accounting; ``rdp_curve_delta`` takes pairs, knows more events, and is the tighter, over all orders.
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ import scipy
 from dp_accounting import NeighboringRelation, dp_event, privacy_accountant
 from dp_accounting.rdp import RdpAccountant
 
-from evr import validate
 from evr.bounds.moments import log_peak
 from evr.errors import UnsupportedEventError
 from evr.estimation.inversion import solve_epsilon
@@ -25,35 +22,26 @@ from evr.mechanisms.relations import ADD_OR_REMOVE
 _COARSE, _FINE = (2**10, 2**14)  # cells while searching for an order, and for the bound at the order found
 
 
-def _bound(event: dp_event.DpEvent, wanted: str, at: float, relation: NeighboringRelation) -> float:
-    """By dp_accounting at its own orders. It warns of each that it leaves out; the others bound what is asked for."""
-    logger = logging.getLogger("absl")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        accountant = RdpAccountant(neighboring_relation=relation).compose(event)
-        return max(0.0, float(getattr(accountant, f"get_{wanted}")(at)))
-    except privacy_accountant.UnsupportedEventError as error:
-        raise UnsupportedEventError(f"dp_accounting's RDP accountant does not support this event: {error}") from None
-    finally:
-        logger.setLevel(before)
-
-
-def rdp_delta(event: dp_event.DpEvent, epsilon: float, relation: NeighboringRelation = ADD_OR_REMOVE) -> float:
-    """An upper bound on ``delta(epsilon)`` in both directions, by dp_accounting at its own orders.
+def rdp_bound(event: dp_event.DpEvent, wanted: str, at: float, relation: NeighboringRelation = ADD_OR_REMOVE) -> float:
+    """An upper bound on the wanted ``"delta"`` or ``"epsilon"`` in both directions, by dp_accounting at its own orders.
 
     Examples
     --------
     >>> from evr.events import dpsgd
-    >>> f"{rdp_delta(dpsgd(noise_multiplier=2.0, sampling_probability=0.01, steps=1500), 1.0):.1e}"
+    >>> f"{rdp_bound(dpsgd(noise_multiplier=2.0, sampling_probability=0.01, steps=1500), 'delta', 1.0):.1e}"
     '4.7e-07'
     """
-    return min(1.0, _bound(event, "delta", validate.non_negative_or_infinite(epsilon=epsilon), relation))
-
-
-def rdp_epsilon(event: dp_event.DpEvent, delta: float, relation: NeighboringRelation = ADD_OR_REMOVE) -> float:
-    """An upper bound on ``epsilon`` at ``delta`` in both directions, by dp_accounting at its own orders."""
-    return _bound(event, "epsilon", validate.probability(delta=delta), relation)
+    logger = logging.getLogger("absl")
+    before = logger.level
+    logger.setLevel(logging.ERROR)  # it warns of each order that it leaves out; the others bound what is asked for
+    try:
+        accountant = RdpAccountant(neighboring_relation=relation).compose(event)
+        found = max(0.0, float(getattr(accountant, f"get_{wanted}")(at)))
+        return min(1.0, found) if wanted == "delta" else found
+    except privacy_accountant.UnsupportedEventError as error:
+        raise UnsupportedEventError(f"dp_accounting's RDP accountant does not support this event: {error}") from None
+    finally:
+        logger.setLevel(before)
 
 
 def pairs_epsilon(steps: tuple[Step, ...], delta: float) -> float:
@@ -83,7 +71,6 @@ def rdp_curve_delta(steps: tuple[Step, ...], epsilon: float) -> float:
     ``p_i`` the chance of an infinite loss. The logarithm of the second term is convex in ``a``; whichever ``a`` the
     search ends at gives a valid bound, up to the accuracy of ``log_mgf`` (1e-10).
     """
-    epsilon = validate.non_negative_or_infinite(epsilon=epsilon)
     infinite = infinite_mass(steps)
     if not steps or math.isinf(epsilon) or infinite >= 1.0:
         return infinite

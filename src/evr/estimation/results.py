@@ -119,6 +119,15 @@ class Curve(ABC):
     def columns(self) -> dict[str, Sequence[Any] | Floats]:
         """The columns by their names."""
 
+    def __repr__(self) -> str:
+        (x_name, x), (y_name, y) = list(self.columns().items())[:2]
+        rest = [f"{name}={held!r}" for name, held in vars(self).items() if name in ("method", "delta")]
+        if not len(x):
+            return f"{type(self).__name__}({', '.join(['no points', *rest])})"
+        low, high = int(np.argmin(x)), int(np.argmax(x))
+        ends = f"{x_name} {x[low]:.9g} to {x[high]:.9g}, {y_name} {y[low]:.4g} to {y[high]:.4g}"
+        return f"{type(self).__name__}({', '.join([f'{len(x)} points', ends, *rest])})"
+
     def _repr_html_(self) -> str:
         columns = self.columns()
         head = "".join(f"<th>{name}</th>" for name in columns)
@@ -144,12 +153,8 @@ class Curve(ABC):
         >>> import evr
         >>> event = evr.dpsgd(noise_multiplier=2, sampling_probability=0.1, steps=10)
         >>> ax = evr.privacy_curve(event, [0, 1, 2]).plot()
-        >>> ax.get_xlabel(), ax.get_yscale()
-        ('epsilon', 'log')
-        >>> ax.figure.clear()
-        >>> ax = evr.online_epsilon(event, delta=1e-5).plot()
-        >>> ax.get_xlabel(), ax.get_ylabel()
-        ('steps', 'epsilon')
+        >>> ax.get_xlabel(), ax.get_ylabel(), ax.get_yscale()
+        ('epsilon', 'delta', 'log')
         >>> ax.figure.clear()
         """
         (x_name, x), (y_name, y) = list(self.columns().items())[:2]
@@ -198,14 +203,6 @@ class PrivacyCurve(Curve):
     def columns(self) -> dict[str, Sequence[Any] | Floats]:
         return {"epsilon": self.epsilons, "delta": self.deltas, "direction": self.directions}
 
-    def __repr__(self) -> str:
-        if not self.epsilons.size:
-            return f"PrivacyCurve(no points, method={self.method!r})"
-        return (
-            f"PrivacyCurve({self.epsilons.size} points, epsilon {self.epsilons.min():g} to {self.epsilons.max():g}, "
-            f"delta {self.deltas.max():.4g} to {self.deltas.min():.4g}, method={self.method!r})"
-        )
-
 
 @dataclass(frozen=True, repr=False)
 class OnlineEpsilon(Curve):
@@ -229,12 +226,6 @@ class OnlineEpsilon(Curve):
 
     def columns(self) -> dict[str, Sequence[Any] | Floats]:
         return {"steps": self.steps.tolist(), "epsilon": self.epsilons, "error": self.errors}
-
-    def __repr__(self) -> str:
-        return (
-            f"OnlineEpsilon({self.steps.size} points, steps {self.steps[0]} to {self.steps[-1]}, "
-            f"epsilon {self.epsilons[0]:.4g} to {self.epsilons[-1]:.4g}, delta={self.delta!r})"
-        )
 
 
 def counter(progress: Count | bool | None) -> Count:

@@ -17,15 +17,15 @@ from flint import ctx
 
 from evr.bounds.strict.tradeoff import Point, Selected, outcomes_above
 from evr.errors import AccuracyError
-from evr.estimation import bins
+from evr.estimation.bins import BinsPair
 from evr.estimation.closed_forms import pair_delta
 from evr.estimation.fft import FftCurve, epsilon_of
 from evr.laws import DiscretePair, Step
 from evr.laws.exact.law import Ball
+from evr.laws.patterns.bins import IndependentBins
 from evr.laws.selection import Selection
 
-FINENESS = 256
-"""How narrow cells are, where that is not too many of them."""
+_FINENESS = 256  # how narrow cells are, where that is not too many of them
 _MOST_FALLS = 16.0  # of g, in units of e, that are cut as finely as that
 _LEAST = 1e-60  # of delta of one run: what is beyond is counted with the last point
 _NEAR, _NARROW, _WIDE = 1e-18, 0.3, 1.0  # from point to point delta falls by e^_NARROW up to _NEAR, then by e^_WIDE
@@ -40,13 +40,13 @@ def fineness_of(law: Selection) -> int:
     with ctx.workprec(128):
         density = law.rule.log_density()
         falls = float(density(Ball(0)) - density(Ball(1)))
-    return max(8, math.floor(FINENESS * min(1.0, _MOST_FALLS / max(falls, 1.0))))
+    return max(8, math.floor(_FINENESS * min(1.0, _MOST_FALLS / max(falls, 1.0))))
 
 
 @lru_cache(maxsize=64)
 def points_of(steps: tuple[Step, ...]) -> tuple[Point, ...]:
     """Rising epsilons where a strict proof of a selection asks for the curve of one run, and about the deltas there."""
-    curve = FftCurve(bins.on_lines(steps))
+    curve = FftCurve(on_lines(steps))
     if not curve.steps:
         return ((Fraction(0), Fraction(0)),)
     last = curve.greatest
@@ -72,7 +72,6 @@ def selected_of(law: Selection) -> Selected:
 
 
 def _sides(law: Selection) -> tuple[Selected, Selected]:
-    """Both directions of a selection."""
     return selected_of(law), selected_of(Selection(law.rule, law.reverse, law.steps))
 
 
@@ -115,5 +114,11 @@ def _(pair: SelectedPair, epsilon: float) -> float:
 
 def on_lines(steps: tuple[Step, ...]) -> tuple[Step, ...]:
     """The steps, bins of independent noise and selections as pairs on a line; others as they are."""
-    found = (Step(_pair(step.law), step.count) if isinstance(step.law, Selection) else step for step in steps)
-    return bins.on_lines(tuple(found))
+    found = []
+    for step in steps:
+        if isinstance(step.law, Selection):
+            step = Step(_pair(step.law), step.count)
+        elif isinstance(step.law, IndependentBins):
+            step = Step(BinsPair(step.law), step.count)
+        found.append(step)
+    return tuple(found)

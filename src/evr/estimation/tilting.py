@@ -1,8 +1,5 @@
-"""Where to tilt: the order that centres the sum of losses at epsilon, and the range that holds it.
-
-Sums are kept as what exceeds epsilon. The losses of a step are taken from an origin of that step; the origins times
-their counts, less epsilon, are added up exactly (``excess``), so that a loss of 1e17 beside one of 1e-17 spoils
-neither.
+"""Where to tilt: the order that centres the sum of losses at epsilon, and the range that holds it. Sums are kept as
+what exceeds epsilon (``excess``), so that a loss of 1e17 beside one of 1e-17 spoils neither.
 """
 
 from __future__ import annotations
@@ -37,12 +34,10 @@ _FAR_SHIFTS = np.geomspace(1.0, 60.0, 8)  # in units of one over the greatest de
 
 
 class GridPlan(NamedTuple):
-    """A tilt and the range that holds the tilted sum.
-
-    ``epsilon`` is the greatest for which the plan is right; losses above ``cap`` decide by themselves; ``low`` and
-    ``high`` are taken from ``centre``, the epsilon that the plan was made for; losses below ``bottom`` are raised to
-    it. ``bulk`` is about the width of the sum of all usual losses; beside them a loss of ``kinks``, by pair, makes the
-    sum one of ``asked``, the epsilons at which delta will be read.
+    """A tilt and the range that holds the tilted sum. ``epsilon`` is the greatest for which the plan is
+    right; losses above ``cap`` decide by themselves; ``low`` and ``high`` are taken from ``centre``, the epsilon that
+    the plan was made for; losses below ``bottom`` are raised to it. ``bulk`` is about the width of the sum of all usual
+    losses; beside them a loss of ``kinks``, by pair, makes the sum one of ``asked``, epsilons that will be read.
     """
 
     epsilon: float
@@ -173,9 +168,7 @@ def _halved(steps: tuple[Step, ...]) -> TiltedSum | None:
 
 
 def is_certain(steps: tuple[Step, ...], epsilon: float) -> bool:
-    """Whether delta is 1 as a float: ``1 - delta``, the mean of ``min(1, e^(epsilon - loss))``, is at most that of the
-    root of ``e^(epsilon - loss)``.
-    """
+    """Whether delta is 1 as a float, by ``1 - delta = E[min(1, e^x)] <= E[e^{x/2}]`` with ``x = epsilon - loss``."""
     halved = _halved(steps)
     return halved is not None and halved.log_bound(epsilon) < _CERTAIN - _ROUGH * abs(epsilon)
 
@@ -191,11 +184,9 @@ def plan_tilt(
     negligible: float = _NEGLIGIBLE,
     asked: tuple[float, ...] = (),
 ) -> GridPlan | None:
-    """The order at which the mean of the tilted sum is epsilon, or 0 if the mean is beyond it already.
-
-    The plan serves epsilons up to a little above the given one. It is one for losses up to its cap; ``joined`` includes
-    what is beyond, joined into one loss. None where a moments bound shows that these losses add less to delta than
-    ``negligible``, a logarithm, says. ``asked`` are other epsilons at which delta will be read.
+    """The order at which the mean of the tilted sum is epsilon, or 0 if it is beyond already, for epsilons up to a
+    little above and losses up to the cap; ``joined`` adds what is beyond as one loss. ``asked`` are other epsilons at
+    which delta will be read. None where a moments bound is below ``negligible``, a logarithm.
     """
     valid, cap = limits(steps, epsilon)
 
@@ -267,9 +258,7 @@ def _centred(at: _At, epsilon: float, negligible: float) -> TiltedSum | None:
 
 
 def _far_below(at: _At, start: TiltedSum, epsilon: float, negligible: float) -> bool:
-    """Whether a small order shows already that the sum adds too little to matter. It is tried where a normal law of
-    this mean and deviation would; the order that centres the sum may be so great that its points take minutes.
-    """
+    """Whether a small order shows that the sum adds too little; points of the one that centres it may take minutes."""
     below = -start.mean_excess(epsilon)
     if start.guess(epsilon) * below < -8.0 * negligible:
         return False
@@ -278,9 +267,7 @@ def _far_below(at: _At, start: TiltedSum, epsilon: float, negligible: float) -> 
 
 
 def _followed(at: _At, found: TiltedSum, epsilon: float) -> TiltedSum | None:
-    """The sum at an order that the points of the order before show; None where these points do not hold what a greater
-    order makes weighty.
-    """
+    """The sum at an order that the points of the order before show; None where these do not hold what then matters."""
     order: float | None = found.guess(epsilon)
     for _ in range(_FOLLOWED):
         order = found.crossing(order, epsilon) if order is not None else None

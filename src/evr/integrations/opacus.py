@@ -12,7 +12,8 @@ from typing import Any
 from opacus.accountants import IAccountant, register_accountant
 
 from evr import validate
-from evr.estimation.online import Interpolated, Point, epsilon_near
+from evr.estimation.api import Point, greater_epsilon
+from evr.estimation.online import Interpolated
 from evr.events import opacus_history
 from evr.integrations.auditing import Canaries as Canaries
 from evr.integrations.auditing import check_sensitivity as check_sensitivity
@@ -107,8 +108,8 @@ def _curve(before: list[Phase], noise: float, rate: float, delta: float) -> Inte
 
 
 def estimated(history: list[Phase], delta: float, guess: float | None, direction: str | None) -> Point:
-    """Epsilon of a history, from scratch."""
-    return epsilon_near(Composition.of(opacus_history(history)), delta, guess, direction)
+    """Epsilon of a history, from a guess and in a direction where they are known."""
+    return greater_epsilon(Composition.of(opacus_history(history)), delta, guess, direction)
 
 
 register_accountant("evr", EvrAccountant, force=True)
