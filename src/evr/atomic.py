@@ -2,8 +2,6 @@
 And files to read, with one sentence for what is wrong with them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import stat

@@ -2,8 +2,6 @@
 of yours. No law rests on what is here.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple

@@ -2,8 +2,6 @@
 dp_accounting does not have (``evr.mechanisms.schemes``).
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 import operator

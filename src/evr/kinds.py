@@ -1,7 +1,5 @@
 """Telling evr's files apart: a certificate, a record and a specification, each given where another belongs."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

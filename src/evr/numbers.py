@@ -1,7 +1,5 @@
 """Numbers as people read them. What is promised is never written smaller than it is."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from decimal import ROUND_CEILING, Context, Decimal

@@ -5,8 +5,6 @@ attempt, direction), the block number is the upper part of the counter, so block
 draws it and in whatever order, and an estimate never shares a number with a verification.
 """
 
-from __future__ import annotations
-
 import hashlib
 import numbers
 import secrets

@@ -1,7 +1,5 @@
 """``tuning``: the number of runs of which the best is released, drawn from the law that is certified."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field

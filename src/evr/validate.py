@@ -3,8 +3,6 @@
 The value comes back as a plain ``float`` or ``int``, so that NumPy scalars do not travel into results.
 """
 
-from __future__ import annotations
-
 import math
 import numbers
 import os

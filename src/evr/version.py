@@ -1,7 +1,5 @@
 """The version, in one place: the build reads it here."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

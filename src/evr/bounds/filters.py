@@ -2,8 +2,6 @@
 R4). Everything that decides is an integer or a rational number.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from fractions import Fraction

@@ -4,8 +4,6 @@
 *order*. Tables sum positive weights from the last bin or step to the first; draws go the other way.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator

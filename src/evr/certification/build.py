@@ -1,7 +1,5 @@
 """A certificate from a verification; beside a guarantee for users, the number that is proved for one record."""
 
-from __future__ import annotations
-
 import math
 import platform
 import sys

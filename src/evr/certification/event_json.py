@@ -5,8 +5,6 @@ And the rules for text in files: patterns leave no room for a sentence in what a
 software, times), and every character has to print. So nothing in a file speaks to its reader but evr.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -4,8 +4,6 @@ No file chooses the words: evr's own events have theirs in ``WORDS``, a register
 other is described by its name and fields.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

@@ -6,8 +6,6 @@ under the database's write lock, so no two processes have the same number. The o
 same way, before its mechanism starts (Section 5.6).
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -3,8 +3,6 @@
 No word about attacks is stronger than what was proved (docs/guarantees_risk.md).
 """
 
-from __future__ import annotations
-
 import json
 import re
 from typing import NamedTuple

@@ -5,8 +5,6 @@ if the digest was mended. Some fields cannot be computed and are taken as record
 the freshness of the entropy). What is too large or takes too long is refused; no guarantee rests on that.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import re

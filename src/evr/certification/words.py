@@ -4,8 +4,6 @@ Whoever ran a training may describe it: a title, the protected unit, and the num
 not fit the event are refused; the others choose the words of a statement, and nothing else.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping

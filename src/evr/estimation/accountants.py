@@ -2,8 +2,6 @@
 default, and ``MonteCarloAccountant``, the paper's (Section 5).
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from dataclasses import dataclass, field

@@ -13,8 +13,6 @@ table (``estimation.bins_density``). So bins compose with themselves, redrawn in
 What the masses of both laws lack to 1 is the table's error, which is stated.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache

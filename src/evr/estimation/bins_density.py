@@ -10,8 +10,6 @@ panels, halved until their last coefficients vanish. Integrals take Gauss-Legend
 factors, but for panels that cannot matter.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 the delta or the loss. No guarantee rests on these. A pair of yours has the defaults; ``register`` gives it more.
 """
 
-from __future__ import annotations
-
 import math
 from functools import singledispatch
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The law of a tilted sum of losses on a grid, a ring: each step's points are spread on it and transformed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

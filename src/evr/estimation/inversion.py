@@ -1,7 +1,5 @@
 """From delta to epsilon: the least epsilon at which a falling privacy curve is at most a target."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

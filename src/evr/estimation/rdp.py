@@ -2,8 +2,6 @@
 asks dp_accounting; ``rdp_curve_delta`` takes pairs, knows more events, and is the tighter, over all orders.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 

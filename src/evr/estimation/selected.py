@@ -4,8 +4,6 @@ points of the privacy curve of one run.
 No guarantee rests on these: a strict proof computes every point itself.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Arrays of NumPy, or of CuPy on a GPU, in the same code; ``kernels.cu`` has what arrays cannot do."""
 
-from __future__ import annotations
-
 import enum
 import re
 import sys

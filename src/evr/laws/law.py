@@ -1,7 +1,5 @@
 """What the laws of all privacy losses have in common, on a line or in many dimensions."""
 
-from __future__ import annotations
-
 import abc
 import enum
 

@@ -3,8 +3,6 @@
 run is better with probability ``x``.
 """
 
-from __future__ import annotations
-
 import abc
 import math
 from collections.abc import Callable

@@ -5,8 +5,6 @@ replaced: ``times`` is that factor. Of an ``(epsilon, delta)`` guarantee the tig
 Viswanath (2015); zCDP and choices among many are in docs/guarantees_state.md, G3 to G6.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Mapping

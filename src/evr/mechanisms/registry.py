@@ -1,7 +1,5 @@
 """Every mechanism that evr knows, and which events of other modules mean the same as a known one."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

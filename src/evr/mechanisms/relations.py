@@ -3,8 +3,6 @@
 ``noise.py`` and ``training.py`` end with their ``MECHANISMS``; ``evr.register`` adds one of yours.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias

@@ -7,8 +7,6 @@ of a banded Toeplitz matrix, a tuple of tuples the columns from the diagonal dow
 Under what conditions their laws dominate is Theorem 1 of docs/guarantees_highdim.md.
 """
 
-from __future__ import annotations
-
 import attr
 from dp_accounting import dp_event
 

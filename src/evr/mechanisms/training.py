@@ -2,8 +2,6 @@
 them (docs/guarantees_highdim.md, Section 3, where nothing else is said), for records and for users.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import defaultdict

@@ -6,8 +6,6 @@ Spreading losses to outcomes and to places of composed steps only makes delta gr
 narrow where a step weighs most, so that delta grows by about an allowance.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial

@@ -1,7 +1,5 @@
 """How large blocks are, and where to clip samples: what lets bets be large, and costs little."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

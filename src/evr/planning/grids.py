@@ -6,8 +6,6 @@ itself, ``kappa = lambda (lambda + 1) / 2``. The tolerance is divided between: o
 its coarse grid, where that is; halving the fine grid between products; fine parts that meet coarse ones.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ of them at an order; in the add direction it is a shift. Where there are several
 verification is expected to take decide, on samples of a stream of its own. docs/guarantees_highdim.md, Section 4.4.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import replace

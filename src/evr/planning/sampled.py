@@ -1,7 +1,5 @@
 """Makes the plan of one direction of a claim: what to draw, on which device, where to clip, how large blocks are."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Strict bounds on delta and epsilon: grids chosen in floats, bounds proved in integers (docs/guarantees_strict.md)."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import time

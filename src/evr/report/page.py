@@ -5,8 +5,6 @@ The page asks nothing of any network, follows the reader's light or dark theme, 
 from the certificate; only the privacy curve is computed anew.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from importlib import resources

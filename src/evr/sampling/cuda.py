@@ -4,8 +4,6 @@ A block's samples stay on the device; sums leave it. A run repeats bit for bit o
 reductions and cuBLAS do. Nothing imports CuPy before it is needed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Samplers draw them: for each of ``size`` samples ``count`` independent steps, ex
 the losses and the sum of the heights ``h``.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import cached_property

@@ -6,8 +6,6 @@ A *part* draws one law. Its density with respect to ``Q`` can be computed and is
 the part *dominates a tilt* of that order, so weights are at most ``M e^{-order loss}``.
 """
 
-from __future__ import annotations
-
 import abc
 import math
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ A proposal draws blocks of ``(loss, log weight)`` of the whole composition in on
 = (1 - e^{epsilon - loss})_+ e^{log weight}``; its mean is ``delta(epsilon)`` of what is drawn, which dominates it.
 """
 
-from __future__ import annotations
-
 import abc
 import math
 from collections.abc import Callable

@@ -2,8 +2,6 @@
 made elsewhere, by a search or in a certificate: what they are worth is computed here.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor

@@ -2,8 +2,6 @@
 above the kernel imports it (import-linter holds that).
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace

@@ -6,8 +6,6 @@ nobody waits. Summaries are added in the order of their blocks: the answer depen
 of the workers.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import time

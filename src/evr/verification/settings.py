@@ -5,8 +5,6 @@ with a false-positive probability of at most ``kappa delta 2^-i``; over any numb
 delta``.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction

@@ -2,8 +2,6 @@
 same wherever the block is drawn.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -2,8 +2,6 @@
 (docs/guarantees_strict.md, Section S5).
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Callable, Generator, Iterable, Sequence

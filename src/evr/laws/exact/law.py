@@ -2,8 +2,6 @@
 (``flint.ctx.prec``, shared by all threads) decides how narrow a ball is, and never whether it is right.
 """
 
-from __future__ import annotations
-
 import abc
 import math
 from collections.abc import Callable

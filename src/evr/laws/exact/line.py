@@ -1,7 +1,5 @@
 """Gaussian and Laplace noise by its exact parameters (guarantees_strict, S6; guarantees_relations, R5 to R7)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 bounds of their curve at finitely many ratios (guarantees_state, G1): zCDP (G3) and runs of bounded range (G4, G5).
 """
 
-from __future__ import annotations
-
 import abc
 import math
 from bisect import bisect_left

@@ -2,8 +2,6 @@
 (guarantees_relations, R2 and R3).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Pairs of laws on finitely many outcomes: the ground of every discrete mechanism, and noise on the integers."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

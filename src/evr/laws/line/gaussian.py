@@ -1,7 +1,5 @@
 """Gaussian noise: alone, with raised losses (guarantees_state, G2), and mixed (Choquette-Choo et al. 2024)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Pairs of bounded losses: Laplace noise, also on both sides (guarantees_relations, R6), and bounded range (G4)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ The coordinate ``t`` is chosen so that the privacy loss ``log dP/dQ`` is *non-de
 ``(low, high]``. A discrete law lives on the integers ``0, 1, 2, ...`` in the order of its losses.
 """
 
-from __future__ import annotations
-
 import abc
 import enum
 import math

@@ -1,7 +1,5 @@
 """Sampled pairs: by Poisson (Zhu, Dong and Wang 2022, Theorem 11), without replacement (guarantees_relations, R2)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction

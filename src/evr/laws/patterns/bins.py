@@ -3,8 +3,6 @@
 ``A_j = exp(v_j - G_jj / 2)``.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

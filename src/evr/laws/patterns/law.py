@@ -5,8 +5,6 @@ steps that it may take part in. The likelihood ratio ``L = sum_x w_x exp(<m_x, z
 through inner products with a few means or columns, the *coordinates*, one row for each sample.
 """
 
-from __future__ import annotations
-
 import abc
 import math
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 ``A_i = exp(v_i - g_i / 2)``, ``v_i = <C e_i, z> / s``, ``g_i = |C e_i|^2 / s^2``, and a recursion sums over patterns.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

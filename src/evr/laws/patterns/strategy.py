@@ -2,8 +2,6 @@
 ``x + C^{-1} noise``, which is the same to whoever knows ``C``.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction
