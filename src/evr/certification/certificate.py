@@ -8,6 +8,7 @@ what a replay cannot recompute.
 from __future__ import annotations
 
 import contextlib
+import html
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, TypeVar
 
@@ -253,6 +254,13 @@ class Certificate(Section):
         return f"<Certificate {self.verdict}: {pair}, {how}, digest={self.digest[:15]!r}>"
 
     __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        clauses = "".join(f"<li>{html.escape(clause)}</li>" for clause in self.assumptions)
+        return (
+            f"<p><b>{self.verdict.capitalize()}.</b> {html.escape(self.short_statement)}</p>"
+            f"<details><summary>It is assumed that</summary><ul>{clauses}</ul></details>"
+        )
 
     def __bool__(self) -> NoReturn:
         raise TypeError("a Certificate has no truth value: use .accepted")
