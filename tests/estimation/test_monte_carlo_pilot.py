@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from dp_accounting import dp_event
 
 import evr
 from helpers import near
@@ -18,5 +19,5 @@ def test_a_tilt_that_is_too_high_is_lowered(seed: int) -> None:
 
 
 def test_epsilon_zero() -> None:
-    event = evr.dpsgd(noise_multiplier=2.0, sampling_probability=1e-3, steps=10)
+    event = dp_event.GaussianDpEvent(20.0)
     assert evr.estimate_epsilon(event, 0.1, method="monte_carlo", samples=5_000, seed=1).value == 0.0
