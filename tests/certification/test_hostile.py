@@ -137,6 +137,7 @@ def test_what_would_keep_a_page_busy_is_refused_before_it_is_begun(genuine: dict
     assert time.process_time() - start < SOON
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it may ring in a destructor
 @names(SLOW)
 def test_an_alarm_stops_what_is_slow_and_not_large(genuine: dict[str, Any], alter: Alter) -> None:
     certificate = hostile(genuine, alter)
@@ -146,6 +147,7 @@ def test_an_alarm_stops_what_is_slow_and_not_large(genuine: dict[str, Any], alte
     assert time.process_time() - start < SOON
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it may ring in a destructor
 def test_an_alarm_stops_a_slow_page(genuine: dict[str, Any]) -> None:
     with pytest.raises(TooLongError, match=messages.took_longer_than("0.1")):
         page.render(hostile(genuine, many_kinds), max_seconds=0.1)
