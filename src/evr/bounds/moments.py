@@ -66,9 +66,7 @@ def log_peak(order: float, power: float = 1.0) -> float:
 
 
 def log_clipping(power: float) -> float:
-    """``log`` of ``(p - 1)^{p - 1} / p^p``: ``(x - b)_+`` is at most that times ``x^p / b^{p - 1}``
-    (docs/guarantees.md, Section 4.3).
-    """
+    """``log`` of ``(p - 1)^{p - 1} / p^p``: ``(x - b)_+`` is at most that times ``x^p / b^{p - 1}`` (Section 4.3)."""
     return (power - 1.0) * math.log(power - 1.0) - power * math.log(power)
 
 

@@ -48,14 +48,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Pairs:
-    """The laws of one mechanism in its two directions.
-
-    Attributes
-    ----------
-    remove, add
-        The law of each direction, mostly a dominating pair on a line.
-    exact
-        The same two laws by their exact parameters, which strict proofs need; None where a mechanism offers none.
+    """The laws of one mechanism in its two directions, mostly dominating pairs on a line. ``exact`` are the same laws
+    by their exact parameters, which strict proofs need; None where a mechanism offers none.
     """
 
     remove: LossLaw

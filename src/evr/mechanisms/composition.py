@@ -176,17 +176,9 @@ def _at(path: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Composition:
-    """The distinct laws of each direction with their counts. Order carries no meaning here.
+    """The steps of each direction: distinct laws, and how often each ran. Order carries no meaning here.
+    ``relation`` says which data sets are neighbours.
 
-    Attributes
-    ----------
-    remove, add
-        The steps of each direction: a law and how often it ran.
-    relation
-        Which data sets are neighbours.
-
-    Examples
-    --------
     >>> from evr.events import dpsgd
     >>> composition = Composition.of(dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=10**6))
     >>> [(step.count, type(step.law).__name__) for step in composition.steps(Direction.REMOVE)]

@@ -53,33 +53,20 @@ NON_PRIVATE = dp_event.NonPrivateDpEvent()
 
 @dataclass(frozen=True, eq=False)
 class Mechanism:
-    """One mechanism.
+    """One mechanism: its class of events, made by attrs, and what evr knows of it.
 
-    Attributes
-    ----------
-    event
-        A subclass of ``DpEvent``, made by attrs.
-    laws
-        The translator: the event's ``Pairs``, or another event that stands for it, which is ``NonPrivateDpEvent()`` if
-        the mechanism has no privacy at all.
-    takes_sampling
-        Whether it may be applied to a sample of the records. It may not where the event itself says who takes part.
-    relation
-        Under which relation of neighbours its laws hold, a function of the event. Without it, that of the event which
-        stands for it, and adding or removing one record where laws are given. Laws under that relation serve zeroing
-        out too, unless ``under`` says otherwise.
-    under
-        Translators for other relations; None refuses one.
-    unit
-        Whose data its parameters bound: a record or a user. None where it may be either.
+    ``laws`` translates an event to its ``Pairs``, or to another event that stands for it, which is
+    ``NonPrivateDpEvent()`` if the mechanism has no privacy at all. ``relation`` is a function from the event to the
+    relation of neighbours under which they hold. Without it, that of the event which stands for it holds, and adding or
+    removing one record where laws are given. Such laws serve zeroing out too, unless ``under`` says otherwise.
     """
 
     event: type[dp_event.DpEvent]
     laws: Translator
-    takes_sampling: bool = True
+    takes_sampling: bool = True  # whether records may be sampled; not where the event itself says who takes part
     relation: Callable[[Any], NeighboringRelation] | None = None
-    under: Mapping[NeighboringRelation, Translator | None] = field(default_factory=dict)
-    unit: str | None = "record"
+    under: Mapping[NeighboringRelation, Translator | None] = field(default_factory=dict)  # None refuses a relation
+    unit: str | None = "record"  # whose data its parameters bound: a record or a user; None where it may be either
 
     def laws_under(self, event: Any, relation: NeighboringRelation, *, settled: bool = False) -> Laws:
         """Its laws under a relation, or an error that says under which it has some.

@@ -139,9 +139,7 @@ class MixtureProposal(Proposal):
         return top + np.log(np.exp(first - top) + np.exp(second - top))
 
     def log_greatest(self, epsilon: float) -> float:
-        """By the share of the component that bounds samples (docs/guarantees_highdim.md, 5.1, 5.2 and 6.1;
-        docs/guarantees_relations.md, R8.3).
-        """
+        """By the component that bounds samples, and its share (5.1, 5.2, 6.1; guarantees_relations, R8.3)."""
         log_moment = math.fsum(n * part.log_normaliser for part, (_, n) in zip(self.parts[0], self.laws, strict=True))
         log_moment -= math.log(self.weights[0])
         slope = loss_order(self.laws[0][0], self.order)

@@ -156,9 +156,7 @@ class Trial:
     stream: Stream  # the random numbers
 
     def prepared(self, plan: DrawPlan | None) -> DirectionReport | Driver:
-        """The report of a claim that needs no sample; else the driver of its test. ``plan`` may be None where
-        ``shortcut`` decides.
-        """
+        """The report of a claim that needs no sample (``plan`` may be None then); else the driver of its test."""
         claim = self.claim
         if found := shortcut(self.steps, claim):
             return self._decided(found, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import InitVar, dataclass, replace
 from typing import NoReturn
 
 from evr import numbers
@@ -27,15 +27,8 @@ class Guarantee:
     """What holds: the mechanism, released only after acceptance, is ``(epsilon, delta)``-differentially private.
 
     Under the conditions of docs/guarantees.md, Section 5: fresh samples in each attempt, an estimate that does not
-    depend on them, trials that do not depend on the data, one output for each release.
-
-    A value by itself proves nothing: a guarantee holds if an accepted ``Verification`` or a certificate that replays
-    states it.
-
-    Attributes
-    ----------
-    epsilon, delta
-        Of the claim.
+    depend on them, trials that do not depend on the data, one output for each release. A value by itself proves
+    nothing: a guarantee holds if an accepted ``Verification`` or a certificate that replays states it.
     """
 
     epsilon: float
@@ -94,29 +87,13 @@ class DirectionReport:
 
 @dataclass(frozen=True, repr=False)
 class Verification:
-    """The outcome of one attempt.
+    """The outcome of one attempt: ``verdict`` is ``Verdict.ACCEPTED`` or ``Verdict.REJECTED``, and ``guarantee`` is
+    ``Guarantee(epsilon, delta)`` if accepted, else None. There is no truth value: ``if verification:`` raises.
 
-    Attributes
-    ----------
-    verdict
-        ``Verdict.ACCEPTED`` or ``Verdict.REJECTED``. There is no truth value: ``if verification:`` raises.
-    epsilon, delta, tau, method, attempt
-        What was asked: the claim, the ``tau`` of sampled methods, how the claim was tested, the number of the attempt.
-    guarantee
-        ``Guarantee(epsilon, delta)`` if accepted, else None.
-    samples, seconds
-        Drawn in all directions, and the time taken.
-    directions
-        One report for each direction that was tested, by name.
-    notes
-        What else a reader should know.
-    direction
-        The only one that was tested, where one was asked for: then there is no guarantee.
-    false_positive_rate
-        A proved bound on the probability of accepting this claim were it false.
-    entropy, seed, entropy_is_fresh
-        What the samples came from. A seed given by the caller makes a result that can be repeated, and that anybody
-        could have searched for: a guarantee wants fresh entropy.
+    ``method``, ``attempt`` and, of sampled methods, ``tau`` are what was asked; ``samples``, ``seconds``, ``notes`` and
+    a report of each of the ``directions`` what happened. ``false_positive_rate`` bounds the probability of accepting
+    the claim were it false. If one ``direction`` was asked for, there is no guarantee. Samples come from ``entropy``. A
+    result by a given ``seed`` can be repeated, and searched for: a guarantee wants ``entropy_is_fresh``.
     """
 
     verdict: Verdict
@@ -133,7 +110,7 @@ class Verification:
     seed: int | None
     entropy_is_fresh: bool
     seconds: float
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
     direction: str | None = None
     seal: InitVar[object] = None
 

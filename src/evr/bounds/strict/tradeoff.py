@@ -37,9 +37,7 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Tradeoff:
-    """The greatest true positive rate at each false positive rate, from above: the lower envelope of lines, steepest
-    first (Section K1).
-    """
+    """The greatest true positive rate at each false positive rate, from above: an envelope of lines (Section K1)."""
 
     lines: tuple[Line, ...]
 

@@ -195,9 +195,7 @@ def _closed(mean: Ball, rest: Ball, q: Ball) -> Callable[[Ball], Ball]:
 
 
 def _place(means: Sequence[Ball], weights: Sequence[Ball], *, two_sided: bool = False) -> Callable[[Ball], Ball]:
-    """The function from ``r`` to the root of ``g(t) = r``, or two-sided of ``g(t) = r g(-t)``, for ``g(t) = sum_i p_i
-    e^{m_i t - m_i^2/2}``.
-    """
+    """From ``r`` to a root of ``g(t) = r``, two-sided ``g(t) = r g(-t)``, ``g(t) = sum_i p_i e^{m_i t - m_i^2/2}``."""
     terms = [(m, p * (-m * m / 2).exp()) for p, m in zip(weights, means, strict=True)]
     floats = [(float(m), float(scale.log())) for m, scale in terms]
 
