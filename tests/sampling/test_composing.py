@@ -499,6 +499,19 @@ def test_an_outcome_far_beyond_epsilon_does_not_rule_where_places_are() -> None:
     assert evr.verify(event, epsilon=epsilon, delta=truth / 0.8, tau=0.8, method="sequential", seed=1).accepted
 
 
+def test_places_that_raise_delta_themselves_reject_no_claim() -> None:
+    """Losses of 5e-5 and of -5e-8: sums lie in clusters that no places follow, delta rose by 1.8 times, and a true
+    claim was rejected. A false claim still is.
+    """
+    step = dp_event.PoissonSampledDpEvent(
+        5.46201243933838e-08, dp_event.RandomizedResponseDpEvent(0.010128935382317152, 10)
+    )
+    event, epsilon, truth = dp_event.SelfComposedDpEvent(step, 212), 0.0015936940943558416, 1.0173070454699497e-60
+    for share, accepted in ((0.6, True), (1.5, False)):  # the truth is by enumeration
+        claim: dict[str, Any] = {"tau": 0.6, "method": "sequential", "seed": 1}
+        assert evr.verify(event, epsilon=epsilon, delta=truth / share, **claim).accepted is accepted
+
+
 @pytest.mark.full
 def test_an_atom_at_the_top_that_is_all_that_counts_has_cells() -> None:
     """Planning looked for a finite cell among none, and crashed."""

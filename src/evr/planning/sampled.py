@@ -2,7 +2,11 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
+
+from evr.bounds.composing import composed, masses_of
 from evr.errors import DeviceError
 from evr.laws import Step, on_a_line
 from evr.laws.patterns.law import PatternLaw
@@ -11,8 +15,9 @@ from evr.planning.clipping import block_size, choose_clip
 from evr.planning.mixtures import mixture_proposal, pilot_variance, plain_plan
 from evr.sampling import DrawPlan, built
 from evr.sampling.cuda import why_not
+from evr.sampling.line import spread_steps
 from evr.sampling.mixtures import MOST_COPIES
-from evr.sampling.plan import MixturePlan, ProposalPlan, SimplePlan
+from evr.sampling.plan import CappedPlan, MixturePlan, ProposalPlan, SimplePlan
 from evr.sampling.proposals import drawing_of
 from evr.verification.attempts import Trial, shortcut
 from evr.verification.settings import Claim, Settings
@@ -102,12 +107,25 @@ def _capped(steps: tuple[Step, ...], claim: Claim, composing: bool) -> ProposalP
     gap = 1.0 - claim.tau
     composing = composing and gap >= LEAST_GAP
     allowance = (COMPOSING_ALLOWANCE if composing else ALLOWANCE) * gap
-    plan = capped_plan(steps, claim.epsilon, delta=claim.estimate, allowance=allowance, composing=composing)
-    if plan.places:  # what composing made infinite rejects no claim
+    how: dict[str, Any] = {"delta": claim.estimate, "composing": composing}
+    plan = capped_plan(steps, claim.epsilon, allowance=allowance, **how)
+    if plan.places:  # what composing made infinite, or raised, rejects no claim
         found = shortcut(built(plan, steps).steps, claim)
-        if found is not None and not found.accepted:
+        raised = _composed_delta(plan, steps, claim.epsilon)
+        is_bad = found is not None and not found.accepted
+        if not is_bad and raised > claim.threshold:  # by the steps, or by the places: others would tell
+            finer = capped_plan(steps, claim.epsilon, allowance=allowance / 4, **how)
+            least = raised * (1.0 - allowance)
+            is_bad = not finer.places or _composed_delta(finer, steps, claim.epsilon) < least
+        if is_bad:
             return _capped(steps, claim, composing=False)
     return plan
+
+
+def _composed_delta(plan: CappedPlan, steps: tuple[Step, ...], epsilon: float) -> float:
+    """Delta of the one law that all steps are composed to."""
+    law = masses_of(composed(spread_steps(steps, plan.kinds), plan.places))
+    return law.infinite - float(law.masses @ np.minimum(np.expm1(epsilon - law.losses), 0.0))
 
 
 def chosen_device(device: str) -> tuple[str, str | None]:
