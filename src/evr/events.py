@@ -17,7 +17,7 @@ from evr.errors import UnsupportedEventError
 from evr.laws.patterns.strategy import frozen
 from evr.mechanisms import schemes
 from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT, name_of
-from evr.mechanisms.schemes import *  # noqa: F403
+from evr.mechanisms.schemes import *  # noqa: F403 (its classes are what this module is for)
 
 SAMPLINGS = ("poisson", "without-replacement", "allocation")
 

@@ -137,7 +137,7 @@ def epsilon_per_record(event: dp_event.DpEvent, delta: float, relation: Neighbor
     try:
         found = estimate_epsilon(of_records(event), delta, method="strict", neighboring_relation=relation).value
         return round_up(found, 3) if found > 0 else 0.0
-    except (EvrError, ArithmeticError):
+    except (EvrError, ArithmeticError, ValueError):  # the last where a number has no finite enclosure
         return None
 
 

@@ -230,8 +230,14 @@ def perform(
     claim = Claim(attempt.epsilon, attempt.delta, attempt.tau, release.terms)
     begun = time.perf_counter()
     with _accounted_for(ledger, attempt):
-        alive = partial(ledger.keep, attempt)
-        how = Trying(attempt.number, attempt.entropy, None, drawn.executor, drawn.workers, progress, alive)
+        how = Trying(
+            number=attempt.number,
+            seed=attempt.entropy,
+            executor=drawn.executor,
+            workers=drawn.workers,
+            progress=progress,
+            alive=partial(ledger.keep, attempt),
+        )
         verification = prove(composition, claim, attempt.settings, how, ahead)
         given: dict[str, Any] = {
             **dict.fromkeys(("budget", "proof", "per_record")),
