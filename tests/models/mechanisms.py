@@ -1,0 +1,305 @@
+"""Models of single mechanisms, on all records or on a sample of them. Each is written from its definition."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from dp_accounting import dp_event
+
+from evr.mechanisms import schemes
+from evr.testing import EMPTY, DataSet, Law
+from models import batches, releases
+from models.batches import sums_of
+from models.cases import REPLACE, Case, numbers
+from models.releases import joined, mixed, release, release_integers
+
+# --- noise on a sum --------------------------------------------------------------------------------
+
+
+def gaussian(rng: random.Random, relation: str) -> Case:
+    """The sum of numbers from -1 to 1, with normal noise; or of vectors in the plane, of norm 1 at most."""
+    noise = rng.choice([0.7, 1.0, 2.0])
+    if rng.random() < 0.5:
+        return Case(dp_event.GaussianDpEvent(noise), summed(batches.everybody, noise), *numbers(rng, 2))
+
+    def model(data: DataSet) -> Law:
+        vectors = [record or (0.0, 0.0) for record in data]
+        sums = tuple((x, x) for x in map(math.fsum, zip((0.0, 0.0), *vectors, strict=True)))
+        return release({sums: 1.0}, releases.gaussian(noise), noise, greatest=2)
+
+    east, west, north = (1.0, 0.0), (-1.0, 0.0), (0.0, 1.0)
+    return Case(dp_event.GaussianDpEvent(noise), model, [(east, north), (east, west)], [west, north])
+
+
+def laplace(rng: random.Random, relation: str) -> Case:
+    """The sum of numbers from -1 to 1, with Laplace noise."""
+    scale = rng.choice([0.7, 1.0, 3.0])
+    model = summed(batches.everybody, scale, releases.laplace)
+    return Case(dp_event.LaplaceDpEvent(scale), model, *numbers(rng, 2))
+
+
+def summed(
+    batching: batches.Batching, scale: float, noise: Callable[[float], releases.Noise] = releases.gaussian, **more: Any
+) -> Callable[[DataSet], Law]:
+    """A model that releases the sum of each batch with noise."""
+    return lambda data: release(sums_of(batching(data)), noise(scale), scale, **more)
+
+
+def integers(chances: np.ndarray, most: int) -> Callable[[DataSet], Law]:
+    """The sum of integers from ``-most`` to ``most``, with noise on the integers."""
+    return lambda data: release_integers({(sum(x or 0 for x in data),): 1.0}, chances, 2 * most)
+
+
+def discrete_laplace(rng: random.Random, relation: str) -> Case:
+    """The sum of integers, with noise of probability proportional to ``e^{-a|x|}``."""
+    parameter, most = rng.choice([0.3, 1.0]), rng.choice([1, 2])
+    event = dp_event.DiscreteLaplaceDpEvent(parameter, most)
+    return Case(event, integers(releases.discrete_laplace(parameter), most), *whole_numbers(most))
+
+
+def discrete_gaussian(rng: random.Random, relation: str) -> Case:
+    """The sum of integers, with noise of probability proportional to ``e^{-x^2 / (2 sigma^2)}``; or of two-dimensional
+    vectors of them.
+    """
+    sigma, most = rng.choice([0.8, 1.5, 3.0]), rng.choice([1, 2])
+    if rng.random() < 0.5:
+        event = schemes.DiscreteGaussianDpEvent(sigma, most)
+        return Case(event, integers(releases.discrete_gaussian(sigma), most), *whole_numbers(most))
+    return _integer_vectors(schemes.DiscreteGaussianDpEvent(sigma, 1.0, dimension=2), sigma, 1)
+
+
+def summed_discrete_gaussians(rng: random.Random, relation: str) -> Case:
+    """As ``discrete_gaussian``, each of several clients adding such noise."""
+    sigma, clients = rng.choice([2.0, 3.0]), rng.choice([2, 3])
+    if rng.random() < 0.5:
+        event = schemes.SummedDiscreteGaussiansDpEvent(sigma, clients, 1)
+        return Case(event, integers(releases.discrete_gaussian(sigma, clients), 1), *whole_numbers(1))
+    return _integer_vectors(schemes.SummedDiscreteGaussiansDpEvent(sigma, clients, 1, 2), sigma, clients)
+
+
+def whole_numbers(most: int) -> tuple[list[DataSet], list[int]]:
+    return [(most, -most), (most, most), (1, 0)], [most, -most, 0]
+
+
+def _integer_vectors(event: dp_event.DpEvent, sigma: float, clients: int) -> Case:
+    """Vectors of two integers, of norm 1 at most."""
+    chances = releases.discrete_gaussian(sigma, clients)
+
+    def model(data: DataSet) -> Law:
+        vectors = [record or (0, 0) for record in data]
+        return release_integers({tuple(map(sum, zip((0, 0), *vectors, strict=True))): 1.0}, chances, 2)
+
+    return Case(event, model, [((1, 0), (0, 1)), ((1, 0), (-1, 0))], [(-1, 0), (0, 1)])
+
+
+def mixture_of_gaussians(rng: random.Random, relation: str) -> Case:
+    """The sum of numbers with normal noise, each record multiplied by a size that is drawn for it."""
+    noise, probability = rng.choice([0.7, 1.5]), rng.choice([0.2, 0.6])
+    sizes = {0.0: 1 - probability, 0.5: probability / 2, 1.5: probability / 2}
+    event = dp_event.MixtureOfGaussiansDpEvent(noise, list(sizes), list(sizes.values()))
+    return Case(event, summed(scaled(sizes), noise), *numbers(rng, 2))
+
+
+def scaled(sizes: dict[float, float]) -> batches.Batching:
+    def batching(data: DataSet) -> dict[batches.Batches, float]:
+        draws = joined(*[sizes] * len(data))
+        return mixed(
+            ((tuple(size * (x or 0.0) for size, x in zip(drawn, data, strict=True)),), chance)
+            for drawn, chance in draws.items()
+        )
+
+    return batching
+
+
+# --- mechanisms of which a guarantee is known ------------------------------------------------------
+
+
+def any_bit(data: DataSet) -> bool:
+    """Whether some record is positive: a bit that one record can change, under each relation."""
+    return any(record is not EMPTY and record > 0 for record in data)
+
+
+def noisy_bit(bit: bool, epsilon: float, delta: float) -> dict[Any, float]:
+    """A bit that is right with odds ``e^epsilon``, and with probability delta known to be right: no mechanism that is
+    (epsilon, delta)-DP tells more (Kairouz, Oh and Viswanath 2015).
+    """
+    right = (1 - delta) / (1 + math.exp(-epsilon))
+    return {(bit, "sure"): delta, (bit, "likely"): right, (not bit, "likely"): 1 - delta - right}
+
+
+ONE_BIT: list[DataSet] = [(1.0, -1.0), (1.0,), (-1.0, -1.0)]
+
+
+def epsilon_delta(rng: random.Random, relation: str) -> Case:
+    """A noisy bit, or the sum of bits with Laplace noise that happens to be private enough."""
+    epsilon, delta = rng.choice([0.1, 0.5, 2.0]), rng.choice([0.0, 1e-3, 0.05])
+    event = schemes.EpsilonDeltaDpEvent(epsilon, delta)
+    if rng.random() < 0.7:
+        return Case(event, lambda data: noisy_bit(any_bit(data), epsilon, delta), ONE_BIT, [1.0, -1.0])
+    sensitivity = 2 if relation == REPLACE else 1
+    return Case(event, summed(batches.everybody, sensitivity / epsilon, releases.laplace), *numbers(rng, 2))
+
+
+def concentrated(rng: random.Random, relation: str) -> Case:
+    """A sum with normal noise, and a noisy bit: the first is rho-zCDP, and the second adds xi."""
+    sensitivity, rho, xi = 2 if relation == REPLACE else 1, rng.choice([0.02, 0.5]), rng.choice([0.0, 0.2])
+    noise = sensitivity / math.sqrt(2 * rho)
+
+    def model(data: DataSet) -> Law:
+        bit = np.array([noisy_bit(any_bit(data), xi, 0.0)[value, "likely"] for value in (False, True)])
+        return np.multiply.outer(bit, release({(releases.total(data),): 1.0}, releases.gaussian(noise), noise))
+
+    return Case(dp_event.ZCDpEvent(rho, xi), model, *numbers(rng, 2))
+
+
+def scores_of(data: DataSet, options: int) -> list[float]:
+    """Each record adds a number from -1 to 1 to the score of each option."""
+    return [math.fsum(record[i] for record in data if record is not EMPTY) for i in range(options)]
+
+
+def _choice(
+    rng: random.Random, relation: str, event: dp_event.DpEvent, choose: Callable[[list[float]], list[float]]
+) -> Case:
+    options = rng.choice([2, 3])
+
+    def ballots() -> tuple[float, ...]:
+        kind = rng.choice([1.0, None])
+        return tuple(rng.choice([-1.0, 1.0]) if kind else rng.uniform(-1, 1) for _ in range(options))
+
+    one = (1.0,) + (-1.0,) * (options - 1)
+    other = tuple(-x for x in one)
+    sensitivity = 2 if relation == REPLACE else 1  # replacing a record changes a score by up to 2
+
+    def model(data: DataSet) -> Law:
+        return dict(enumerate(choose([score / sensitivity for score in scores_of(data, options)])))
+
+    known: list[DataSet] = [(one, tuple(x * weight for x in one)) for weight in (-1.0, -0.5, 0.0, 0.5, 1.0)]
+    return Case(event, model, [*known, (ballots(), ballots())], [other, ballots()])
+
+
+def exponential(rng: random.Random, relation: str) -> Case:
+    """A choice with probabilities proportional to ``e^{epsilon score / (2 sensitivity)}``."""
+    epsilon = rng.choice([0.3, 1.0, 2.0])
+
+    def choose(scores: list[float]) -> list[float]:
+        weights = [math.exp(epsilon * score / 2) for score in scores]
+        return [weight / sum(weights) for weight in weights]
+
+    return _choice(rng, relation, schemes.ExponentialMechanismDpEvent(epsilon), choose)
+
+
+def permute_and_flip(rng: random.Random, relation: str) -> Case:
+    """Options in a random order, each taken with probability ``e^{epsilon (score - best) / (2 sensitivity)}``."""
+    epsilon = rng.choice([0.3, 1.0, 2.0])
+
+    def choose(scores: list[float]) -> list[float]:
+        takes = [math.exp(epsilon * (score - max(scores)) / 2) for score in scores]
+        chances, orders = [0.0] * len(scores), list(itertools.permutations(range(len(scores))))
+        for order in orders:
+            left = 1 / len(orders)
+            for option in order:
+                chances[option] += left * takes[option]
+                left *= 1 - takes[option]
+        return chances
+
+    return _choice(rng, relation, schemes.PermuteAndFlipDpEvent(epsilon), choose)
+
+
+def randomized_response(rng: random.Random, relation: str) -> Case:
+    """Every record publishes its answer, or with some probability a uniformly random one. An empty record publishes a
+    uniformly random answer.
+    """
+    noise, answers = rng.choice([0.3, 0.8]), rng.choice([2, 3])
+    event = dp_event.RandomizedResponseDpEvent(noise, answers)
+    return Case(event, published_answers(noise, answers), [(0, 1), (1,)], list(range(answers)))
+
+
+def published_answers(noise: float, answers: int) -> Callable[[DataSet], Law]:
+    def answer(record: int | None) -> dict[int, float]:
+        if record is EMPTY:
+            return dict.fromkeys(range(answers), 1 / answers)
+        return {value: noise / answers + (1 - noise) * (value == record) for value in range(answers)}
+
+    return lambda data: joined(*map(answer, data))
+
+
+# --- a mechanism on a sample of the records --------------------------------------------------------
+
+
+def sampled(
+    batching: Callable[[DataSet], dict[DataSet, float]], base: Callable[[DataSet], Law]
+) -> Callable[[DataSet], Law]:
+    """The base mechanism, on a batch."""
+
+    def model(data: DataSet) -> Law:
+        laws = [(base(batch), chance) for batch, chance in batching(data).items()]
+        if isinstance(laws[0][0], dict):
+            return mixed((outcome, share * chance) for law, chance in laws for outcome, share in law.items())
+        return sum(chance * np.asarray(law) for law, chance in laws)
+
+    return model
+
+
+NOISES = [gaussian, laplace, discrete_laplace, discrete_gaussian]
+GUARANTEES = [epsilon_delta, exponential, concentrated, permute_and_flip]
+
+
+def poisson_of_noise(rng: random.Random, relation: str) -> Case:
+    """Each record is in the batch by a coin of its own, and the base runs on the batch."""
+    makers = NOISES if relation == REPLACE else [*NOISES, mixture_of_gaussians, summed_discrete_gaussians]
+    return _poisson(rng, rng.choice(makers)(rng, relation))
+
+
+def poisson_of_others(rng: random.Random, relation: str) -> Case:
+    return _poisson(rng, rng.choice(GUARANTEES)(rng, relation))
+
+
+def _poisson(rng: random.Random, base: Case) -> Case:
+    probability = rng.choice([0.1, 0.5, 0.9])
+    event = dp_event.PoissonSampledDpEvent(probability, base.event)
+    model = sampled(lambda data: batches.poisson(data, probability), base.model)
+    return Case(event, model, base.data_sets, base.values)
+
+
+def without_replacement(rng: random.Random, relation: str) -> Case:
+    """A uniformly random set of places, and the base runs on their records."""
+    base = rng.choice([*NOISES, *GUARANTEES])(rng, relation)
+    first, size = base.data_sets[0][0], rng.choice([1, 2])
+    other = base.values[0] if base.values[0] != first else base.values[1]
+    data_sets = [(first, other, other), (first, first, other)]
+    event = dp_event.SampledWithoutReplacementDpEvent(3, size, base.event)
+    model = sampled(lambda data: batches.without_replacement(data, size), base.model)
+    return Case(event, model, data_sets, [other, *base.values])
+
+
+def truncated(rng: random.Random, relation: str) -> Case:
+    """Poisson sampling with normal noise, and a uniformly random part of a batch that is too large."""
+    noise, probability, size = rng.choice([0.7, 1.5]), rng.choice([0.2, 0.7, 1.0]), rng.choice([2, 3])
+    most = rng.randint(1, size)
+    event = dp_event.TruncatedSubsampledGaussianDpEvent(size, probability, most, noise)
+    model = summed(steps(lambda data: batches.truncated(data, probability, most)), noise)
+    data_sets, values = numbers(rng, size)
+    return Case(event, model, [*data_sets, (1.0,) + (-1.0,) * (size - 1)], values)
+
+
+def steps(batching: Callable[[DataSet], dict[DataSet, float]], count: int = 1) -> batches.Batching:
+    """So many steps, the batch of each drawn anew."""
+    return lambda data: joined(*[batching(data)] * count)
+
+
+# --- no mechanism ----------------------------------------------------------------------------------
+
+
+def nothing(rng: random.Random, relation: str) -> Case:
+    """Nothing is released."""
+    return Case(dp_event.NoOpDpEvent(), lambda data: {"nothing": 1.0}, [(1.0, -1.0)], [1.0, -1.0])
+
+
+def everything(rng: random.Random, relation: str) -> Case:
+    """The data are released as they are."""
+    return Case(dp_event.NonPrivateDpEvent(), lambda data: {data: 1.0}, [(1.0, -1.0)], [1.0, -1.0])
