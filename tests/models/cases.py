@@ -10,7 +10,7 @@ from dp_accounting import dp_event
 
 from evr.testing import DataSet, Law
 
-REPLACE = "replace-one"
+ADD_OR_REMOVE, ZERO_OUT, REPLACE_ONE = RELATIONS = ("add-or-remove", "zero-out", "replace-one")
 
 
 class Case(NamedTuple):

@@ -15,7 +15,7 @@ from evr.mechanisms import schemes
 from evr.testing import EMPTY, DataSet, Law
 from models import batches, releases
 from models.batches import sums_of
-from models.cases import REPLACE, Case, numbers
+from models.cases import ADD_OR_REMOVE, REPLACE_ONE, Case, numbers
 from models.releases import joined, mixed, release, release_integers
 
 # --- noise on a sum --------------------------------------------------------------------------------
@@ -63,13 +63,15 @@ def discrete_laplace(rng: random.Random, relation: str) -> Case:
 
 
 def discrete_gaussian(rng: random.Random, relation: str) -> Case:
-    """The sum of integers, with noise of probability proportional to ``e^{-x^2 / (2 sigma^2)}``; or of two-dimensional
-    vectors of them.
-    """
+    """The sum of integers, with noise of probability proportional to ``e^{-x^2 / (2 sigma^2)}``."""
     sigma, most = rng.choice([0.8, 1.5, 3.0]), rng.choice([1, 2])
-    if rng.random() < 0.5:
-        event = schemes.DiscreteGaussianDpEvent(sigma, most)
-        return Case(event, integers(releases.discrete_gaussian(sigma), most), *whole_numbers(most))
+    event = schemes.DiscreteGaussianDpEvent(sigma, most)
+    return Case(event, integers(releases.discrete_gaussian(sigma), most), *whole_numbers(most))
+
+
+def discrete_gaussian_vectors(rng: random.Random, relation: str) -> Case:
+    """As ``discrete_gaussian``, for vectors of two integers, each of which has noise of its own."""
+    sigma = rng.choice([1.5, 3.0])
     return _integer_vectors(schemes.DiscreteGaussianDpEvent(sigma, 1.0, dimension=2), sigma, 1)
 
 
@@ -141,13 +143,13 @@ def epsilon_delta(rng: random.Random, relation: str) -> Case:
     event = schemes.EpsilonDeltaDpEvent(epsilon, delta)
     if rng.random() < 0.7:
         return Case(event, lambda data: noisy_bit(any_bit(data), epsilon, delta), ONE_BIT, [1.0, -1.0])
-    sensitivity = 2 if relation == REPLACE else 1
+    sensitivity = 2 if relation == REPLACE_ONE else 1
     return Case(event, summed(batches.everybody, sensitivity / epsilon, releases.laplace), *numbers(rng, 2))
 
 
 def concentrated(rng: random.Random, relation: str) -> Case:
     """A sum with normal noise, and a noisy bit: the first is rho-zCDP, and the second adds xi."""
-    sensitivity, rho, xi = 2 if relation == REPLACE else 1, rng.choice([0.02, 0.5]), rng.choice([0.0, 0.2])
+    sensitivity, rho, xi = 2 if relation == REPLACE_ONE else 1, rng.choice([0.02, 0.5]), rng.choice([0.0, 0.2])
     noise = sensitivity / math.sqrt(2 * rho)
 
     def model(data: DataSet) -> Law:
@@ -171,15 +173,17 @@ def _choice(
         kind = rng.choice([1.0, None])
         return tuple(rng.choice([-1.0, 1.0]) if kind else rng.uniform(-1, 1) for _ in range(options))
 
-    one = (1.0,) + (-1.0,) * (options - 1)
-    other = tuple(-x for x in one)
-    sensitivity = 2 if relation == REPLACE else 1  # replacing a record changes a score by up to 2
+    first = (1.0,) + (-1.0,) * (options - 1)
+    opposed = tuple(-x for x in first)
+    sensitivity = 2 if relation == REPLACE_ONE else 1  # replacing a record changes a score by up to 2
 
     def model(data: DataSet) -> Law:
         return dict(enumerate(choose([score / sensitivity for score in scores_of(data, options)])))
 
-    known: list[DataSet] = [(one, tuple(x * weight for x in one)) for weight in (-1.0, -0.5, 0.0, 0.5, 1.0)]
-    return Case(event, model, [*known, (ballots(), ballots())], [other, ballots()])
+    known: list[DataSet] = [
+        (first, *[tuple(x * weight for x in first)] * 2) for weight in (-1.0, -0.5, 0.0, 0.5, 1.0)
+    ]
+    return Case(event, model, [*known, (ballots(), ballots())], [opposed, ballots()])
 
 
 def exponential(rng: random.Random, relation: str) -> Case:
@@ -245,36 +249,82 @@ def sampled(
     return model
 
 
-NOISES = [gaussian, laplace, discrete_laplace, discrete_gaussian]
-GUARANTEES = [epsilon_delta, exponential, concentrated, permute_and_flip]
+def named_bits(epsilon: float) -> Callable[[DataSet], Law]:
+    """Everybody in a batch publishes who they are, and a noisy bit. An empty record has the bit False. To change one
+    record is epsilon-DP.
+    """
+
+    def model(batch: DataSet) -> Law:
+        bits = [noisy_bit(bit, epsilon, 0.0) for _, bit in batch]
+        return joined({tuple(name for name, _ in batch): 1.0}, *bits)
+
+    return model
 
 
-def poisson_of_noise(rng: random.Random, relation: str) -> Case:
+def _poisson(rng: random.Random, base: Case, probability: float | None = None) -> Case:
     """Each record is in the batch by a coin of its own, and the base runs on the batch."""
-    makers = NOISES if relation == REPLACE else [*NOISES, mixture_of_gaussians, summed_discrete_gaussians]
-    return _poisson(rng, rng.choice(makers)(rng, relation))
+    chance = rng.choice([0.1, 0.5, 0.9]) if probability is None else probability
+    event = dp_event.PoissonSampledDpEvent(chance, base.event)
+    return Case(event, sampled(lambda data: batches.poisson(data, chance), base.model), base.data_sets, base.values)
 
 
-def poisson_of_others(rng: random.Random, relation: str) -> Case:
-    return _poisson(rng, rng.choice(GUARANTEES)(rng, relation))
+def poisson_of_gaussian(rng: random.Random, relation: str) -> Case:
+    """Each record is in the batch by a coin of its own; the sum of the batch has normal noise."""
+    return _poisson(rng, gaussian(rng, relation))
 
 
-def _poisson(rng: random.Random, base: Case) -> Case:
-    probability = rng.choice([0.1, 0.5, 0.9])
-    event = dp_event.PoissonSampledDpEvent(probability, base.event)
-    model = sampled(lambda data: batches.poisson(data, probability), base.model)
-    return Case(event, model, base.data_sets, base.values)
+def poisson_of_scalar_noise(rng: random.Random, relation: str) -> Case:
+    """As ``poisson_of_gaussian``, with Laplace noise or noise on the integers."""
+    return _poisson(rng, rng.choice([laplace, discrete_laplace, discrete_gaussian])(rng, relation))
 
 
-def without_replacement(rng: random.Random, relation: str) -> Case:
-    """A uniformly random set of places, and the base runs on their records."""
-    base = rng.choice([*NOISES, *GUARANTEES])(rng, relation)
+def poisson_of_other_noise(rng: random.Random, relation: str) -> Case:
+    """As ``poisson_of_gaussian``, with noise on many integers, with noise of several clients, or with sizes drawn."""
+    bases = [discrete_gaussian_vectors, summed_discrete_gaussians, mixture_of_gaussians]
+    return _poisson(rng, rng.choice(bases)(rng, relation))
+
+
+def poisson_of_guarantee(rng: random.Random, relation: str) -> Case:
+    """A mechanism that is known to be private runs on the batch. Where neighbours have the same number of records, it
+    may show who is in the batch.
+    """
+    if relation == ADD_OR_REMOVE:
+        return _poisson(rng, rng.choice([epsilon_delta, epsilon_delta, exponential, concentrated])(rng, relation))
+    epsilon, probability = rng.choice([0.5, 2.0]), rng.choice([0.1, 0.5])
+
+    def batching(data: DataSet) -> dict[DataSet, float]:
+        return batches.poisson(tuple((name, record == 1.0) for name, record in enumerate(data)), probability)
+
+    event = dp_event.PoissonSampledDpEvent(probability, schemes.EpsilonDeltaDpEvent(epsilon, 0.0))
+    return Case(event, sampled(batching, named_bits(epsilon)), [(1.0, -1.0)], [-1.0])
+
+
+def poisson_of_answers(rng: random.Random, relation: str) -> Case:
+    """Everybody in the batch publishes an answer."""
+    return _poisson(rng, randomized_response(rng, relation))
+
+
+def poisson_of_everybody(rng: random.Random, relation: str) -> Case:
+    """Each record is in the batch with probability 1."""
+    return _poisson(rng, rng.choice([gaussian, laplace, epsilon_delta, exponential])(rng, relation), 1.0)
+
+
+def without_replacement_of_noise(rng: random.Random, relation: str) -> Case:
+    """A uniformly random set of places, and noise on the sum of their records."""
+    return _without_replacement(rng, rng.choice([gaussian, laplace, discrete_laplace, discrete_gaussian])(rng, relation))
+
+
+def without_replacement_of_others(rng: random.Random, relation: str) -> Case:
+    """A uniformly random set of places, and a mechanism that is known to be private on their records."""
+    return _without_replacement(rng, rng.choice([epsilon_delta, epsilon_delta, exponential, concentrated])(rng, relation))
+
+
+def _without_replacement(rng: random.Random, base: Case) -> Case:
     first, size = base.data_sets[0][0], rng.choice([1, 2])
-    other = base.values[0] if base.values[0] != first else base.values[1]
-    data_sets = [(first, other, other), (first, first, other)]
+    other = next(value for value in base.values if value != first)
     event = dp_event.SampledWithoutReplacementDpEvent(3, size, base.event)
     model = sampled(lambda data: batches.without_replacement(data, size), base.model)
-    return Case(event, model, data_sets, [other, *base.values])
+    return Case(event, model, [(first, other, other), (first, first, other)], [other, *base.values])
 
 
 def truncated(rng: random.Random, relation: str) -> Case:
@@ -284,12 +334,23 @@ def truncated(rng: random.Random, relation: str) -> Case:
     event = dp_event.TruncatedSubsampledGaussianDpEvent(size, probability, most, noise)
     model = summed(steps(lambda data: batches.truncated(data, probability, most)), noise)
     data_sets, values = numbers(rng, size)
-    return Case(event, model, [*data_sets, (1.0,) + (-1.0,) * (size - 1)], values)
+    same, opposed = (1.0,) * size, (1.0, *[-1.0] * (size - 1))
+    return Case(event, model, [*data_sets, same, opposed], values)
 
 
 def steps(batching: Callable[[DataSet], dict[DataSet, float]], count: int = 1) -> batches.Batching:
     """So many steps, the batch of each drawn anew."""
     return lambda data: joined(*[batching(data)] * count)
+
+
+def zero_out_only(rng: random.Random, relation: str) -> Case:
+    """As many steps of Poisson sampling as there are records, each in the batch with probability 1 over their number."""
+    noise, size = rng.choice([0.7, 1.5]), 2
+    step = dp_event.PoissonSampledDpEvent(1 / size, dp_event.GaussianDpEvent(noise))
+    event = schemes.ZeroOutDpEvent(dp_event.SelfComposedDpEvent(step, size))
+    batching = lambda data: steps(lambda part: batches.poisson(part, 1 / len(data)), len(data))(data)  # noqa: E731
+    data_sets, values = numbers(rng, size, steps=size)
+    return Case(event, summed(batching, noise), data_sets[1:], values)
 
 
 # --- no mechanism ----------------------------------------------------------------------------------

@@ -13,8 +13,10 @@ from scipy.optimize import brentq
 
 from evr.mechanisms import schemes
 from evr.testing import DataSet, Law
-from models.cases import Case
-from models.mechanisms import ONE_BIT, any_bit, noisy_bit
+from models import batches
+from models.cases import Case, numbers
+from models.mechanisms import ONE_BIT, any_bit, noisy_bit, summed
+from models.releases import CELLS
 
 Generating = Callable[[float], float]
 """The generating function ``E z^K`` of the number of runs."""
@@ -33,14 +35,18 @@ def best_of(base: Mapping[Any, float], ranking: list[Any], generating: Generatin
 
 
 def _case(rng: random.Random, make_event: Callable[[Any], Any], select: Callable[[Any, list[Any]], Law]) -> Case:
-    epsilon, delta = rng.choice([0.2, 0.7]), rng.choice([0.0, 0.01])
-    ranking = [(bit, how) for bit in (False, True) for how in ("sure", "likely")]
-    rng.shuffle(ranking)
-
-    def model(data: DataSet) -> Law:
-        return select(noisy_bit(any_bit(data), epsilon, delta), ranking)
-
-    return Case(make_event(schemes.EpsilonDeltaDpEvent(epsilon, delta)), model, ONE_BIT, [1.0, -1.0])
+    """A selection among noisy bits, or among sums with normal noise of which the greatest are best."""
+    if rng.random() < 0.3:
+        epsilon, delta = rng.choice([0.2, 0.7]), rng.choice([0.0, 0.01])
+        bits = [(bit, how) for bit in (False, True) for how in ("sure", "likely")]
+        rng.shuffle(bits)
+        event = make_event(schemes.EpsilonDeltaDpEvent(epsilon, delta))
+        return Case(event, lambda data: select(noisy_bit(any_bit(data), epsilon, delta), bits), ONE_BIT, [1.0, -1.0])
+    noise = rng.choice([1.0, 3.0])
+    ranking = sorted(range(CELLS[1]), reverse=rng.choice([False, True]))
+    sums = summed(batches.everybody, noise)
+    return Case(make_event(dp_event.GaussianDpEvent(noise)), lambda data: select(dict(enumerate(sums(data))), ranking),
+                *numbers(rng, 1))
 
 
 def repeat_and_select(rng: random.Random, relation: str) -> Case:
@@ -82,10 +88,10 @@ def binomial_runs(most: int, probability: float) -> Generating:
 
 def threshold_select(rng: random.Random, relation: str) -> Case:
     """The first good output; after each other one, with some probability, none."""
-    stop, good = rng.choice([0.1, 0.5]), rng.choice([1, 2])
+    stop, share = rng.choice([0.1, 0.5]), rng.choice([0.25, 0.5])
 
     def first_good(base: Mapping[Any, float], ranking: list[Any]) -> Law:
-        chances = {outcome: base.get(outcome, 0.0) for outcome in ranking[:good]}
+        chances = {outcome: base.get(outcome, 0.0) for outcome in ranking[: round(share * len(ranking))]}
         bad = 1 - sum(chances.values())
         runs_end = 1 - bad * (1 - stop)
         return {outcome: chance / runs_end for outcome, chance in chances.items()} | {"none": bad * stop / runs_end}
