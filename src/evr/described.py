@@ -10,8 +10,10 @@ from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
 from evr.mechanisms import schemes
+from evr.mechanisms.hypotheses import HYPOTHESES
 from evr.mechanisms.registry import MECHANISMS, SHARED, is_writable, written_fields
-from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT, Mechanism, Translator
+from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT, Hypothesis, Mechanism, Translator
+from evr.mechanisms.table import registered
 
 DPSGD = "dpsgd"
 """The one kind in spec files without an event of its own: a sampled Gaussian mechanism, many times."""
@@ -23,14 +25,13 @@ _STRATEGY = {"strategy": (Any, schemes.IDENTITY)}
 
 
 class Description(NamedTuple):
-    """One mechanism in files and words, as given to ``register``. The words and assumptions of evr's own mechanisms are
-    in ``evr.certification.event_words``.
+    """One mechanism in files and words, as given to ``register``. The words of evr's own mechanisms are in
+    ``evr.certification.event_words``.
     """
 
     kind: str
     fields: Mapping[str, tuple[Any, Any]] = {}
     words: Callable[[Any], str] | None = None
-    assumptions: tuple[str, ...] | None = None
 
 
 _FIELDS: dict[type[dp_event.DpEvent], Mapping[str, tuple[Any, Any]]] = {
@@ -98,6 +99,7 @@ def register(
     words: Callable[[Any], str] | None = None,
     assumptions: Sequence[str] = (),
     takes_sampling: bool = True,
+    adds_noise_to_a_sum: bool = False,
     relation: Callable[[Any], NeighboringRelation] | None = None,
     under: Mapping[NeighboringRelation, Translator | None] | None = None,
 ) -> None:
@@ -114,8 +116,11 @@ def register(
         Its table in a spec file: the name (by default that of the class, ``noisy_alarm``), types and defaults where the
         class does not say them, and whether the table may have ``sampling_probability``.
     words, assumptions
-        Its part of a statement: a function from the event to words, and clauses that follow "It assumes that". Whoever
-        replays a certificate makes its words anew, and has to register the same mechanism.
+        Its part of a statement: a function from the event to words, and hypotheses, clauses that follow "It is assumed
+        that". Whoever replays a certificate makes its words anew, and has to register the same mechanism.
+    adds_noise_to_a_sum
+        Whether its output is noise added to a sum of what each record contributes by itself, so that an empty record is
+        as good as an absent one. Without it, Poisson sampling of it is refused under zero-out and replace-one.
     relation
         A function from the event to the relation of neighbours, if that is not adding or removing one record.
     under
@@ -140,7 +145,7 @@ def register(
     clauses = [None] if isinstance(assumptions, str) else assumptions
     if not all(isinstance(one, str) and one.strip() and one.isprintable() for one in clauses):
         raise ValueError(f"assumptions={assumptions!r} are not clauses: give a tuple of texts in one line each")
-    description = Description(kind or _kind(event_type), fields or {}, words, tuple(assumptions))
+    description = Description(kind or _kind(event_type), fields or {}, words)
     if not re.fullmatch("[a-z][a-z0-9_]*", description.kind):
         raise ValueError(f"kind={description.kind!r} is not a name: give lower-case letters, digits and underscores")
     own = {one.alias for one in written_fields(event_type)}
@@ -154,7 +159,11 @@ def register(
         raise ValueError(f"kind={description.kind!r} is taken by {kinds[description.kind]}: give {name} another")
     for older in MECHANISMS.keys() - others.keys():
         _OWN.pop(MECHANISMS.pop(older), None)
-    mechanism = Mechanism(event_type, translator, takes_sampling, relation, under or {})
+    ids = [f"{description.kind.replace('_', '-')}-{number}" for number in range(1, len(assumptions) + 1)]
+    hypotheses = tuple(map(Hypothesis, ids, assumptions))
+    HYPOTHESES.update(zip(ids, hypotheses, strict=True))
+    kind_of_law = "own noise" if adds_noise_to_a_sum else "any" if takes_sampling else "scheme"
+    mechanism = registered(event_type, translator, hypotheses, kind_of_law, relation, under or {})
     MECHANISMS[event_type], _OWN[mechanism] = mechanism, description
 
 

@@ -18,13 +18,13 @@ class UnsupportedEventError(EvrError, ValueError):
 
 
 class OtherRelationError(UnsupportedEventError):
-    """A mechanism has no laws under the relation of neighbours that was asked for. ``only`` is the one relation under
-    which it has laws, or None.
+    """A mechanism has no laws under the relation of neighbours that was asked for. ``instead`` is the one that is taken
+    where none was asked for, or None.
     """
 
-    def __init__(self, message: str, event: Any = None, only: Any = None) -> None:
+    def __init__(self, message: str, event: Any = None, instead: Any = None) -> None:
         super().__init__(message, event)
-        self.only = only
+        self.instead = instead
 
 
 class FalseClaimError(EvrError, ValueError):

@@ -30,7 +30,7 @@ from evr.kinds import instead
 from evr.mechanisms.composition import Composition
 from evr.mechanisms.registry import MECHANISMS, is_writable, written_fields
 from evr.mechanisms.relations import Mechanism, Relation
-from evr.mechanisms.training import SPLIT
+from evr.mechanisms.table import USERS_OF
 from evr.searching import tuning
 
 Keys = Mapping[str, tuple[Any, Any]]
@@ -208,7 +208,7 @@ def _described(mechanism: Mechanism) -> tuple[Keys, Callable[..., dp_event.DpEve
     more: dict[str, tuple[Any, Any]] = {}
     if mechanism.takes_sampling and "sampling_probability" not in own:
         more = {"sampling_probability": (float, 1.0)}
-    elif cls in SPLIT:
+    elif cls in USERS_OF:
         more = {"records_per_user": (int | None, None)}
     defaults = {key: default for key, (_, default) in description.fields.items() if default is not ...}
 

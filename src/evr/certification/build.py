@@ -15,10 +15,10 @@ from dp_accounting import NeighboringRelation, dp_event
 
 from evr.certification.certificate import SCHEMA_VERSION, Certificate, ClaimSection, DirectionSection
 from evr.certification.event_json import in_alphabet, plain
-from evr.certification.event_words import USERS, is_about_users
 from evr.certification.words import statement
 from evr.errors import EvrError
 from evr.estimation import estimate_delta, estimate_epsilon
+from evr.mechanisms.meaning import unit_of
 from evr.mechanisms.schemes import PoissonSampledUsersDpEvent, UsersDpEvent
 from evr.numbers import round_up
 from evr.sampling import DRAWING
@@ -123,7 +123,7 @@ def of_records(event: dp_event.DpEvent) -> dp_event.DpEvent:
     if isinstance(event, PoissonSampledUsersDpEvent) and event.user_norm is not None and event.records_per_user > 1:
         # beside a user's other records, one more moves the clipped sum by up to 1, or from one end to the other
         return attr.evolve(event, records_per_user=1, user_norm=min(1.0, 2.0 * event.user_norm))
-    if isinstance(event, USERS):
+    if hasattr(event, "records_per_user"):
         return attr.evolve(event, records_per_user=1)
     return attr.evolve(event, event=of_records(event.event)) if hasattr(event, "event") else event
 
@@ -132,7 +132,7 @@ def epsilon_per_record(event: dp_event.DpEvent, delta: float, relation: Neighbor
     """A proved epsilon of three digits for one record at that delta; None if the event is not about users, or a proof
     is out of reach.
     """
-    if not is_about_users(event) or not delta > 0:
+    if unit_of(event) != "user" or not delta > 0:
         return None
     try:
         found = estimate_epsilon(of_records(event), delta, method="strict", neighboring_relation=relation).value
@@ -143,6 +143,6 @@ def epsilon_per_record(event: dp_event.DpEvent, delta: float, relation: Neighbor
 
 def is_proved(epsilon: float, event: dp_event.DpEvent, delta: float, relation: NeighboringRelation) -> bool:
     """Whether that number, from a certificate, is proved again."""
-    if not is_about_users(event):
+    if unit_of(event) != "user":
         return False
     return estimate_delta(of_records(event), epsilon, method="strict", neighboring_relation=relation).value <= delta

@@ -1,70 +1,30 @@
-"""Events in words: what ran, and what a statement about it assumes of whoever ran it.
+"""Events in words: what ran.
 
 No file chooses the words: evr's own events have theirs in ``WORDS``, a registered mechanism brings its own, and any
 other is described by its name and fields.
 """
 
-import itertools
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-from dp_accounting import NeighboringRelation, dp_event
+from dp_accounting import dp_event
 
 from evr import validate
 from evr.described import described, name_in_words
 from evr.mechanisms import schemes
-from evr.mechanisms.registry import MECHANISMS, written_fields
-from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT
-from evr.mechanisms.sampling import NOISES
+from evr.mechanisms.meaning import events_in
+from evr.mechanisms.registry import written_fields
 from evr.mechanisms.training import PARTITIONS
 from evr.numbers import typed
 
-_THREE = "the sampling probability, the number of steps and the divisor of the sums"
-_UNRELATED = {
-    ADD_OR_REMOVE: f"{_THREE} did not depend on the data, the number of records included",
-    ZERO_OUT: f"the number of records is public, and {_THREE} depended on the data through it alone",
-    REPLACE_ONE: f"{_THREE} depended on the data through the number of records alone",
-}
-"""R1.7 of docs/guarantees_relations.md, for Poisson sampling."""
-_POISSON = (
-    "each record was in each batch independently with the stated probability (Poisson sampling, not shuffled batches)"
-)
-_SCALAR = (
-    "noise that is sampled and not Gaussian was added to one number, to which a record adds between minus and plus the "
-    "sensitivity if it is in the batch, and nothing if not"
-)
-"""R6 of docs/guarantees_relations.md, under replace-one."""
-_SELECTION = (
-    "the runs had fresh noise and batches each, and their hyper-parameters were drawn anew for each run from a law "
-    "that does not depend on the data",
-    "a run was scored by its output, and by nothing else that depends on the data",
-    "the number of runs was drawn from the stated law before the first of them, and neither it nor the other runs nor "
-    "the time that they took was shown",
-)
-"""For the best of several runs: Section T1 of docs/guarantees_selection.md."""
-_ALONE = (
-    "what a record adds to a sum was clipped and depended on that record and on earlier outputs only, not on who else "
-    "was in the batch"
-)
-_CONTRIBUTIONS = f"{_ALONE} (no truncated batches, no division by the size of the batch as drawn)"
-"""(H3) of Theorem 1 of docs/guarantees_highdim.md in a user's words: all schemes assume it."""
-_ANEW = "each batch was a uniformly random set of the stated size, drawn anew for each step"
-_INTEGERS = "the values were integers, and the sensitivity bounds what a record adds to them after all rounding"
-_SCORES = "the sensitivity of the scores is that under the adjacency stated, and does not depend on the data"
-_OWNED = "no user had more than the stated number of records in the data, by a rule that looked at that user alone"
-_CLIPPED = (
-    "each record's gradient was clipped to norm 1 times the clipping norm, and the sum was divided by a constant; "
-    "where a norm per user is stated, the sum of a user's records in a batch was clipped to it too"
-)
 _RUNS = {0.0: "logarithmic", 1.0: "geometric", math.inf: "Poisson"}
 _PARTS = 6  # as many parts of a composition are described one by one
 _LONG = 2000  # if they take no more characters
 LISTED = 12  # as many numbers of a list are written out
 ABRIDGED = re.compile(", the first being |columns taken as given(?!:)")
 """Found in words that leave some of an event's numbers out, so that other events have the same words."""
-USERS = (schemes.PoissonSampledUsersDpEvent, schemes.FixedBatchUsersDpEvent, schemes.UsersDpEvent)
 _DISCRETE = (
     dp_event.DiscreteLaplaceDpEvent,
     dp_event.RandomizedResponseDpEvent,
@@ -130,74 +90,6 @@ WORDS: dict[type[dp_event.DpEvent], Callable[[Any], str]] = {
     ),
 }
 """What ran, by the class of the event: by default the name of the class and its fields."""
-
-ASSUMPTIONS: dict[type[dp_event.DpEvent], tuple[str, ...]] = {
-    dp_event.SampledWithoutReplacementDpEvent: (f"{_ANEW} (not shuffled batches)",),
-    dp_event.RepeatAndSelectDpEvent: _SELECTION,
-    schemes.BinomialSelectDpEvent: _SELECTION,
-    schemes.ThresholdSelectDpEvent: _SELECTION,
-    schemes.DiscreteGaussianDpEvent: (_INTEGERS,),
-    schemes.SummedDiscreteGaussiansDpEvent: (_INTEGERS,),
-    schemes.EpsilonDeltaDpEvent: ("what is known to be private by itself is so under the adjacency stated",),
-    dp_event.ZCDpEvent: ("what is known to be zCDP is so under the adjacency stated, in both directions",),
-    schemes.ExponentialMechanismDpEvent: (
-        "each choice was made with probabilities proportional to e^(epsilon score / (2 sensitivity)), or with "
-        "Gumbel noise of that scale (without the 2 for monotone scores, and not under replace-one)",
-        _SCORES,
-    ),
-    schemes.PermuteAndFlipDpEvent: (_SCORES,),
-    schemes.BallsInBinsDpEvent: (
-        "each record was put into one bin, with equal chances and independently of all others, once for the whole "
-        "training (not fixed-size batches of shuffled data)",
-        _CONTRIBUTIONS,
-    ),
-    schemes.RedrawnBinsDpEvent: (
-        "each record was put into one bin in each epoch, with equal chances and independently of all others and of "
-        "other epochs (not fixed-size batches of shuffled data)",
-        _CONTRIBUTIONS,
-    ),
-    schemes.RandomAllocationDpEvent: (
-        "each record took part in exactly the stated number of iterations, a uniformly random set of them, drawn "
-        "independently of all other records (not shuffled batches of a fixed size)",
-        _CONTRIBUTIONS,
-    ),
-    schemes.MatrixMechanismDpEvent: (
-        "no record took part more often, or at iterations closer to each other, than stated",
-        _CONTRIBUTIONS,
-    ),
-    schemes.CyclicPoissonDpEvent: (
-        "each record was in a batch of its group's turn independently with the stated probability, and its group "
-        "came about as stated",
-        _CONTRIBUTIONS,
-    ),
-    schemes.BMinSepDpEvent: (
-        "each eligible record was in a batch independently with the stated probability",
-        _CONTRIBUTIONS,
-    ),
-    schemes.ShuffledBatchesDpEvent: (
-        "each record was in at most one batch of each epoch, and the order of the records and the sizes of the "
-        "batches did not depend on what the records contain",
-        _ALONE,
-    ),
-    dp_event.SingleEpochTreeAggregationDpEvent: ("each record was in at most one step of all trees",),
-    dp_event.TruncatedSubsampledGaussianDpEvent: (
-        "each record was sampled independently with the stated probability, and of a batch that was too large a "
-        "uniformly random part of the stated size was kept",
-        "the larger of two neighbouring data sets has the stated number of records",
-    ),
-    schemes.PoissonSampledUsersDpEvent: (
-        _OWNED,
-        "each record was in each batch independently, with the stated probability",
-        _CLIPPED,
-    ),
-    schemes.FixedBatchUsersDpEvent: (
-        _OWNED,
-        f"{_ANEW}, and a user with fewer records has empty ones in their places",
-        _CLIPPED,
-    ),
-    schemes.UsersDpEvent: (_OWNED, "what is said of a record below holds for each record of a user by itself"),
-}
-"""What a statement assumes of whoever ran it, each a clause that follows "It assumes that"."""
 
 
 def describe(event: dp_event.DpEvent) -> str:
@@ -270,52 +162,7 @@ def _value(value: Any) -> str:
     return str(list(value))
 
 
-def _inner(event: dp_event.DpEvent) -> list[dp_event.DpEvent]:
-    """The events that an event is made of."""
-    values = [getattr(event, one.name) for one in written_fields(type(event))]
-    items = [item for value in values for item in (value if isinstance(value, list | tuple) else [value])]
-    return [item for item in items if isinstance(item, dp_event.DpEvent)]
-
-
 def is_discrete(event: dp_event.DpEvent) -> bool:
     """Whether all noise of the tree is drawn on the integers or from a finite set, without floating-point noise."""
-    inner = _inner(event)
+    inner = events_in(event)
     return all(map(is_discrete, inner)) if inner else isinstance(event, _DISCRETE)
-
-
-def is_about_users(event: dp_event.DpEvent) -> bool:
-    """Whether the tree bounds what users add, not records. Trees that mix both have no laws."""
-    return isinstance(event, USERS) or any(map(is_about_users, _inner(event)))
-
-
-def assumptions(event: dp_event.DpEvent, *, relation: NeighboringRelation = ADD_OR_REMOVE) -> list[str]:
-    """The assumptions of a statement about an event under a relation, each a clause that follows "that"."""
-    around: list[str] = []  # of sampling and selection
-    inside: dict[type[dp_event.DpEvent], tuple[str, ...]] = {}
-    for one in _spread(event):
-        if type(one) in MECHANISMS:
-            inside[type(one)] = _assumed(type(one))
-        elif isinstance(one, dp_event.PoissonSampledDpEvent) and one.sampling_probability != 1:
-            scalar = relation is REPLACE_ONE and type(one.event) in NOISES[1:]
-            around += [_POISSON, _UNRELATED[relation], *([_SCALAR] if scalar else [])]
-        else:
-            around += _assumed(type(one))
-    clauses = [*dict.fromkeys(around), *itertools.chain(*inside.values())]
-    return list(reversed(dict.fromkeys(reversed(clauses))))  # what several share comes last
-
-
-def _assumed(event_type: type[dp_event.DpEvent]) -> tuple[str, ...]:
-    own = described(event_type).assumptions
-    return ASSUMPTIONS.get(event_type, ()) if own is None else own
-
-
-def _spread(event: dp_event.DpEvent) -> Iterator[dp_event.DpEvent]:
-    """Every event in a tree; a mechanism without assumptions that another event stands for has those of that event."""
-    yield event
-    for one in _inner(event):
-        yield from _spread(one)
-    mechanism = MECHANISMS.get(type(event))
-    if mechanism is not None and not _assumed(type(event)):
-        laws = mechanism.laws(event)
-        if isinstance(laws, dp_event.DpEvent):
-            yield from _spread(laws)

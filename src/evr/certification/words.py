@@ -17,9 +17,10 @@ from evr import validate
 from evr.bounds.moments import FIXED
 from evr.bounds.strict import StatedProof, rounded_up
 from evr.certification.event_json import digest_of, event_from_json, event_to_json, named, walk
-from evr.certification.event_words import ABRIDGED, LISTED, assumptions, counted, describe, is_about_users, is_discrete
+from evr.certification.event_words import ABRIDGED, LISTED, counted, describe, is_discrete
 from evr.described import adjacency
 from evr.errors import CertificateError
+from evr.mechanisms.meaning import hypotheses_of, unit_of
 from evr.mechanisms.schemes import FixedBatchUsersDpEvent, PoissonSampledUsersDpEvent, RandomAllocationDpEvent
 from evr.numbers import stated, typed
 
@@ -79,7 +80,7 @@ def description_of(given: Mapping[str, Any] | None, event: dp_event.DpEvent) -> 
     whole = {key: given.get(key) for key in KEYS}
     checks: dict[str, Callable[..., Any]] = {
         "title": named,
-        "unit": partial(validate.one_of, UNITS[1:] if is_about_users(event) else UNITS),
+        "unit": partial(validate.one_of, UNITS[1:] if unit_of(event) == "user" else UNITS),
         "algorithm": partial(validate.one_of, (DPSGD,)),
         **dict.fromkeys(("dataset_size", "batch_size"), validate.positive_integer),
         "epochs": validate.positive,
@@ -207,13 +208,20 @@ def ran(document: dict[str, Any]) -> str:
 
 def unit(document: dict[str, Any]) -> str:
     """Whose data the guarantee protects: a record, unless the event or the description says more."""
-    given, users = document["description"], is_about_users(event_from_json(document["event"]))
-    return str(given["unit"] or ("user" if users else "record" if given["algorithm"] is None else "example"))
+    given = document["description"]
+    if given["unit"] is None and not _of_users(document):
+        return "record" if given["algorithm"] is None else "example"
+    return str(given["unit"] or "user")
+
+
+def _of_users(document: dict[str, Any]) -> bool:
+    """Whether the event bounds what users add, not records."""
+    return unit_of(event_from_json(document["event"])) == "user"
 
 
 def _of_clients(words: str, document: dict[str, Any]) -> str:
     """Words about users, where the unit is a client."""
-    clients = unit(document) == "client" and is_about_users(event_from_json(document["event"]))
+    clients = unit(document) == "client" and _of_users(document)
     return re.sub(r"\buser(s?)\b", r"client\1", words) if clients else words
 
 
@@ -236,7 +244,7 @@ def statement(document: dict[str, Any]) -> str:
 
 def _claimed(document: dict[str, Any]) -> str:
     """The first sentence: what is claimed."""
-    subject, whose, users = ran(document), unit(document), is_about_users(event_from_json(document["event"]))
+    subject, whose, users = ran(document), unit(document), _of_users(document)
     private = "({}, " + stated(document["claim"]["delta"]) + ")-differentially private"
     under = _of_clients(adjacency(document["neighboring_relation"], users=users), document)
     rest = f"{private.format(stated(document['claim']['epsilon']))} per {whose} under {under}"
@@ -273,7 +281,7 @@ def assumed(document: dict[str, Any]) -> list[str]:
     checked = document["verification"]
     event = event_from_json(document["event"])
     relation = NeighboringRelation[document["neighboring_relation"]]
-    clauses = [_of_clients(one, document) for one in assumptions(event, relation=relation)]
+    clauses = [_of_clients(one.sentence, document) for one in hypotheses_of(event, relation)]
     if (record := document["record"]) is not None:
         seal, *others = record["seals"]
         processes = "process" if len(others) == 1 else "processes"
@@ -284,7 +292,7 @@ def assumed(document: dict[str, Any]) -> list[str]:
         )
         clauses += [words for kind in record["notes"] if (words := NOTES[kind])]
     given = document["description"]["unit"]
-    if given not in (None, "example") and not is_about_users(event):
+    if given not in (None, "example") and not _of_users(document):
         clauses.insert(0, f"each record holds all data of one {given}")
     margin = ""
     if METHOD_WORDS[checked["method"]].samples:

@@ -66,7 +66,6 @@ def risk(
 def _bounded(ran: options.WhatRan, seconds: float) -> tuple[Risk, str, bool, Certificate | None]:
     """The bounds, whose data they protect, whether neighbours replace it, and the accepted certificate if any."""
     from evr.certification import Certificate
-    from evr.certification.event_words import is_about_users
     from evr.certification.publishing import bounded
     from evr.certification.words import unit
     from evr.mechanisms import Composition
@@ -83,7 +82,7 @@ def _bounded(ran: options.WhatRan, seconds: float) -> tuple[Risk, str, bool, Cer
     record = ran.record()
     event, relation = ran.described()[::2] if record is None else (record.event, record.checked_relation(ran.adjacency))
     composition = Composition.of(event, relation)
-    whose = "user" if is_about_users(event) else "record"
+    whose = composition.unit or "record"
     return risk(composition), whose, composition.relation is REPLACE_ONE, None
 
 

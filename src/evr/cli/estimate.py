@@ -267,17 +267,18 @@ def describe(ran: options.WhatRan, json: options.Json = False) -> None:
 
     Example: evr describe examples/dpsgd.toml
     """
-    from evr.certification.event_words import assumptions, describe
+    from evr.certification.event_words import describe
     from evr.certification.words import trained
     from evr.described import ADJACENCIES
     from evr.estimation.closed_forms import pair_delta
     from evr.laws import Direction, DominatingPair
     from evr.mechanisms import Composition
+    from evr.mechanisms.meaning import hypotheses_of
     from evr.mechanisms.relations import name_of
 
     event, _, relation = ran.described()
     composition = Composition.of(event, relation)
-    assumed = assumptions(event, relation=composition.relation)
+    assumed = [one.sentence for one in hypotheses_of(event, composition.relation)]
     steps: list[dict[str, Any]] = []
     for direction in Direction:
         for step in composition.steps(direction):

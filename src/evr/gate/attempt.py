@@ -18,7 +18,7 @@ from evr.certification.budget import Budget
 from evr.certification.build import build, epsilon_per_record, software
 from evr.certification.certificate import Certificate
 from evr.certification.event_json import digest_of, event_from_json, event_to_json
-from evr.certification.event_words import assumptions, describe
+from evr.certification.event_words import describe
 from evr.certification.ledger import Attempt, Ledger, Wanted, now
 from evr.certification.proof_file import check_texts, proof_file, seal_of, write_proof
 from evr.certification.words import description_of
@@ -81,7 +81,7 @@ class Request:
         self.document = event_to_json(event)
         self.composition = Composition.of(event, neighboring_relation)
         written = event_from_json(self.document)
-        _ = describe(written), assumptions(written)  # the words of a mechanism of somebody's own may fail
+        describe(written)  # the words of a mechanism of somebody's own may fail
         self.description = description_of(description, written)
         self.path = writable(path=path)
         if self.budget is not None:

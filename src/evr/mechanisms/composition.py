@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
@@ -20,10 +20,10 @@ from evr import validate
 from evr.errors import OtherRelationError, UnsupportedEventError
 from evr.laws import NON_PRIVATE_PAIR, Direction, Pairs, Step, merged, simplify
 from evr.laws.selection import Selection
+from evr.mechanisms.meaning import events_in, refusal, row_of, settled
 from evr.mechanisms.registry import MECHANISMS, known, unsupported
-from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT, Relation, name_of, not_under, relation_named
-from evr.mechanisms.sampling import NON_PRIVATE_PAIRS, SAMPLED, SELECTED, Sampling, Selecting, part_of, sampled_already
-from evr.mechanisms.schemes import ZeroOutDpEvent
+from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT, Meaning, Relation, name_of, relation_named
+from evr.mechanisms.sampling import NON_PRIVATE_PAIRS, SAMPLED, SELECTED, Sampling, Selecting, part_of
 
 
 class Visited(NamedTuple):
@@ -45,13 +45,14 @@ class End(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """An event of the tree: where it is, how often it runs, and which sampled or selected part it belongs to."""
+    """An event of the tree: where it is, and how often it runs. ``settled``: it stands for another event, which has
+    said itself under which relation it holds, and for whom.
+    """
 
     event: Any
     path: str = "event"
     times: int = 1
-    around: Sampling | Selecting | None = None
-    settled: bool = False  # as of `Mechanism.laws_under`
+    settled: bool = False
 
     def below(self, event: Any, name: str = "event", **changes: Any) -> _Place:
         return self._replace(event=event, path=f"{self.path}.{name}", **changes)
@@ -69,36 +70,32 @@ _Found: TypeAlias = "_Place | _Part | Visited | Begin | End"
 
 def walk(event: Any, relation: NeighboringRelation = ADD_OR_REMOVE) -> Iterator[Visited | Begin | End]:
     """The mechanisms in reading order, and where repetitions begin and end. Sampled ones are named once, whole."""
-    walking, todo = _Walk(relation), list[_Found]([_Place(event)])  # a stack: trees may be deeper than Python's
-    while todo:
-        found = todo.pop()
-        if isinstance(found, _Place):
-            todo += reversed(walking.opened(found))
-            continue
-        if isinstance(found, _Part):
-            found = Visited(found.part.pairs(walking.inside.pop()), found.times)
-        if not walking.inside:
-            yield found
-        elif isinstance(found, Visited) and found.pairs is not None:
-            walking.inside[-1].append((found.pairs, found.times))
-
-
-def leaves(event: Any, relation: NeighboringRelation = ADD_OR_REMOVE) -> Iterator[tuple[Pairs, int]]:
-    """Every mechanism of the tree with its multiplicity."""
-    for visit in walk(event, relation):
-        if isinstance(visit, Visited) and visit.pairs is not None:
-            yield visit.pairs, visit.times
+    return _Walk(relation).visits(event)
 
 
 class _Walk:
-    def __init__(self, relation: NeighboringRelation) -> None:
-        self.relation = relation
+    def __init__(self, relation: NeighboringRelation, *, is_asked_for: bool = True) -> None:
+        self.relation, self.is_asked_for = relation, is_asked_for
         self.units: dict[str, str] = {}  # whose data is protected, and by which mechanism first
         self.inside: list[list[tuple[Pairs, int]]] = []  # the mechanisms of each sampled or selected part around
 
+    def visits(self, event: Any) -> Iterator[Visited | Begin | End]:
+        todo = list[_Found]([_Place(event)])  # a stack: trees may be deeper than Python's
+        while todo:
+            found = todo.pop()
+            if isinstance(found, _Place):
+                todo += reversed(self.opened(found))
+                continue
+            if isinstance(found, _Part):
+                found = Visited(found.part.pairs(self.inside.pop()), found.times)
+            if not self.inside:
+                yield found
+            elif isinstance(found, Visited) and found.pairs is not None:
+                self.inside[-1].append((found.pairs, found.times))
+
     def opened(self, place: _Place) -> list[_Found]:
         """The parts of an event: places, mechanisms, and where repetitions begin and end."""
-        _, path, times, around, settled = place
+        path, times = place.path, place.times
         node = known(place.event, path)
         if type(node) is dp_event.SelfComposedDpEvent:
             with _at(path):
@@ -107,52 +104,44 @@ class _Walk:
             return [Begin(repeats, path), place.below(node.event, times=times), End()]
         if type(node) is dp_event.ComposedDpEvent:
             with _at(path):
-                events = validate.sequence(events=node.events)
-            return [place.below(child, f"events[{i}]") for i, child in enumerate(events)]
-        if type(node) is ZeroOutDpEvent:
-            if self.relation is not ZERO_OUT:
-                raise not_under(f"{type(node).__name__} at {path}", self.relation, node, ZERO_OUT)
-            return [place.below(node.event)]
-        if type(node) in (*SELECTED, *SAMPLED):
-            with _at(path):
-                part = part_of(node, path, self.relation, around)
-            if part is None:
-                return [place.below(node.event)]
-            if isinstance(part, Sampling) and not settled:  # records are sampled, whatever the mechanism is about
-                self._check_unit("record", node, path)
-            self.inside.append([])
-            return [place.below(node.event, times=1, around=part), _Part(part, times)]
+                return [place.below(child, f"events[{i}]") for i, child in enumerate(events_in(node))]
         if type(node) is dp_event.NoOpDpEvent:
             return [Visited(None, times)]
         if type(node) is dp_event.NonPrivateDpEvent:
             return [Visited(NON_PRIVATE_PAIRS, times)]
-        return [self._translated(node, place)]
+        if type(node) in (*SELECTED, *SAMPLED):
+            with _at(path):
+                part = part_of(node, path, self.relation)
+            self._meaning(node, place)
+            if part is None:
+                return [place.below(node.event)]
+            self.inside.append([])
+            return [place.below(node.event, times=1), _Part(part, times)]
+        meaning = self._meaning(node, place)
+        return [place.below(node.event) if meaning.pair is None else self._translated(node, place, meaning)]
 
-    def _translated(self, node: Any, place: _Place) -> _Found:
+    def _meaning(self, node: Any, place: _Place) -> Meaning:
+        """What an event means here, or an error that says why it means nothing."""
+        row = row_of(node, self.relation, place.path)
+        if place.settled:
+            return settled(row, node, self.relation)
+        if not isinstance(row.answer, Meaning) or (row.answer.instead is not None and not self.is_asked_for):
+            raise refusal(node, row.answer, place.path)
+        if row.answer.unit is not None:
+            self._check_unit(row.answer.unit, node, place.path)
+        return row.answer
+
+    def _translated(self, node: Any, place: _Place, meaning: Meaning) -> _Found:
         """The pairs of a mechanism, or the place of an event that stands for it."""
-        _, path, times, around, settled = place
-        if not isinstance(node, dp_event.DpEvent):
-            why = f"{validate.shown(node)} at {path} is not a DpEvent (it is a {type(node).__name__})"
-            remedy = "give one of dp_accounting's, or what evr.dpsgd(...) or evr.events.from_jax_privacy(plan) returns"
-            raise TypeError(f"{why}: {remedy}")
-        mechanism = MECHANISMS.get(type(node))
-        if mechanism is None:
-            supported = ", ".join(sorted(cls.__name__ for cls in MECHANISMS))
-            raise unsupported(node, path, f"{node!r}. Mechanisms that evr knows: {supported}, and what you register")
-        if isinstance(around, Sampling) and not mechanism.takes_sampling:
-            raise sampled_already(node, path)
-        if mechanism.unit is not None and not settled:
-            self._check_unit(mechanism.unit, node, path)
-        if isinstance(around, Sampling) and self.relation is REPLACE_ONE:
-            around.check_replaced(node)
-        with _at(path):
-            found = mechanism.laws_under(node, self.relation, settled=settled)
+        assert meaning.pair is not None
+        with _at(place.path):
+            found = meaning.pair(node)
         if not isinstance(found, Pairs | dp_event.DpEvent):
-            why = f"the translator of {type(node).__name__} at {path} returned {validate.shown(found)}"
+            why = f"the translator of {type(node).__name__} at {place.path} returned {validate.shown(found)}"
             raise TypeError(f"{why}: let it return Pairs, or an event (NonPrivateDpEvent() if it has no privacy)")
         if isinstance(found, Pairs):
-            return Visited(found, times)
-        return place._replace(event=found, settled=settled or mechanism.relation is not None)
+            return Visited(found, place.times)
+        return place._replace(event=found, settled=place.settled or MECHANISMS[type(node)].settles)
 
     def _check_unit(self, unit: str, node: Any, path: str) -> None:
         """Refuse a mechanism whose unit is not that of those before it."""
@@ -177,7 +166,8 @@ def _at(path: str) -> Iterator[None]:
 @dataclass(frozen=True)
 class Composition:
     """The steps of each direction: distinct laws, and how often each ran. Order carries no meaning here.
-    ``relation`` says which data sets are neighbours.
+    ``relation`` says which data sets are neighbours, and ``unit`` whose data is protected: ``"record"``, ``"user"``, or
+    None if nothing says. Compositions are equal if their laws and relations are.
 
     >>> from evr.events import dpsgd
     >>> composition = Composition.of(dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=10**6))
@@ -188,11 +178,12 @@ class Composition:
     remove: tuple[Step, ...]
     add: tuple[Step, ...]
     relation: NeighboringRelation = ADD_OR_REMOVE
+    unit: str | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, event: dp_event.DpEvent | Composition, neighboring_relation: Relation | None = None) -> Composition:
         """Translate an event tree, or raise ``UnsupportedEventError`` that names the first sub-event without a pair.
-        The relation is add-or-remove if none is given, or zero-out where some mechanism knows no other.
+        The relation is add-or-remove if none is given, or zero-out where the table of meanings has that instead.
         """
         relation = None if neighboring_relation is None else relation_named(neighboring_relation)
         if isinstance(event, Composition):
@@ -200,12 +191,20 @@ class Composition:
                 asked, given = name_of(relation), name_of(event.relation)
                 raise ValueError(f"neighboring_relation={asked!r}, the composition is under {given!r}: make another")
             return event
+        if relation is not None:
+            return cls._walked(event, _Walk(relation))
         try:
-            return cls.from_counts(leaves(event, relation or ADD_OR_REMOVE), relation or ADD_OR_REMOVE)
+            return cls._walked(event, _Walk(ADD_OR_REMOVE, is_asked_for=False))
         except OtherRelationError as error:
-            if relation is not None or error.only is not ZERO_OUT:
+            if error.instead is not ZERO_OUT:
                 raise
-            return cls.from_counts(leaves(event, ZERO_OUT), ZERO_OUT)
+            return cls._walked(event, _Walk(ZERO_OUT))
+
+    @classmethod
+    def _walked(cls, event: Any, walking: _Walk) -> Composition:
+        visits = (one for one in walking.visits(event) if isinstance(one, Visited))
+        counts = [(one.pairs, one.times) for one in visits if one.pairs is not None]
+        return replace(cls.from_counts(counts, walking.relation), unit=next(iter(walking.units), None))
 
     @classmethod
     def from_counts(

@@ -20,7 +20,7 @@ from evr.laws.line import discrete
 from evr.laws.line.gaussian import NORMAL_REACH, GaussianPair, MixturePair
 from evr.laws.line.laplace import BoundedRangePair, LaplacePair, TwoSidedLaplacePair
 from evr.mechanisms import schemes
-from evr.mechanisms.relations import NON_PRIVATE, REPLACE_ONE, ZERO_OUT, Laws, Mechanism
+from evr.mechanisms.relations import NON_PRIVATE, Laws
 
 _MOST_SENSITIVITY = 1_000_000  # discrete Laplace noise has as many outcomes
 _MOST_SIGMA, _MOST_SIGMA_IN_MANY = 20_000.0, 1e12  # of discrete Gaussian noise on one integer, and on many
@@ -203,29 +203,3 @@ def exponential(event: schemes.ExponentialMechanismDpEvent) -> Laws:
 def permute_and_flip(event: schemes.PermuteAndFlipDpEvent) -> dp_event.DpEvent:
     """Its range is up to twice its epsilon: pure differential privacy is what holds."""
     return schemes.EpsilonDeltaDpEvent(event.epsilon, 0.0)
-
-
-_noise = {
-    dp_event.GaussianDpEvent: gaussian,
-    dp_event.LaplaceDpEvent: laplace,
-    dp_event.DiscreteLaplaceDpEvent: discrete_laplace,
-    schemes.DiscreteGaussianDpEvent: discrete_gaussian,
-    schemes.SummedDiscreteGaussiansDpEvent: discrete_gaussian,
-    dp_event.MixtureOfGaussiansDpEvent: mixture,
-}
-_known = {
-    schemes.EpsilonDeltaDpEvent: epsilon_delta,
-    dp_event.ZCDpEvent: concentrated,
-    schemes.ExponentialMechanismDpEvent: exponential,
-    schemes.PermuteAndFlipDpEvent: permute_and_flip,
-}
-
-MECHANISMS = (
-    *(Mechanism(event, laws, under={REPLACE_ONE: partial(laws, times=2)}) for event, laws in _noise.items()),
-    *(Mechanism(event, laws, under={REPLACE_ONE: laws}, unit=None) for event, laws in _known.items()),
-    Mechanism(
-        dp_event.RandomizedResponseDpEvent,
-        randomized_response,
-        under={REPLACE_ONE: randomized_response, ZERO_OUT: partial(randomized_response, uniform=True)},
-    ),
-)

@@ -7,12 +7,11 @@ import attr
 from dp_accounting import dp_event
 
 from evr.errors import UnsupportedEventError
-from evr.mechanisms import noise, schemes, training
+from evr.mechanisms import schemes
 from evr.mechanisms.relations import Mechanism
+from evr.mechanisms.table import BUILT_IN
 
-MECHANISMS: dict[type[dp_event.DpEvent], Mechanism] = {
-    mechanism.event: mechanism for mechanism in (*noise.MECHANISMS, *training.MECHANISMS)
-}
+MECHANISMS: dict[type[dp_event.DpEvent], Mechanism] = dict(BUILT_IN)
 
 
 def unsupported(node: object, path: str, why: str) -> UnsupportedEventError:

@@ -1,6 +1,5 @@
-"""Mechanisms, and the relations of neighbours under which they have laws (docs/guarantees_relations.md, Section R1).
-
-``noise.py`` and ``training.py`` end with their ``MECHANISMS``; ``evr.register`` adds one of yours.
+"""The relations of neighbours by name (docs/guarantees_relations.md, Section R1), and what the table of meanings is
+made of: what a mechanism means under a relation, or why it means nothing there.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,7 +8,6 @@ from typing import Any, TypeAlias
 
 from dp_accounting import NeighboringRelation, dp_event
 
-from evr.errors import OtherRelationError
 from evr.laws import Pairs
 
 ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -36,13 +34,6 @@ def name_of(relation: NeighboringRelation) -> str:
     return next(name for name, one in NAMES.items() if one is relation)
 
 
-def not_under(what: str, asked: NeighboringRelation, event: object, only: NeighboringRelation) -> OtherRelationError:
-    """The error that says under which relation there are laws."""
-    name = name_of(only)
-    remedy = f"it has one under {name!r}: neighboring_relation={name!r} (--adjacency {name})"
-    return OtherRelationError(f"{what} has no law under {name_of(asked)!r} adjacency here; {remedy}", event, only)
-
-
 Laws: TypeAlias = Pairs | dp_event.DpEvent
 """The laws of a mechanism, or an event that stands for it."""
 Translator: TypeAlias = Callable[[Any], Laws]
@@ -51,36 +42,76 @@ NON_PRIVATE = dp_event.NonPrivateDpEvent()
 """The event that stands for a mechanism without any privacy."""
 
 
+@dataclass(frozen=True)
+class Hypothesis:
+    """What a guarantee assumes of whoever ran a mechanism: an id for files, and a clause that follows "It is assumed
+    that".
+    """
+
+    id: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What a mechanism means under a relation: whose data is protected (``"record"``, ``"user"``; None where it may be
+    either), by which theorem, and under which hypotheses.
+
+    ``pair`` translates an event to its ``Pairs``, or to another event that stands for it. It is None for what wraps
+    other events. ``instead`` is the relation that is taken in place of this one where none was asked for.
+    """
+
+    relation: NeighboringRelation
+    unit: str | None
+    theorem: str
+    hypotheses: tuple[Hypothesis, ...]
+    pair: Translator | None = None
+    instead: NeighboringRelation | None = None
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Why a mechanism has no law under a relation, and what to do. ``instead`` is as of ``Meaning``."""
+
+    relation: NeighboringRelation
+    why: str
+    remedy: str
+    instead: NeighboringRelation | None = None
+
+
+Answer: TypeAlias = Meaning | Refused
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Some events of a class, with their answer under each relation: those for which ``holds`` is true and, of events
+    that wrap others, whose mechanisms are all of a kind in ``inside``.
+
+    ``kind`` is what wrappers have to know of a mechanism: ``"gaussian"``, ``"scalar"``, ``"noise"`` and
+    ``"own noise"`` (of a registered one) add noise to a sum, ``"known"`` is a guarantee, ``"scheme"`` and
+    ``"selection"`` say themselves who takes part in which run, ``"any"`` is every other mechanism.
+    """
+
+    subject: str
+    kind: str
+    answers: Mapping[NeighboringRelation, Answer]
+    holds: Callable[[Any], bool] = lambda event: True
+    inside: frozenset[str] | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Mechanism:
-    """One mechanism: its class of events, made by attrs, and what evr knows of it.
-
-    ``laws`` translates an event to its ``Pairs``, or to another event that stands for it, which is
-    ``NonPrivateDpEvent()`` if the mechanism has no privacy at all. ``relation`` is a function from the event to the
-    relation of neighbours under which they hold. Without it, that of the event which stands for it holds, and adding or
-    removing one record where laws are given. Such laws serve zeroing out too, unless ``under`` says otherwise.
+    """A class of events and its variants, of which the first that fits an event counts. An event that stands for it is
+    settled if this answer ``settles`` the relation. Where a registered one is refused and another event
+    ``stands_for`` it, that event answers.
     """
 
     event: type[dp_event.DpEvent]
-    laws: Translator
-    takes_sampling: bool = True  # whether records may be sampled; not where the event itself says who takes part
-    relation: Callable[[Any], NeighboringRelation] | None = None
-    under: Mapping[NeighboringRelation, Translator | None] = field(default_factory=dict)  # None refuses a relation
-    unit: str | None = "record"  # whose data its parameters bound: a record or a user; None where it may be either
+    variants: tuple[Variant, ...]
+    settles: bool = True
+    stands_for: Mapping[NeighboringRelation, Meaning] = field(default_factory=dict)
 
-    def laws_under(self, event: Any, relation: NeighboringRelation, *, settled: bool = False) -> Laws:
-        """Its laws under a relation, or an error that says under which it has some.
-
-        ``settled``: this event stands for another, which has said under which relation it holds.
-        """
-        if (translator := self.under.get(relation)) is not None:
-            return translator(event)
-        declared = None if self.relation is None or settled else self.relation(event)
-        held = declared or ADD_OR_REMOVE
-        serves = relation is held or (relation is ZERO_OUT and held is ADD_OR_REMOVE)
-        if serves and relation not in self.under:
-            return self.laws(event)
-        laws = self.laws(event) if relation not in self.under and declared is None else ()
-        if isinstance(laws, dp_event.DpEvent):
-            return laws  # the event that stands for this one says under which relation it holds
-        raise not_under(type(event).__name__, relation, event, held)
+    @property
+    def takes_sampling(self) -> bool:
+        """Whether records may be sampled; not where the event itself says who takes part."""
+        return self.variants[0].kind != "scheme"

@@ -18,13 +18,11 @@ from evr.laws.patterns.bins import IndependentBins
 from evr.laws.selection import BinomialRuns, NegativeBinomialRuns, PoissonRuns, Rule, Selection, UntilGood
 from evr.mechanisms.noise import replaced
 from evr.mechanisms.registry import unsupported
-from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, not_under
-from evr.mechanisms.schemes import BinomialSelectDpEvent, DiscreteGaussianDpEvent, ThresholdSelectDpEvent
+from evr.mechanisms.relations import REPLACE_ONE
+from evr.mechanisms.schemes import BinomialSelectDpEvent, ThresholdSelectDpEvent
 
 NON_PRIVATE_PAIRS = Pairs.both(NON_PRIVATE_PAIR, NON_PRIVATE_LAW)
 _LEAST = 1e-250  # the least sampling probability above 0
-NOISES = (dp_event.GaussianDpEvent, dp_event.LaplaceDpEvent, dp_event.DiscreteLaplaceDpEvent, DiscreteGaussianDpEvent)
-"""Events that say that they add noise to a sum. A pair does not say that."""
 SAMPLED = (dp_event.PoissonSampledDpEvent, dp_event.SampledWithoutReplacementDpEvent)
 SELECTED = (dp_event.RepeatAndSelectDpEvent, BinomialSelectDpEvent, ThresholdSelectDpEvent)
 
@@ -69,7 +67,7 @@ class Sampling:
             return Pairs.both(poisson.sampled_without_replacement(remove.pair, float(q)), exact)
         if self.relation is REPLACE_ONE:
             if (found := replaced(remove.exact, q)) is None:
-                raise self._not_replaced(remove.law.describe())
+                raise self._no_pair(remove.law.describe(), "Under replace-one, give one kind of noise on a sum.")
             return found
         known = all(step.exact is not None for step in alone.values())
         return Pairs.each(
@@ -77,28 +75,15 @@ class Sampling:
             (lambda one: exact_sampled(alone[one].exact_law, q, one)) if known else None,
         )
 
-    def check_replaced(self, leaf: object) -> None:
-        """Refuse, under replace-one, Poisson sampling of anything but noise that its event says is added to a sum."""
-        if self._is_poisson and type(leaf) not in NOISES:
-            raise self._not_replaced("anything but additive noise")
-
     def _no_pair(self, what: str, remedy: str) -> UnsupportedEventError:
         name = "Poisson sampling" if self._is_poisson else "sampling without replacement"
         text = f"{name} of {what} at {self.path} has no one-dimensional pair here: {self.node!r}. {remedy}"
         return UnsupportedEventError(text, self.node)
 
-    def _not_replaced(self, what: str) -> UnsupportedEventError:
-        return not_under(f"Poisson sampling of {what} at {self.path}", REPLACE_ONE, self.node, ADD_OR_REMOVE)
 
-
-def part_of(
-    node: Any, path: str, relation: NeighboringRelation, around: Sampling | Selecting | None
-) -> Sampling | Selecting | None:
-    """The part of a tree that a node begins, inside of the one around it; None if it changes nothing."""
+def part_of(node: Any, path: str, relation: NeighboringRelation) -> Sampling | Selecting | None:
+    """The part of a tree that a node begins; None if it changes nothing."""
     if isinstance(node, SELECTED):
-        if around is not None:  # no theorem here is about it
-            why = "a selection may be neither part of a run of another selection nor made on a sample of the records"
-            raise unsupported(node, path, f"{why}; describe one selection, around the sampling")
         rule = rule_of(node)
         return None if rule is None else Selecting(node, path, rule)
     if isinstance(node, dp_event.PoissonSampledDpEvent):
@@ -107,21 +92,11 @@ def part_of(
             why = f"sampling_probability={q!r} is below {_LEAST:g}, where floats lose what a sampled record adds"
             raise ValueError(f"{why}: give {_LEAST:g}, which covers it, or 0 if nobody is sampled")
         return None if q == 1 else Sampling(node, Fraction(q), path, relation)
-    if isinstance(around, Sampling):
-        raise sampled_already(node, path)
     size = validate.positive_integer(source_dataset_size=node.source_dataset_size)
     batch = validate.non_negative_integer(sample_size=node.sample_size)
     if batch > size:
         raise ValueError(f"sample_size={batch!r} is above source_dataset_size={size!r}")
-    if relation is not REPLACE_ONE:
-        raise not_under(f"sampling without replacement at {path}", relation, node, REPLACE_ONE)
     return None if batch == size else Sampling(node, Fraction(batch, size), path, relation)
-
-
-def sampled_already(node: Any, path: str) -> UnsupportedEventError:
-    """Its law counts on a data set of a known size: a sample of the records has none."""
-    why = "it says itself who takes part, so it cannot be applied to a sample of the records; describe one sampling"
-    return unsupported(node, path, why)
 
 
 _MOST_FALL = 1e3  # of log g from 0 to 1: that many bits, and cells, are followed

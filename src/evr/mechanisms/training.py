@@ -13,10 +13,9 @@ from typing import Any
 import attr
 import numpy as np
 import scipy
-from dp_accounting import NeighboringRelation, dp_event
+from dp_accounting import dp_event
 
 from evr import validate
-from evr.errors import UnsupportedEventError
 from evr.laws import Direction, DominatingPair, Pairs, exact
 from evr.laws.exact.law import ball, float_log
 from evr.laws.line import poisson
@@ -27,7 +26,7 @@ from evr.laws.patterns.min_sep import MinSep
 from evr.laws.patterns.strategy import Strategy, noise_over, square_sensitivity
 from evr.mechanisms import schemes
 from evr.mechanisms.noise import gaussians
-from evr.mechanisms.relations import ADD_OR_REMOVE, NON_PRIVATE, REPLACE_ONE, ZERO_OUT, Laws, Mechanism, Translator
+from evr.mechanisms.relations import NON_PRIVATE, Laws, Translator
 
 MOST_BINS, MOST_SIZE, MOST_RECORDS = 10**6, 10**9, 10**4  # bins; records of a data set; records of a user
 _NEGLIGIBLE = Fraction(1, 10**80)  # weights below go to the greatest number of records
@@ -243,19 +242,9 @@ def fixed_batches(event: schemes.FixedBatchUsersDpEvent) -> Pairs:
 def split(event: schemes.UsersDpEvent) -> dp_event.DpEvent:
     """A mechanism for each record of a user, each with its share of the noise (Section R7.4)."""
     records, inner = _records(event.records_per_user), event.event
-    if type(inner) not in SPLIT:
-        why, names = f"UsersDpEvent of {type(inner).__name__} has no law here", sorted(cls.__name__ for cls in SPLIT)
-        remedy = f"give one of {', '.join(names)}; for DP-SGD, dpsgd(..., records_per_user=...)"
-        raise UnsupportedEventError(f"{why}: {remedy}", event)
     noise = validate.noise_scale(noise_multiplier=inner.noise_multiplier)
     each = attr.evolve(inner, noise_multiplier=noise_over(noise, records))
     return each if records == 1 else dp_event.SelfComposedDpEvent(each, records)
-
-
-def _held(event: schemes.UsersDpEvent) -> NeighboringRelation:
-    """The relation under which the scheme itself holds."""
-    held = SPLIT[type(event.event)].relation if type(event.event) in SPLIT else None
-    return ADD_OR_REMOVE if held is None else held(event.event)
 
 
 def _records(records_per_user: int, most: int = MOST_RECORDS) -> int:
@@ -302,40 +291,3 @@ def binomial(count: int, q: Fraction) -> dict[int, Fraction]:
     if rest > 0:
         found[count] = found.get(count, Fraction(0)) + rest
     return found
-
-
-def _cyclic_relation(event: schemes.CyclicPoissonDpEvent) -> NeighboringRelation:
-    """With groups of a fixed size, adding a record would move others."""
-    return ZERO_OUT if event.partition == "fixed" and event.cycle_length > 1 else ADD_OR_REMOVE
-
-
-_scheme = partial(Mechanism, takes_sampling=False)
-_ordered = partial(
-    _scheme, relation=lambda event: ZERO_OUT
-)  # a record more would move others to other batches or leaves
-_of_users = partial(_scheme, unit="user")
-
-SPLIT = {
-    mechanism.event: mechanism
-    for mechanism in (
-        _scheme(schemes.BallsInBinsDpEvent, balls_in_bins, under={REPLACE_ONE: partial(replaced, balls_in_bins)}),
-        _scheme(schemes.RedrawnBinsDpEvent, redrawn_bins),
-        _scheme(
-            schemes.CyclicPoissonDpEvent, cyclic_poisson, relation=_cyclic_relation, under={REPLACE_ONE: cyclic_poisson}
-        ),
-        _scheme(schemes.MatrixMechanismDpEvent, matrix_mechanism),
-        _scheme(schemes.BMinSepDpEvent, min_sep, under={REPLACE_ONE: partial(replaced, min_sep)}),
-    )
-}
-"""Schemes that may be about users."""
-
-MECHANISMS = (
-    *SPLIT.values(),
-    _scheme(schemes.RandomAllocationDpEvent, allocation),
-    _ordered(dp_event.SingleEpochTreeAggregationDpEvent, tree_aggregation),
-    _ordered(schemes.ShuffledBatchesDpEvent, shuffled_batches, under={REPLACE_ONE: shuffled_batches}),
-    _scheme(dp_event.TruncatedSubsampledGaussianDpEvent, truncated, under={ZERO_OUT: None}),
-    _of_users(schemes.PoissonSampledUsersDpEvent, sampled_users, under={REPLACE_ONE: partial(sampled_users, times=2)}),
-    _of_users(schemes.FixedBatchUsersDpEvent, fixed_batches, relation=lambda event: REPLACE_ONE),
-    _of_users(schemes.UsersDpEvent, split, relation=_held, under={REPLACE_ONE: split}),
-)
