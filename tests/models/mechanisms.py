@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import attr
 import numpy as np
 from dp_accounting import dp_event
 
-from evr.mechanisms import schemes
+import evr
+from evr.laws import DiscretePair, Pairs
+from evr.mechanisms import MECHANISMS, schemes
 from evr.testing import EMPTY, DataSet, Law
 from models import batches, releases
 from models.batches import sums_of
@@ -269,8 +273,13 @@ def _poisson(rng: random.Random, base: Case, probability: float | None = None) -
 
 
 def poisson_of_gaussian(rng: random.Random, relation: str) -> Case:
-    """Each record is in the batch by a coin of its own; the sum of the batch has normal noise."""
-    return _poisson(rng, gaussian(rng, relation))
+    """Each record is in the batch by a coin of its own; the sum of the batch has normal noise, once or twice."""
+    if rng.random() < 0.7:
+        return _poisson(rng, gaussian(rng, relation))
+    noise = rng.choice([1.0, 2.0])
+    event = dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(noise), 2)
+    model = summed(lambda batch: batches.everybody(batch, 2), noise)
+    return _poisson(rng, Case(event, model, *numbers(rng, 2, steps=2)))
 
 
 def poisson_of_scalar_noise(rng: random.Random, relation: str) -> Case:
@@ -299,9 +308,69 @@ def poisson_of_guarantee(rng: random.Random, relation: str) -> Case:
     return Case(event, sampled(batching, named_bits(epsilon)), [(1.0, -1.0)], [-1.0])
 
 
-def poisson_of_answers(rng: random.Random, relation: str) -> Case:
-    """Everybody in the batch publishes an answer."""
-    return _poisson(rng, randomized_response(rng, relation))
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class ScaledLaplaceDpEvent(dp_event.DpEvent):
+    """A registered mechanism that adds noise to a sum: Laplace noise, by its scale and the sensitivity."""
+
+    scale: float
+    sensitivity: float
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class NoisyAlarmDpEvent(dp_event.DpEvent):
+    """A registered mechanism that adds no noise to a sum: an alarm, whether some record is positive."""
+
+    hit: float
+    false_alarm: float
+
+
+@contextlib.contextmanager
+def registered() -> Iterator[None]:
+    """Teaches evr both."""
+
+    def alarm(event: NoisyAlarmDpEvent) -> Pairs:
+        laws = [[1 - event.hit, event.hit], [1 - event.false_alarm, event.false_alarm]]
+        return Pairs(DiscretePair.from_probabilities(*laws), DiscretePair.from_probabilities(*laws[::-1]))
+
+    def scaled_laplace(event: ScaledLaplaceDpEvent) -> dp_event.DpEvent:
+        return dp_event.LaplaceDpEvent(event.scale / event.sensitivity)
+
+    evr.register(ScaledLaplaceDpEvent, scaled_laplace, adds_noise_to_a_sum=True)
+    evr.register(NoisyAlarmDpEvent, alarm)
+    try:
+        yield
+    finally:
+        del MECHANISMS[ScaledLaplaceDpEvent], MECHANISMS[NoisyAlarmDpEvent]
+
+
+def scaled_laplace(rng: random.Random, relation: str) -> Case:
+    """The sum of numbers, with Laplace noise; it is registered."""
+    scale, sensitivity = rng.choice([1.0, 3.0]), rng.choice([0.5, 1.0])
+    data_sets, values = numbers(rng, 2)
+    scaled = lambda data: tuple(x and sensitivity * x for x in data)  # noqa: E731
+    plain = summed(batches.everybody, scale, releases.laplace)
+    return Case(ScaledLaplaceDpEvent(scale, sensitivity), lambda data: plain(scaled(data)), data_sets, values)
+
+
+def alarm(rng: random.Random, relation: str) -> Case:
+    """An alarm, whether some record is positive; it is registered."""
+    hit, false_alarm = rng.choice([(0.6, 0.2), (0.9, 0.05)])
+
+    def model(data: DataSet) -> Law:
+        rings = hit if any_bit(data) else false_alarm
+        return {"rings": rings, "silent": 1 - rings}
+
+    return Case(NoisyAlarmDpEvent(hit, false_alarm), model, [(1.0, -1.0), (1.0,)], [-1.0])
+
+
+def poisson_of_registered_noise(rng: random.Random, relation: str) -> Case:
+    """As ``poisson_of_gaussian``, with noise that is registered."""
+    return _poisson(rng, scaled_laplace(rng, relation))
+
+
+def poisson_of_alarm(rng: random.Random, relation: str) -> Case:
+    """A mechanism that is registered, and adds no noise to a sum, runs on the batch."""
+    return _poisson(rng, alarm(rng, relation))
 
 
 def poisson_of_everybody(rng: random.Random, relation: str) -> Case:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from dp_accounting import dp_event
 from evr.mechanisms import schemes
 from evr.testing import EMPTY, DataSet
 from models import batches
-from models.cases import Case, numbers
+from models.cases import Case, Maker, numbers
 from models.mechanisms import steps, summed
 
 BANDS = [(1.0,), (1.0, 0.5), (1.0, 0.3)]
@@ -44,8 +44,7 @@ def _training(
 
 def bins(rng: random.Random, relation: str) -> Case:
     """Each record is in one bin, drawn once; batch ``i`` is bin ``i`` modulo their number."""
-    noise, count, column = rng.choice([1.0, 2.0]), 3, rng.choice(BANDS)
-    number = rng.choice([2, 3]) if column == (1.0,) else 3
+    noise, column, (count, number) = rng.choice([1.0, 2.0]), rng.choice(BANDS), rng.choice([(2, 2), (3, 3), (3, 3), (3, 2)])
     event = schemes.BallsInBinsDpEvent(noise, count, number, column)
     return _training(rng, event, drawn_by_each(batches.bins(count, number), count), count, column)
 
@@ -77,8 +76,8 @@ def min_sep(rng: random.Random, relation: str) -> Case:
 def cyclic_independent(rng: random.Random, relation: str) -> Case:
     """Batch ``i`` samples group ``i`` modulo their number by Poisson; each record's group is drawn by itself."""
     noise, probability = rng.choice([1.0, 2.0]), rng.choice([0.4, 1.0])
-    count, groups = rng.choice([(2, 2), (3, 2)])
-    event = schemes.CyclicPoissonDpEvent(noise, count, groups, probability, "independent")
+    count, groups, partition = rng.choice([(2, 2, "independent"), (3, 2, "independent"), (2, 1, "fixed")])
+    event = schemes.CyclicPoissonDpEvent(noise, count, groups, probability, partition)
     return _training(rng, event, drawn_by_each(batches.cyclic_independent(count, groups, probability), count), count)
 
 
@@ -89,13 +88,6 @@ def cyclic_fixed(rng: random.Random, relation: str) -> Case:
     event = schemes.CyclicPoissonDpEvent(noise, count, groups, probability, "fixed", column)
     batching = lambda data: batches.cyclic_fixed(data, count, groups, probability)  # noqa: E731
     return _training(rng, event, batching, count, column)
-
-
-def cyclic_one_group(rng: random.Random, relation: str) -> Case:
-    """One group only: Poisson sampling in each step."""
-    noise, probability, count = rng.choice([1.0, 2.0]), rng.choice([0.3, 0.8]), rng.choice([1, 2])
-    event = schemes.CyclicPoissonDpEvent(noise, count, 1, probability, "fixed")
-    return _training(rng, event, steps(lambda data: batches.poisson(data, probability), count), count)
 
 
 def matrix(rng: random.Random, relation: str) -> Case:
@@ -109,6 +101,16 @@ def matrix(rng: random.Random, relation: str) -> Case:
     data_sets, values = numbers(rng, 2, steps=count)
     turning = tuple(itertools.repeat((-1.0, 1.0), 2))
     return Case(event, model, [*data_sets, turning], values)
+
+
+def matrix_in_order(rng: random.Random, relation: str) -> Case:
+    """What people run: correlated noise, batches of a fixed size in a fixed order. Each record takes part once."""
+    noise, column, count = rng.choice([1.0, 2.0]), rng.choice(BANDS), 3
+    event = schemes.MatrixMechanismDpEvent(noise, column, count, count, 1)
+    model = summed(
+        lambda data: {batches.in_order(data, count): 1.0}, noise, matrix=toeplitz(column, count), greatest=1
+    )
+    return Case(event, model, [(1.0, -1.0, 1.0, -1.0)], [1.0, -1.0])
 
 
 def tree(rng: random.Random, relation: str) -> Case:
@@ -179,7 +181,11 @@ def fixed_batch_users(rng: random.Random, relation: str) -> Case:
     return Case(event, model, [(own, *[(-1.0,)] * (size - most)), (own, *others)], [opposed, fewer])
 
 
-def of_users(maker: Callable[[random.Random, str], Case]) -> Callable[[random.Random, str], Case]:
+def any_of(*makers: Maker) -> Maker:
+    return lambda rng, relation: rng.choice(makers)(rng, relation)
+
+
+def of_users(maker: Maker) -> Maker:
     """The model of a scheme, each record of a user taking part by itself."""
 
     def make(rng: random.Random, relation: str) -> Case:
@@ -188,5 +194,4 @@ def of_users(maker: Callable[[random.Random, str], Case]) -> Callable[[random.Ra
         data_sets, values = users_of(rng, most)
         return Case(event, lambda users: base.model(records_of(users, most)), data_sets[1:], values)
 
-    make.__doc__ = f"{maker.__name__}, for users."
     return make

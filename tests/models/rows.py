@@ -1,0 +1,171 @@
+"""Which model stands for which row of the table of meanings, and how a row is checked."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, NamedTuple
+
+import numpy as np
+from dp_accounting import dp_event
+
+from evr.errors import UnsupportedEventError
+from evr.mechanisms import Composition, schemes
+from evr.mechanisms.meaning import Row, row_of
+from evr.mechanisms.relations import Refused, name_of
+from evr.testing import Comparison, Law, check_laws, neighbours
+from models import mechanisms, selections, trainings
+from models.cases import Case, Maker
+from models.curves import deltas_of
+
+
+class Model(NamedTuple):
+    """A function that draws cases, and whose data one element of a data set is; None where it may be either."""
+
+    make: Maker
+    unit: str | None = "record"
+
+
+MODELS: dict[str, Model] = {
+    # noise on a sum
+    "GaussianDpEvent": Model(mechanisms.gaussian),
+    "LaplaceDpEvent": Model(mechanisms.laplace),
+    "DiscreteLaplaceDpEvent": Model(mechanisms.discrete_laplace),
+    "DiscreteGaussianDpEvent on one number": Model(mechanisms.discrete_gaussian),
+    "DiscreteGaussianDpEvent on many numbers": Model(mechanisms.discrete_gaussian_vectors),
+    "SummedDiscreteGaussiansDpEvent": Model(mechanisms.summed_discrete_gaussians),
+    "MixtureOfGaussiansDpEvent": Model(mechanisms.mixture_of_gaussians),
+    # known guarantees, choices, answers
+    "EpsilonDeltaDpEvent": Model(mechanisms.epsilon_delta, None),
+    "ZCDpEvent": Model(mechanisms.concentrated, None),
+    "ExponentialMechanismDpEvent": Model(mechanisms.exponential, None),
+    "PermuteAndFlipDpEvent": Model(mechanisms.permute_and_flip, None),
+    "RandomizedResponseDpEvent": Model(mechanisms.randomized_response),
+    # trainings
+    "BallsInBinsDpEvent": Model(trainings.bins),
+    "RedrawnBinsDpEvent": Model(trainings.redrawn_bins),
+    "RandomAllocationDpEvent": Model(trainings.allocation),
+    "BMinSepDpEvent": Model(trainings.min_sep),
+    "CyclicPoissonDpEvent, fixed groups": Model(trainings.cyclic_fixed),
+    "CyclicPoissonDpEvent, independent groups or one": Model(trainings.cyclic_independent),
+    "MatrixMechanismDpEvent": Model(trainings.matrix),
+    "ShuffledBatchesDpEvent": Model(trainings.shuffled),
+    "SingleEpochTreeAggregationDpEvent": Model(trainings.tree),
+    "TruncatedSubsampledGaussianDpEvent": Model(mechanisms.truncated),
+    # users
+    "PoissonSampledUsersDpEvent": Model(trainings.poisson_users, "user"),
+    "FixedBatchUsersDpEvent": Model(trainings.fixed_batch_users, "user"),
+    "UsersDpEvent of CyclicPoissonDpEvent, fixed groups": Model(trainings.of_users(trainings.cyclic_fixed), "user"),
+    "UsersDpEvent of MatrixMechanismDpEvent": Model(trainings.of_users(trainings.matrix), "user"),
+    "UsersDpEvent of bins, min-sep or independent groups": Model(
+        trainings.of_users(trainings.any_of(trainings.bins, trainings.redrawn_bins, trainings.min_sep)), "user"
+    ),
+    # sampling
+    "PoissonSampledDpEvent with probability 1": Model(mechanisms.poisson_of_everybody, None),
+    "PoissonSampledDpEvent of Gaussian noise": Model(mechanisms.poisson_of_gaussian),
+    "PoissonSampledDpEvent of Laplace or integer noise on one number": Model(mechanisms.poisson_of_scalar_noise),
+    "PoissonSampledDpEvent of registered noise": Model(mechanisms.poisson_of_registered_noise),
+    "PoissonSampledDpEvent of other noise on a sum": Model(mechanisms.poisson_of_other_noise),
+    "PoissonSampledDpEvent of a known guarantee": Model(mechanisms.poisson_of_guarantee),
+    "PoissonSampledDpEvent of any other mechanism": Model(mechanisms.poisson_of_alarm),
+    "SampledWithoutReplacementDpEvent of noise on a sum": Model(mechanisms.without_replacement_of_noise),
+    "SampledWithoutReplacementDpEvent of any other mechanism": Model(mechanisms.without_replacement_of_others),
+    "ScaledLaplaceDpEvent": Model(mechanisms.scaled_laplace),
+    "NoisyAlarmDpEvent": Model(mechanisms.alarm),
+    # selections
+    "RepeatAndSelectDpEvent": Model(selections.repeat_and_select, None),
+    "BinomialSelectDpEvent": Model(selections.binomial_select, None),
+    "ThresholdSelectDpEvent": Model(selections.threshold_select, None),
+    # wrappers
+    "ZeroOutDpEvent": Model(mechanisms.zero_out_only, None),
+}
+"""By subject of the table. What is refused under each relation is in ``REFUSED``."""
+
+_GAUSSIAN = dp_event.GaussianDpEvent(1.0)
+_SELECTION = schemes.BinomialSelectDpEvent(_GAUSSIAN, 2, 0.5)
+_BINS = schemes.BallsInBinsDpEvent(1.0, 2, 2)
+REFUSED: dict[str, dp_event.DpEvent] = {
+    "UsersDpEvent of anything else": schemes.UsersDpEvent(_GAUSSIAN, 2),
+    "PoissonSampledDpEvent of a scheme": dp_event.PoissonSampledDpEvent(0.5, _BINS),
+    "PoissonSampledDpEvent of a selection": dp_event.PoissonSampledDpEvent(0.5, _SELECTION),
+    "SampledWithoutReplacementDpEvent of a scheme": dp_event.SampledWithoutReplacementDpEvent(3, 1, _BINS),
+    "SampledWithoutReplacementDpEvent of a selection": dp_event.SampledWithoutReplacementDpEvent(3, 1, _SELECTION),
+    "RepeatAndSelectDpEvent of a selection": dp_event.RepeatAndSelectDpEvent(_SELECTION, 2.0, 1.0),
+    "BinomialSelectDpEvent of a selection": schemes.BinomialSelectDpEvent(_SELECTION, 2, 0.5),
+    "ThresholdSelectDpEvent of a selection": schemes.ThresholdSelectDpEvent(_SELECTION, 0.5),
+}
+"""An event for each subject that has no meaning under any relation."""
+
+
+# --- how a row is checked --------------------------------------------------------------------------
+
+MERGED = 2000
+
+
+def merged(p: Law, q: Law) -> tuple[Law, Law]:
+    """Both laws on fewer outcomes: those of nearly the same likelihood ratio are put together, so that next to nothing
+    is lost. Numbers of outcomes that differ tell everything.
+    """
+    if not isinstance(p, np.ndarray) or not isinstance(q, np.ndarray):
+        return p, q
+    if p.shape != q.shape:
+        return np.array([1.0, 0.0]), np.array([0.0, 1.0])
+    p, q = p.ravel(), q.ravel()
+    if p.size <= 2 * MERGED:
+        return p, q
+    with np.errstate(divide="ignore", invalid="ignore"):
+        order = np.argsort(np.log(p / q))
+    first = np.linspace(0, p.size, MERGED, endpoint=False).astype(int)
+    return np.add.reduceat(p[order], first), np.add.reduceat(q[order], first)
+
+
+def laws_of(case: Case, relation: str) -> list[tuple[Law, Law]]:
+    """The laws of all neighbours of a case."""
+    laws: dict[Any, Law] = {}
+
+    def law(data: Any) -> Law:
+        if data not in laws:
+            laws[data] = case.model(data)
+        return laws[data]
+
+    pairs = [(data, other) for data in case.data_sets for other in neighbours(data, case.values, relation)]
+    return [merged(law(data), law(other)) for data, other in pairs if data != other]
+
+
+def check_case(case: Case, relation: str) -> list[Comparison]:
+    return check_laws(Composition.of(case.event, relation), laws_of(case, relation), deltas_of)
+
+
+def check_row(row: Row, seeds: range) -> list[Comparison]:
+    """Fails unless the law of a row dominates its model, in as many random cases, or the row is refused."""
+    relation = name_of(row.answer.relation)
+    if row.subject in REFUSED:
+        check_refused(row, REFUSED[row.subject])
+        return []
+    assert row.subject in MODELS, f"{row.subject} has no model: write one, and name it in MODELS"
+    model, comparisons = MODELS[row.subject], list[Comparison]()
+    for seed in seeds:
+        case = model.make(random.Random(seed), relation)
+        assert row_of(case.event, row.answer.relation).subject == row.subject, f"{case.event!r} is another subject"
+        if isinstance(row.answer, Refused):
+            check_refused(row, case.event)
+            continue
+        assert row.answer.unit == model.unit, f"{row.subject} is about a {row.answer.unit}, its model {model.unit}"
+        comparisons += check_case(case, relation)
+    return comparisons
+
+
+def check_refused(row: Row, event: dp_event.DpEvent) -> None:
+    assert isinstance(row.answer, Refused), f"{row.subject} has a meaning, and no model"
+    try:
+        Composition.of(event, row.answer.relation)
+    except UnsupportedEventError as error:
+        assert row.answer.why in str(error), f"{row.subject}: the refusal does not say why: {error}"
+        assert row.answer.remedy in str(error), f"{row.subject}: the refusal has no remedy: {error}"
+    else:
+        raise AssertionError(f"{row.subject} is refused under {row.answer.relation} by the table, and accepted")
+
+
+def tightness(comparisons: list[Comparison]) -> float:
+    """The median of what neighbours have by the model over what evr's law says, where that is not negligible."""
+    shares = [row.model / row.evr for row in comparisons if row.epsilon >= 0 and row.evr > 1e-4]
+    return float(np.median(shares)) if shares else 1.0
