@@ -4,7 +4,7 @@ default, and ``MonteCarloAccountant``, the paper's (Section 5).
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import dp_accounting
@@ -22,7 +22,8 @@ from evr.estimation.monte_carlo import (
     pilot_epsilon,
 )
 from evr.laws import Direction, DominatingPair, Floats, Pairs, Step, greatest_loss, infinite_loss_mass, infinite_mass
-from evr.mechanisms import Composition, leaves
+from evr.mechanisms import Composition
+from evr.mechanisms.composition import Walk
 from evr.mechanisms.relations import ADD_OR_REMOVE, Relation, relation_named
 from evr.planning import capped_plan
 from evr.randomness import Stream, entropy_of
@@ -36,13 +37,16 @@ class CompositionAccountant(dp_accounting.PrivacyAccountant):
     def __init__(self, neighboring_relation: Relation = ADD_OR_REMOVE) -> None:
         super().__init__(relation_named(neighboring_relation))
         self._counts: dict[Pairs, int] = {}
+        self._units: dict[str, str] = {}
 
     def _maybe_compose(self, event: dp_event.DpEvent, count: int, do_compose: bool) -> Any:
+        walking = Walk(self.neighboring_relation, units=self._units)
         try:
-            parts = list(leaves(event, self.neighboring_relation))
+            parts = walking.counts(event)
         except UnsupportedEventError as error:
             return self.CompositionErrorDetails(invalid_event=error.event, error_message=str(error))
         if do_compose:
+            self._units = walking.units
             for pairs, number in parts:
                 self._counts[pairs] = self._counts.get(pairs, 0) + count * number
         return None
@@ -50,7 +54,8 @@ class CompositionAccountant(dp_accounting.PrivacyAccountant):
     @property
     def composition(self) -> Composition:
         """Everything composed so far."""
-        return Composition.from_counts(self._counts.items(), self.neighboring_relation)
+        found = Composition.from_counts(self._counts.items(), self.neighboring_relation)
+        return replace(found, unit=next(iter(self._units), None))
 
 
 class FFTAccountant(CompositionAccountant):

@@ -23,7 +23,7 @@ from evr.estimation.api import Point, greater_epsilon
 from evr.estimation.results import Count, OnlineEpsilon, counter
 from evr.laws import Direction, Pairs, line_pair
 from evr.mechanisms import Composition
-from evr.mechanisms.composition import Begin, Visited, walk
+from evr.mechanisms.composition import Begin, Visited, Walk
 from evr.mechanisms.relations import ADD_OR_REMOVE, Relation
 
 _MOST_REPORTS = 1_000_000
@@ -237,7 +237,7 @@ def timeline(event: Any, relation: NeighboringRelation = ADD_OR_REMOVE) -> list[
     """
     bodies: list[list[Period]] = [[]]
     begun: list[Begin] = []
-    for visit in walk(event, relation):
+    for visit in Walk(relation).visits(event):
         if isinstance(visit, Begin):
             begun.append(visit)
             bodies.append([])

@@ -1,6 +1,6 @@
 """From a ``DpEvent`` tree to the laws of each direction with their counts.
 
-``walk`` names the mechanisms of a tree in reading order, and where repetitions begin and end. A ``Composition`` counts
+``Walk`` names the mechanisms of a tree in reading order, and where repetitions begin and end. A ``Composition`` counts
 them. An ordered pair of neighbours has the same direction at every step, so each direction composes by itself; the
 greater of the two curves is taken at the end, and directions are never mixed across steps.
 """
@@ -8,7 +8,7 @@ greater of the two curves is taken at the end, and directions are never mixed ac
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -68,18 +68,18 @@ class _Part(NamedTuple):
 _Found: TypeAlias = "_Place | _Part | Visited | Begin | End"
 
 
-def walk(event: Any, relation: NeighboringRelation = ADD_OR_REMOVE) -> Iterator[Visited | Begin | End]:
-    """The mechanisms in reading order, and where repetitions begin and end. Sampled ones are named once, whole."""
-    return _Walk(relation).visits(event)
+class Walk:
+    """Goes through event trees under a relation, which all have one unit."""
 
-
-class _Walk:
-    def __init__(self, relation: NeighboringRelation, *, is_asked_for: bool = True) -> None:
+    def __init__(
+        self, relation: NeighboringRelation, *, is_asked_for: bool = True, units: Mapping[str, str] | None = None
+    ) -> None:
         self.relation, self.is_asked_for = relation, is_asked_for
-        self.units: dict[str, str] = {}  # whose data is protected, and by which mechanism first
+        self.units = dict(units or {})  # whose data is protected, and by which mechanism first
         self.inside: list[list[tuple[Pairs, int]]] = []  # the mechanisms of each sampled or selected part around
 
     def visits(self, event: Any) -> Iterator[Visited | Begin | End]:
+        """The mechanisms in reading order, and where repetitions begin and end. Sampled ones are named once, whole."""
         todo = list[_Found]([_Place(event)])  # a stack: trees may be deeper than Python's
         while todo:
             found = todo.pop()
@@ -92,6 +92,15 @@ class _Walk:
                 yield found
             elif isinstance(found, Visited) and found.pairs is not None:
                 self.inside[-1].append((found.pairs, found.times))
+
+    def counts(self, event: Any) -> list[tuple[Pairs, int]]:
+        """Every mechanism of the tree with its multiplicity."""
+        visits = (one for one in self.visits(event) if isinstance(one, Visited))
+        return [(one.pairs, one.times) for one in visits if one.pairs is not None]
+
+    @property
+    def unit(self) -> str | None:
+        return next(iter(self.units), None)
 
     def opened(self, place: _Place) -> list[_Found]:
         """The parts of an event: places, mechanisms, and where repetitions begin and end."""
@@ -192,19 +201,18 @@ class Composition:
                 raise ValueError(f"neighboring_relation={asked!r}, the composition is under {given!r}: make another")
             return event
         if relation is not None:
-            return cls._walked(event, _Walk(relation))
+            return cls._counted(Walk(relation), event)
         try:
-            return cls._walked(event, _Walk(ADD_OR_REMOVE, is_asked_for=False))
+            return cls._counted(Walk(ADD_OR_REMOVE, is_asked_for=False), event)
         except OtherRelationError as error:
             if error.instead is not ZERO_OUT:
                 raise
-            return cls._walked(event, _Walk(ZERO_OUT))
+            return cls._counted(Walk(ZERO_OUT), event)
 
     @classmethod
-    def _walked(cls, event: Any, walking: _Walk) -> Composition:
-        visits = (one for one in walking.visits(event) if isinstance(one, Visited))
-        counts = [(one.pairs, one.times) for one in visits if one.pairs is not None]
-        return replace(cls.from_counts(counts, walking.relation), unit=next(iter(walking.units), None))
+    def _counted(cls, walking: Walk, event: Any) -> Composition:
+        counts = walking.counts(event)
+        return replace(cls.from_counts(counts, walking.relation), unit=walking.unit)
 
     @classmethod
     def from_counts(
