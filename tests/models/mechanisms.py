@@ -419,17 +419,4 @@ def zero_out_only(rng: random.Random, relation: str) -> Case:
     event = schemes.ZeroOutDpEvent(dp_event.SelfComposedDpEvent(step, size))
     batching = lambda data: steps(lambda part: batches.poisson(part, 1 / len(data)), len(data))(data)  # noqa: E731
     data_sets, values = numbers(rng, size, steps=size)
-    return Case(event, summed(batching, noise), data_sets[1:], values)
-
-
-# --- no mechanism ----------------------------------------------------------------------------------
-
-
-def nothing(rng: random.Random, relation: str) -> Case:
-    """Nothing is released."""
-    return Case(dp_event.NoOpDpEvent(), lambda data: {"nothing": 1.0}, [(1.0, -1.0)], [1.0, -1.0])
-
-
-def everything(rng: random.Random, relation: str) -> Case:
-    """The data are released as they are."""
-    return Case(dp_event.NonPrivateDpEvent(), lambda data: {data: 1.0}, [(1.0, -1.0)], [1.0, -1.0])
+    return Case(event, summed(batching, noise), [(1.0, EMPTY), *data_sets[1:]], values)

@@ -113,6 +113,13 @@ def matrix_in_order(rng: random.Random, relation: str) -> Case:
     return Case(event, model, [(1.0, -1.0, 1.0, -1.0)], [1.0, -1.0])
 
 
+def users_in_order(rng: random.Random, relation: str) -> Case:
+    """As ``matrix_in_order``, for users of two records."""
+    base = matrix_in_order(rng, relation)
+    users = ((1.0, -1.0), (1.0, -1.0))
+    return Case(schemes.UsersDpEvent(base.event, 2), lambda data: base.model(records_of(data, 2)), [users], [(-1.0, 1.0)])
+
+
 def tree(rng: random.Random, relation: str) -> Case:
     """Every node of a binary tree releases the sum of its leaves with noise; a leaf is a record."""
     noise, size = rng.choice([1.0, 2.0]), rng.choice([1, 2, 3])

@@ -1,0 +1,89 @@
+"""Adaptive compositions of two and three models: what a later mechanism does with the data depends on earlier outputs."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from dp_accounting import dp_event
+
+from evr.mechanisms import Composition
+from evr.testing import Comparison, Law, check_laws
+from models import mechanisms, trainings
+from models.cases import ADD_OR_REMOVE, RELATIONS, REPLACE_ONE, ZERO_OUT, Case, Maker
+from models.rows import laws_of, tightness
+
+SAMPLED = [mechanisms.poisson_of_gaussian, mechanisms.poisson_of_scalar_noise]
+SINGLE = [mechanisms.gaussian, mechanisms.laplace, mechanisms.discrete_laplace, mechanisms.exponential]
+KNOWN = [mechanisms.epsilon_delta, mechanisms.concentrated, mechanisms.permute_and_flip, mechanisms.exponential]
+RECORDS: dict[str, list[Maker]] = {
+    ADD_OR_REMOVE: [*SINGLE, *SAMPLED, *KNOWN, mechanisms.truncated, mechanisms.poisson_of_guarantee],
+    ZERO_OUT: [*SINGLE, *SAMPLED, *KNOWN, mechanisms.randomized_response, trainings.shuffled, trainings.matrix],
+    REPLACE_ONE: [*SINGLE, *SAMPLED, *KNOWN, mechanisms.randomized_response, mechanisms.without_replacement_of_noise],
+}
+USERS: dict[str, list[Maker]] = dict.fromkeys(RELATIONS, [trainings.poisson_users, *KNOWN])
+OUTCOMES = 60  # of one mechanism
+
+Pair = tuple[np.ndarray, np.ndarray]
+
+
+def coarse(p: Law, q: Law) -> Pair:
+    """Both laws on few outcomes, those of similar likelihood ratios put together: what is seen tells less."""
+    if not isinstance(p, np.ndarray):
+        outcomes = list({**p, **q})
+        p, q = (np.array([law.get(outcome, 0.0) for outcome in outcomes]) for law in (p, q))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        order = np.argsort(np.log(p / q))
+    first = np.unique(np.linspace(0, len(p), OUTCOMES, endpoint=False).astype(int))
+    return np.add.reduceat(p[order], first), np.add.reduceat(q[order], first)
+
+
+def adaptively(first: Pair, rng: random.Random, choices: list[Pair]) -> Pair:
+    """The law of an output of the first pair and of one of the next mechanism: for each range of likelihood ratios of
+    the first output, other data are handed to the next mechanism.
+    """
+    p, q = first
+    with np.errstate(divide="ignore", invalid="ignore"):
+        order = np.argsort(np.log(p / q))
+    parts = [(outcomes, rng.choice(choices)) for outcomes in np.array_split(order, rng.choice([2, 3]))]
+    return tuple(
+        np.concatenate([np.multiply.outer(law[outcomes], chosen[side]).ravel() for outcomes, chosen in parts])
+        for side, law in enumerate((p, q))
+    )
+
+
+def check_composition(rng: random.Random, relation: str, makers: list[Maker], number: int) -> list[Comparison]:
+    """Fails unless evr's law of some mechanisms dominates the adaptive composition of their models."""
+    cases: list[Case] = [rng.choice(makers)(rng, relation) for _ in range(number)]
+    pairs = [[coarse(p, q) for p, q in laws_of(case, relation)] for case in cases]
+    pairs = [worst_first(part) for part in pairs]
+    composed = []
+    for attempt in range(4):
+        law = pairs[0][0] if attempt < 2 else rng.choice(pairs[0])
+        for choices in pairs[1:]:
+            law = adaptively(law, rng, choices[:2] if attempt < 2 else choices)
+        composed.append(law)
+    event = dp_event.ComposedDpEvent([case.event for case in cases])
+    return check_laws(Composition.of(event, relation), composed)
+
+
+def worst_first(pairs: list[Pair]) -> list[Pair]:
+    return sorted(pairs, key=lambda pair: -float(np.abs(pair[0] - pair[1]).sum()))
+
+
+@pytest.mark.parametrize("number", [2, 3])
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("makers", [RECORDS, USERS], ids=["records", "users"])
+def test_adaptive_compositions_are_dominated(makers: dict[str, list[Maker]], relation: str, number: int) -> None:
+    rng = random.Random(f"{relation} {number}")
+    comparisons = [row for _ in range(2) for row in check_composition(rng, relation, makers[relation], number)]
+    print(f"{number} mechanisms under {relation}: median tightness {tightness(comparisons):.4f}")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(150))
+def test_many_adaptive_compositions_are_dominated(seed: int) -> None:
+    rng = random.Random(seed)
+    relation, makers = rng.choice(RELATIONS), rng.choice([RECORDS, USERS])
+    check_composition(rng, relation, makers[relation], rng.choice([2, 3]))
