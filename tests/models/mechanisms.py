@@ -404,7 +404,7 @@ def truncated(rng: random.Random, relation: str) -> Case:
     model = summed(steps(lambda data: batches.truncated(data, probability, most)), noise)
     data_sets, values = numbers(rng, size)
     same, opposed = (1.0,) * size, (1.0, *[-1.0] * (size - 1))
-    return Case(event, model, [*data_sets, same, opposed], values)
+    return Case(event, model, [*data_sets[1:], same, opposed], values)  # of the stated size
 
 
 def steps(batching: Callable[[DataSet], dict[DataSet, float]], count: int = 1) -> batches.Batching:
