@@ -7,16 +7,23 @@ needs to trust a change of the seed, and what a wrong implementation has to get 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
+from dp_accounting import dp_event
 from scipy.stats import norm
 
-from evr.laws import NON_PRIVATE_PAIR, Step
-from evr.laws.exact import ExactLaw
+from evr.laws import NON_PRIVATE_PAIR, Pairs, Step
+from evr.laws.exact import ExactLaw, exact_sampled
+from evr.laws.line import poisson
+from evr.mechanisms import Composition
+from evr.mechanisms.composition import Walk
+from evr.mechanisms.relations import ADD_OR_REMOVE
 
 
 def near(expected: Any, rel: float | None = None, abs: float = 0.0) -> Any:
@@ -34,6 +41,25 @@ def near(expected: Any, rel: float | None = None, abs: float = 0.0) -> Any:
 def full(*values: Any, **more: Any) -> Any:
     """Parameters of a test that takes long, and shows what others of its kind show: run by ``make bench`` only."""
     return pytest.param(*values, marks=pytest.mark.full, **more)
+
+
+def answers(noise: float, buckets: int, q: float = 1.0) -> Pairs:
+    """The laws of two answers of randomized response, sampled by Poisson as if under add-or-remove: a small law with
+    three losses. The event has none there (docs/guarantees_relations.md, R9.3).
+    """
+    found = Composition.of(dp_event.RandomizedResponseDpEvent(noise, buckets), "replace-one").remove[0]
+    if q == 1.0:
+        return Pairs.both(found.law, found.exact_law)
+    return Pairs.each(
+        lambda one: poisson.sampled(found.pair, q, one), lambda one: exact_sampled(found.exact_law, Fraction(q), one)
+    )
+
+
+def together(*parts: dp_event.DpEvent | tuple[Pairs, int]) -> Composition:
+    """Events and laws with their counts, composed under add-or-remove."""
+    walking = Walk(ADD_OR_REMOVE)
+    counts = [[one] if isinstance(one, tuple) else walking.counts(one) for one in parts]
+    return Composition.from_counts(itertools.chain(*counts))
 
 
 def exact_step(law: ExactLaw, count: int) -> Step:

@@ -21,7 +21,7 @@ from evr.estimation.points import log_mgf
 from evr.laws import Direction
 from evr.laws.line.gaussian import GaussianPair
 from evr.mechanisms import Composition
-from helpers import assert_mean_within, near
+from helpers import answers, assert_mean_within, near, together
 
 STEP = dp_event.PoissonSampledDpEvent(0.01, dp_event.GaussianDpEvent(1.0))
 
@@ -155,18 +155,18 @@ def test_an_adversary_gains_nothing() -> None:
     [
         dp_event.GaussianDpEvent(0.7),
         dp_event.LaplaceDpEvent(0.8),
-        dp_event.RandomizedResponseDpEvent(0.4, 3),
+        together((answers(0.4, 3), 1)),
         evr.events.EpsilonDeltaDpEvent(1.2, 0.0),
         dp_event.DiscreteLaplaceDpEvent(0.5, 3),
         evr.events.DiscreteGaussianDpEvent(1.5, 2),
         STEP,
         dp_event.PoissonSampledDpEvent(0.3, dp_event.LaplaceDpEvent(0.8)),
         dp_event.PoissonSampledDpEvent(0.3, evr.events.DiscreteGaussianDpEvent(1.5, 2)),
-        dp_event.PoissonSampledDpEvent(0.6, dp_event.RandomizedResponseDpEvent(0.4, 3)),
+        together((answers(0.4, 3, 0.6), 1)),
     ],
     ids=str,
 )
-def test_moments_are_those_of_the_law(step: dp_event.DpEvent) -> None:
+def test_moments_are_those_of_the_law(step: dp_event.DpEvent | Composition) -> None:
     """Against the integrals of the float laws: never below, and equal in the greater direction."""
     composition = Composition.of(step)
     for order in (1, 2, 7, 20):

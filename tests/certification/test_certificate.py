@@ -20,9 +20,7 @@ from evr.certification.words import NOTES, describe_event
 from evr.errors import CertificateError
 from evr.verification.attempts import Attempt
 
-SAMPLED = dp_event.SelfComposedDpEvent(
-    dp_event.PoissonSampledDpEvent(0.3, dp_event.RandomizedResponseDpEvent(0.5, 3)), 5
-)
+SAMPLED = dp_event.SelfComposedDpEvent(dp_event.PoissonSampledDpEvent(0.3, dp_event.DiscreteLaplaceDpEvent(1.0, 2)), 5)
 ON_TRUST = ("software.", "times.", "release.name")
 
 

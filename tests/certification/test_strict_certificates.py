@@ -246,7 +246,8 @@ def test_auto_samples_where_a_strict_proof_fails(tmp_path):
     """
     tiny = dp_event.RandomizedResponseDpEvent(1 - 1e-10, 2)
     event = dp_event.ComposedDpEvent([events.EpsilonDeltaDpEvent(3.0, 0.0), dp_event.SelfComposedDpEvent(tiny, 20)])
-    certificate = evr.certify(event, epsilon=3.0, delta=2 * 3.3568e-10, ledger=tmp_path / "ledger")
+    asked = {"ledger": tmp_path / "ledger", "neighboring_relation": "replace-one"}
+    certificate = evr.certify(event, epsilon=3.0, delta=2 * 3.3568e-10, **asked)
     assert certificate.verification.method == "sequential"
     assert certificate.verdict == "accepted"
 

@@ -13,8 +13,9 @@ from dp_accounting import dp_event
 import evr
 from evr.estimation.fft import FftCurve
 from evr.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent, dpsgd
-from evr.laws import Step
+from evr.laws import Pairs, Step
 from evr.mechanisms import Composition
+from helpers import answers, together
 
 DIRECTIONS = ("remove", "add")
 
@@ -71,25 +72,23 @@ _MIXTURE = dp_event.MixtureOfGaussiansDpEvent(2.0, (0.0, 0.5, 1.5), (0.6, 0.3, 0
 UNSAMPLED = [
     Case("gaussian", _repeated(dp_event.GaussianDpEvent(70.0), 1200), 2.0),
     Case("laplace", _repeated(dp_event.LaplaceDpEvent(8.0), 20), 1.9),
-    Case("randomized response", _repeated(dp_event.RandomizedResponseDpEvent(0.8, 5), 12), 9.0),
+    Case("randomized response", together((answers(0.8, 5), 12)), 9.0),
     Case("infinite losses", _repeated(EpsilonDeltaDpEvent(0.05, 1e-9), 50), 1.5),
     Case("discrete gaussian", _repeated(DiscreteGaussianDpEvent(4.0, 1), 10), 4.0),
 ]
 OTHERS = [
     *UNSAMPLED,
     Case("sampled laplace", _repeated(_sampled(0.1, dp_event.LaplaceDpEvent(1.0)), 30), 2.5),
-    Case("sampled response", _repeated(_sampled(0.2, dp_event.RandomizedResponseDpEvent(0.5, 4)), 25), 4.0),
+    Case("sampled response", together((answers(0.5, 4, 0.2), 25)), 4.0),
     Case("sampled infinite losses", _repeated(_sampled(0.1, EpsilonDeltaDpEvent(1.0, 1e-7)), 20), 2.5),
     Case("mixture of gaussians", _repeated(_MIXTURE, 12), 2.5),
     Case(
         "several mechanisms",
-        dp_event.ComposedDpEvent(
-            [
-                dpsgd(noise_multiplier=1.2, sampling_probability=0.02, steps=40),
-                dp_event.GaussianDpEvent(4.0),
-                _repeated(dp_event.LaplaceDpEvent(6.0), 5),
-                dp_event.RandomizedResponseDpEvent(0.9, 3),
-            ]
+        together(
+            dpsgd(noise_multiplier=1.2, sampling_probability=0.02, steps=40),
+            dp_event.GaussianDpEvent(4.0),
+            _repeated(dp_event.LaplaceDpEvent(6.0), 5),
+            (answers(0.9, 3), 1),
         ),
         3.0,
     ),
@@ -120,21 +119,23 @@ def _random_cases() -> list[Case]:
     generator = np.random.default_rng(1)
     cases = []
     for number, epsilon in enumerate(_EPSILONS):
-        parts = []
+        parts: list[dp_event.DpEvent | tuple[Pairs, int]] = []
         for _ in range(generator.integers(1, 4)):
             scale, steps = (float(np.exp(generator.uniform(-0.3, 1.5))), int(np.exp(generator.uniform(0.0, 3.5))))
             base = (
                 dp_event.GaussianDpEvent(scale),
                 dp_event.LaplaceDpEvent(scale),
-                dp_event.RandomizedResponseDpEvent(float(generator.uniform(0.3, 0.95)), int(generator.integers(2, 7))),
+                (float(generator.uniform(0.3, 0.95)), int(generator.integers(2, 7))),  # of randomized response
                 DiscreteGaussianDpEvent(scale, int(generator.integers(1, 3))),
             )[generator.integers(4)]
-            if generator.random() < 0.7:
-                base = _sampled(float(np.exp(generator.uniform(-5.0, -0.5))), base)
-            parts.append(_repeated(base, steps))
+            q = float(np.exp(generator.uniform(-5.0, -0.5))) if generator.random() < 0.7 else 1.0
+            if isinstance(base, tuple):
+                parts.append((answers(*base, q), steps))
+            else:
+                parts.append(_repeated(_sampled(q, base), steps))
         generator.random()
         if epsilon is not None:
-            cases.append(Case(f"random {number}", dp_event.ComposedDpEvent(parts), epsilon))
+            cases.append(Case(f"random {number}", together(*parts), epsilon))
     return cases
 
 

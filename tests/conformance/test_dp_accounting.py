@@ -65,7 +65,7 @@ CASES: dict[str, tuple[dp_event.DpEvent, Callable[..., Any]]] = {
     ),
     **{
         f"randomized-response-{p}-{k}": (
-            dp_event.RandomizedResponseDpEvent(p, k),
+            Composition.of(dp_event.RandomizedResponseDpEvent(p, k), "replace-one"),
             lambda p=p, k=k: pld.from_randomized_response(p, k, **PLD),
         )
         for p, k in ((0.1, 2), (0.5, 10))

@@ -32,7 +32,7 @@ from evr.laws import Direction, DominatingPair, Measure, Step, infinite_loss_mas
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.laplace import LaplacePair
 from evr.mechanisms import Composition
-from helpers import near
+from helpers import answers, near, together
 
 repeat, composed, sampled = (dp_event.SelfComposedDpEvent, dp_event.ComposedDpEvent, dp_event.PoissonSampledDpEvent)
 gaussian, laplace = dp_event.GaussianDpEvent, dp_event.LaplaceDpEvent
@@ -115,7 +115,7 @@ def test_mixed_and_long_runs_against_contour_integrals(steps, epsilon, direction
 @pytest.mark.parametrize(("count", "epsilon"), [(1, 0.5), (2, 0.0), (10, 1.0), (50, 2.0), (400, 3.0), (1000, 30.0)])
 def test_randomized_response_is_binomial(count, epsilon):
     noise = 0.8  # of two answers the true one has probability 0.6
-    event = repeat(dp_event.RandomizedResponseDpEvent(noise, 2), count)
+    event = together((answers(noise, 2), count))
     assert evr.estimate_delta(event, epsilon).value == near(binomial_delta(0.6, count, epsilon), rel=1e-9)
 
 
@@ -152,9 +152,7 @@ def test_different_mechanisms_together(epsilon):
     """A sampled Gaussian, plain Gaussians, a Laplace mechanism and randomized response, by nested
     quadrature.
     """
-    event = composed(
-        [repeat(gaussian(2.0), 4), laplace(2.0), dp_event.RandomizedResponseDpEvent(0.5, 2), repeat(laplace(1.5), 1)]
-    )
+    event = together(repeat(gaussian(2.0), 4), laplace(2.0), (answers(0.5, 2), 1), repeat(laplace(1.5), 1))
     smooth = partial(pair_delta, GaussianPair(1.0))
     exact = after_laplace(1.5, (), after_laplace(2.0, (), after_atoms([0.75, 0.25], [0.25, 0.75], smooth)))(epsilon)
     assert evr.estimate_delta(event, epsilon).value == near(exact, rel=1e-7)

@@ -21,7 +21,7 @@ MIXED = dp_event.ComposedDpEvent(
     [
         evr.dpsgd(noise_multiplier=0.9, sampling_probability=0.02, steps=300),
         dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(8.0), 4),
-        dp_event.RandomizedResponseDpEvent(0.9, 2),
+        evr.events.EpsilonDeltaDpEvent(0.2, 0.0),
     ]
 )
 BANDED = evr.events.BallsInBinsDpEvent(1.5, 4, 2, (1.0, 0.5))

@@ -23,19 +23,19 @@ from evr.estimation.points import rough_points
 from evr.estimation.tilting import plan_tilt
 from evr.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
 from evr.mechanisms import Composition
-from helpers import full, near
+from helpers import answers, full, near, together
 
 repeat, composed, sampled = (dp_event.SelfComposedDpEvent, dp_event.ComposedDpEvent, dp_event.PoissonSampledDpEvent)
-gaussian, response = dp_event.GaussianDpEvent, dp_event.RandomizedResponseDpEvent
+gaussian = dp_event.GaussianDpEvent
 
 
 def dpsgd(steps: int, q: float, noise: float) -> dp_event.DpEvent:
     return evr.dpsgd(noise_multiplier=noise, sampling_probability=q, steps=steps)
 
 
-def with_responses(epsilon: float, noise: float, count: int) -> dp_event.DpEvent:
+def with_responses(epsilon: float, noise: float, count: int) -> Composition:
     """A mechanism of a large loss, and randomized responses of small ones."""
-    return composed([EpsilonDeltaDpEvent(epsilon, 0.0), repeat(response(noise, 2), count)])
+    return together(EpsilonDeltaDpEvent(epsilon, 0.0), (answers(noise, 2), count))
 
 
 def enumerated(epsilon: float, noise: float, count: int) -> float:
@@ -231,7 +231,7 @@ class TestTrees:
     """One walker, with a stack."""
 
     def test_sampling_with_certainty_is_no_sampling(self) -> None:
-        inside = composed([gaussian(1.0), dp_event.RandomizedResponseDpEvent(0.5, 3)])
+        inside = composed([gaussian(1.0), EpsilonDeltaDpEvent(0.5, 0.0)])
         online = evr.online_epsilon(sampled(1.0, inside), 1e-5)
         assert online.epsilons.tolist() == near(evr.online_epsilon(inside, 1e-5).epsilons.tolist())
         assert len(online.epsilons) == 2
@@ -395,7 +395,7 @@ def test_jumps_that_both_laws_have_nearly_alike() -> None:
 
 def test_one_sampled_step_next_to_its_greatest_loss() -> None:
     """Epsilon is 3e-14 below a loss of 2.1, which comes from one of 22.7 and is rounded as that."""
-    one = dp_event.PoissonSampledDpEvent(1e-09, dp_event.RandomizedResponseDpEvent(1.3298993547458137e-07, 1000))
+    one = together((answers(1.3298993547458137e-07, 1000, 1e-09), 1))
     found = evr.estimate_delta(one, 2.1423418082976657, direction="remove")
     truth = 3.190171416362802e-23  # by 50 digits
     assert abs(found.value - truth) <= found.error <= truth

@@ -24,7 +24,7 @@ from evr.laws import DiscretePair, Pairs
 from evr.mechanisms import MECHANISMS, Composition
 from evr.planning.strict import StrictCurve
 from evr.spec import load
-from helpers import near
+from helpers import answers, near, together
 
 ROOT = Path(__file__).parents[2]
 TOLERANCE = 5e-4
@@ -57,8 +57,8 @@ def test_bounds_are_above_the_references_and_close(reference):
 ANY = {
     "the mixed specification": (load(ROOT / "examples" / "mixed.toml").event(), 0.6),
     "Gaussians": (repeated(dp_event.GaussianDpEvent(70.0), 1200), 1.0),
-    "randomized response": (repeated(dp_event.RandomizedResponseDpEvent(0.6, 3), 8), 6.0),
-    "sampled randomized response": (repeated(dp_event.RandomizedResponseDpEvent(0.6, 3), 400, 0.1), 9.0),
+    "randomized response": (together((answers(0.6, 3), 8)), 6.0),
+    "sampled randomized response": (together((answers(0.6, 3, 0.1), 400)), 9.0),
     "discrete Laplace": (repeated(dp_event.DiscreteLaplaceDpEvent(0.3, 4), 20), 18.0),
     "discrete Gaussian": (repeated(events.DiscreteGaussianDpEvent(4.0, 1), 100), 8.0),
     "sampled discrete Gaussian": (repeated(events.DiscreteGaussianDpEvent(2.0, 3), 300, 0.05), 3.0),

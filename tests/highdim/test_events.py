@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import evr
 import messages
 from evr.certification.event_json import canonical, event_from_json, event_to_json
-from evr.certification.event_words import assumptions, describe
+from evr.certification.event_words import describe
 from evr.errors import SpecError, UnsupportedEventError
 from evr.laws import Direction
 from evr.laws.exact import ExactGaussian
@@ -32,6 +32,7 @@ from evr.laws.patterns.bins import CorrelatedBins, IndependentBins
 from evr.laws.patterns.min_sep import MinSep
 from evr.laws.patterns.strategy import Strategy, largest_sum, square_sensitivity
 from evr.mechanisms import Composition
+from evr.mechanisms.meaning import hypotheses_of
 from evr.spec import parse
 from helpers import near
 from highdim.exact_small import dense
@@ -412,7 +413,7 @@ def test_round_trip_through_json_and_toml(event: dp_event.DpEvent) -> None:
     lines += [f"{k} = {json.dumps(v)}" for k, v in document.items() if k != "type" and v is not None]
     assert parse("[[mechanism]]\n" + "\n".join(lines)).event() == event
     assert describe(event)
-    assert assumptions(event)
+    assert hypotheses_of(event, Composition.of(event).relation)
     hash(event)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import messages
 from evr.errors import UnsupportedEventError
 from evr.estimation.closed_forms import pair_delta
-from evr.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent, dpsgd
+from evr.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent, ExponentialMechanismDpEvent, dpsgd
 from evr.laws import NON_PRIVATE_PAIR, Direction, DominatingPair, Pairs, Step, infinite_loss_mass
 from evr.laws.line.gaussian import GaussianPair
 from evr.mechanisms import Composition
@@ -23,7 +23,7 @@ MECHANISMS = [
     dp_event.GaussianDpEvent(1.0),
     dp_event.GaussianDpEvent(2.5),
     dp_event.LaplaceDpEvent(1.0),
-    dp_event.RandomizedResponseDpEvent(0.25, 3),
+    ExponentialMechanismDpEvent(0.25),
     dp_event.DiscreteLaplaceDpEvent(0.5, 2),
     DiscreteGaussianDpEvent(2.0, 1),
     EpsilonDeltaDpEvent(0.5, 1e-6),
@@ -48,7 +48,6 @@ NON_PRIVATE = [
     DiscreteGaussianDpEvent(0.0),
     dp_event.PoissonSampledDpEvent(0.1, dp_event.NonPrivateDpEvent()),
     dp_event.PoissonSampledDpEvent(0.1, dp_event.GaussianDpEvent(0.0)),
-    dp_event.RandomizedResponseDpEvent(0.0, 2),
     EpsilonDeltaDpEvent(float("inf"), 0.0),
     EpsilonDeltaDpEvent(1.0, 1.0),
 ]
@@ -145,7 +144,7 @@ def test_what_costs_nothing(event):
 
 @pytest.mark.parametrize("probability", [0.0, 0.3, 1.0])
 def test_sampling_a_mechanism_that_reveals_nothing_is_allowed(probability):
-    trivial = dp_event.RandomizedResponseDpEvent(0.5, 1)
+    trivial = dp_event.ZCDpEvent(0.0)
     nothing = EpsilonDeltaDpEvent(0.0, 0.0)  # has exact laws, too
     for one in (trivial, nothing) if probability < 1 else (trivial,):
         composition = Composition.of(dp_event.PoissonSampledDpEvent(probability, one))

@@ -19,12 +19,13 @@ from pydantic import BaseModel
 import evr
 import messages
 from evr.certification.event_json import canonical, event_from_json, event_to_json
-from evr.certification.event_words import assumptions, describe
+from evr.certification.event_words import describe
 from evr.certification.words import identified
 from evr.described import described
 from evr.errors import CertificateError, SpecError, UnsupportedEventError
 from evr.laws import DiscretePair, Pairs
 from evr.mechanisms import MECHANISMS, Composition, noise
+from evr.mechanisms.meaning import Hypothesis, hypotheses_of
 from evr.spec import parse
 
 E = evr.events
@@ -70,10 +71,15 @@ def test_every_mechanism_is_here() -> None:
     assert {type(event) for event in EVENTS} == set(MECHANISMS)
 
 
+def relation(event: dp_event.DpEvent) -> str | None:
+    """What has to be asked for: both know neither add-or-remove nor another one by themselves."""
+    asked = E.FixedBatchUsersDpEvent, dp_event.RandomizedResponseDpEvent
+    return "replace-one" if isinstance(event, asked) else None
+
+
 @by_class
 def test_spec_files_and_json_there_and_back(event: dp_event.DpEvent) -> None:
-    relation = "replace-one" if isinstance(event, E.FixedBatchUsersDpEvent) else None  # it has no other
-    assert parse(toml(event)).event(relation) == event
+    assert parse(toml(event)).event(relation(event)) == event
     again = event_from_json(json.loads(canonical(event_to_json(event))))
     assert event_to_json(again) == event_to_json(event)
     assert describe(again) == describe(event)
@@ -96,7 +102,7 @@ def test_every_value_stands_in_its_words(event: dp_event.DpEvent) -> None:
 def test_only_those_who_take_sampling_have_the_key(event: dp_event.DpEvent) -> None:
     text, sampled = toml(event), MECHANISMS[type(event)].takes_sampling
     if sampled:
-        event_ = parse(text + "sampling_probability = 0.5").event()
+        event_ = parse(text + "sampling_probability = 0.5").mechanism[0].event()
         assert isinstance(event_, dp_event.PoissonSampledDpEvent)
     elif "sampling_probability" not in text:
         with pytest.raises(SpecError, match=messages.UNKNOWN_KEY):
@@ -398,11 +404,14 @@ FIXED = E.CyclicPoissonDpEvent(1.0, 10, 2, 0.5, "fixed")
 
 def test_assumptions_of_what_stands_for_an_event() -> None:
     evr.register(TrainingDpEvent, lambda event: SAMPLED)
+    evr.register(WrapDpEvent, lambda event: event.inner)
     event = TrainingDpEvent(1.0)
-    assert assumptions(event) == assumptions(SAMPLED) != []
-    assert assumptions(dp_event.ComposedDpEvent([WrapDpEvent(event)])) == assumptions(SAMPLED)
+    for relation in NeighboringRelation:
+        assert hypotheses_of(event, relation) == hypotheses_of(SAMPLED, relation) != ()
+        wrapped = dp_event.ComposedDpEvent([WrapDpEvent(event)])
+        assert hypotheses_of(wrapped, relation) == hypotheses_of(SAMPLED, relation)
     evr.register(TrainingDpEvent, lambda event: SAMPLED, assumptions=("all went well",))
-    assert assumptions(event) == ["all went well"]
+    assert hypotheses_of(event, NeighboringRelation.ADD_OR_REMOVE_ONE) == (Hypothesis("training-1", "all went well"),)
 
 
 def test_relation_of_what_stands_for_an_event(tmp_path: Path) -> None:
@@ -425,12 +434,9 @@ def test_replace_one_has_to_be_asked_for() -> None:
     """What holds under replace-one only is refused under the default; a translator for it alone
     serves it alone.
     """
-    gaussian = MECHANISMS[dp_event.GaussianDpEvent]
-    own = gaussian.under[NeighboringRelation.REPLACE_ONE]
-    assert own is not None
 
     def translated(event: TrainingDpEvent) -> Any:
-        return own(dp_event.GaussianDpEvent(event.noise_multiplier))
+        return noise.gaussian(dp_event.GaussianDpEvent(event.noise_multiplier), times=2)
 
     evr.register(TrainingDpEvent, translated, relation=lambda event: NeighboringRelation.REPLACE_ONE)
     with pytest.raises(UnsupportedEventError, match=messages.HAS_ONE_UNDER_REPLACE_ONE):

@@ -24,13 +24,13 @@ NAN, INF, HUGE = math.nan, math.inf, 10**400
 NOT_NUMBERS = ["1", None, True, [1.0], {}, 1j, b"1"]
 
 
-def build(cls, **fields):
-    return lambda **changed: Composition.of(cls(**{**fields, **changed}))
+def build(cls, relation=None, **fields):
+    return lambda **changed: Composition.of(cls(**{**fields, **changed}), relation)
 
 
 GAUSSIAN = build(dp_event.GaussianDpEvent)
 LAPLACE = build(dp_event.LaplaceDpEvent)
-RESPONSE = build(dp_event.RandomizedResponseDpEvent, noise_parameter=0.5, num_buckets=4)
+RESPONSE = build(dp_event.RandomizedResponseDpEvent, "replace-one", noise_parameter=0.5, num_buckets=4)
 DISCRETE_LAPLACE = build(dp_event.DiscreteLaplaceDpEvent, noise_parameter=0.5, sensitivity=1)
 DISCRETE_GAUSSIAN = build(DiscreteGaussianDpEvent, sigma=1.0, sensitivity=1)
 EPSILON_DELTA = build(EpsilonDeltaDpEvent, epsilon=1.0, delta=1e-6)

@@ -175,8 +175,8 @@ def test_units_do_not_mix() -> None:
 @pytest.mark.parametrize(
     "sampled",
     [
-        dp_event.PoissonSampledDpEvent(0.01, evr.events.EpsilonDeltaDpEvent(3.0, 0.0)),
-        evr.events.ZeroOutDpEvent(dp_event.PoissonSampledDpEvent(0.01, evr.events.EpsilonDeltaDpEvent(3.0, 0.0))),
+        dp_event.PoissonSampledDpEvent(0.01, dp_event.LaplaceDpEvent(0.5)),
+        evr.events.ZeroOutDpEvent(dp_event.PoissonSampledDpEvent(0.01, dp_event.LaplaceDpEvent(0.5))),
     ],
 )
 def test_sampled_records_do_not_mix_with_users(sampled: dp_event.DpEvent) -> None:

@@ -56,6 +56,8 @@ KINDS = {
 
 SCHEMES = ("dpsgd", "balls_in_bins", "redrawn_bins", "cyclic_poisson", "b_min_sep", "matrix_mechanism")
 """What says by itself who takes part when."""
+RELATIONS = {"randomized_response": "replace-one"}
+"""What has to be asked for."""
 
 
 def table(kind, lines):
@@ -65,17 +67,17 @@ def table(kind, lines):
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind(kind):
     lines, expected = KINDS[kind]
-    assert parse(table(kind, lines)).event() == expected
+    assert parse(table(kind, lines)).event(RELATIONS.get(kind)) == expected
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_repeat(kind):
     lines, expected = KINDS[kind]
-    event = parse(table(kind, lines + "\nrepeat = 3")).event()
+    event = parse(table(kind, lines + "\nrepeat = 3")).event(RELATIONS.get(kind))
     assert event == dp_event.SelfComposedDpEvent(expected, 3)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in SCHEMES])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in (*SCHEMES, *RELATIONS)])
 def test_sampling(kind):
     lines, expected = KINDS[kind]
     event = parse(table(kind, lines + "\nsampling_probability = 0.1\nrepeat = 2")).event()
@@ -89,9 +91,9 @@ def test_dpsgd_in_the_units_of_a_training():
 
 
 def test_all_kinds_in_one_file_compose():
-    event = parse("\n".join(table(kind, lines) for kind, (lines, _) in KINDS.items())).event()
+    event = parse("\n".join(table(kind, lines) for kind, (lines, _) in KINDS.items())).event("zero-out")
     assert event.events == [expected for _, expected in KINDS.values()]
-    assert len(Composition.of(event).remove) == len(KINDS)
+    assert len(Composition.of(event, "zero-out").remove) == len(KINDS)
 
 
 def test_the_claim():

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dp_accounting import dp_event
+from dp_accounting import NeighboringRelation, dp_event
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evr
 import messages
 from evr.bounds.strict.proof import one_step_delta
-from evr.certification.event_words import assumptions, describe
+from evr.certification.event_words import describe
 from evr.errors import UnsupportedEventError
 from evr.estimation.closed_forms import pair_delta
 from evr.laws import Step
@@ -28,6 +28,7 @@ from evr.laws.exact.line import _eta, factors, rounded
 from evr.laws.exact.outcomes import hull
 from evr.laws.line.laplace import BoundedRangePair
 from evr.mechanisms import Composition
+from evr.mechanisms.meaning import HYPOTHESES, hypotheses_of
 from evr.planning.strict import StrictCurve
 from helpers import near
 
@@ -368,7 +369,7 @@ def test_sums_of_clients(tau: float, clients: int, seen: float, factor: float) -
 def test_integer_noise_says_what_it_assumes() -> None:
     event = REPEATED(SAMPLED(0.01, E.DiscreteGaussianDpEvent(50.0, 50.0, 10**6)), 100)
     assert describe(event).endswith("a discrete Gaussian mechanism (sigma 50, sensitivity 50, dimension 1,000,000)")
-    assert any("integers" in clause for clause in assumptions(event))
+    assert HYPOTHESES["integers"] in hypotheses_of(event, NeighboringRelation.ADD_OR_REMOVE_ONE)
     certificate = evr.certify(event, epsilon=1.0, delta=1e-4)
     assert "floating-point" not in certificate.statement
     mixed = COMPOSED([event, dp_event.GaussianDpEvent(30.0)])

@@ -22,7 +22,7 @@ from evr.laws import Direction
 from evr.mechanisms import Composition
 from evr.planning.strict import StrictCurve
 from evr.proving.risk import Risk, risk
-from helpers import near
+from helpers import answers, near, together
 
 POINTS = {"A": [0.0, 1.0, 2.0, 4.0], "B": [1.0], "C": [k / 4 for k in range(25)]}
 # of the Gaussian pair with mu = 1, both directions; in the order of POINTS
@@ -62,8 +62,8 @@ def test_numbers_agree_with_an_independent_program(name: str) -> None:
         "gdp 1e-3": found.gdp(1e-3),
         "gdp 1e-2": found.gdp(1e-2),
     }
-    for question, answers in ORACLES.items():
-        expected, value = answers[column], said[question]
+    for question, columns in ORACLES.items():
+        expected, value = columns[column], said[question]
         if expected is None:
             assert value is None, question
         else:
@@ -164,7 +164,7 @@ def test_nobody_accused_is_nobody_found() -> None:
     """5.1(d) is 0/0 at a rate of 0, unless some outputs give a member away."""
     assert risk(dp_event.NoOpDpEvent()).posterior(0.5, 0.0) == 0.0
     assert risk(dp_event.GaussianDpEvent(1.0)).posterior(0.5, 0.0) == 1.0
-    assert risk(dp_event.RandomizedResponseDpEvent(0.5, 2)).posterior(0.5, 0.0) == 0.0
+    assert risk(together((answers(0.5, 2), 1))).posterior(0.5, 0.0) == 0.0
 
 
 def test_points_are_a_tenth_apart_and_cost_little() -> None:
@@ -218,7 +218,7 @@ def test_mu_is_proved_for_small_epsilons_too() -> None:
 def test_no_privacy_and_perfect_privacy() -> None:
     assert risk(dp_event.NonPrivateDpEvent()).advantage == 1.0
     assert risk(dp_event.NoOpDpEvent()).advantage == 0.0
-    response = risk(dp_event.RandomizedResponseDpEvent(0.5, 2))
+    response = risk(together((answers(0.5, 2), 1)))
     assert response.advantage == near(0.5, rel=1e-12)
     assert response.true_positive_rate(0.25) == near(0.75, rel=1e-9)
 

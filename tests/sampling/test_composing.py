@@ -38,7 +38,7 @@ from evr.sampling.line import on_outcomes, spread_steps
 from evr.sampling.plan import CappedPlan
 from evr.verification import Claim, attempts
 from evr.verification.settings import Settings
-from helpers import near
+from helpers import answers, near, together
 
 TRAINING = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=1200)
 EPSILON = 2.0
@@ -448,12 +448,7 @@ def test_a_composition_that_floats_do_not_hold_is_not_composed() -> None:
             8.158492980579065e-11,  # by a contour integral; infinite losses of 1e-20 ruled the tilt
         ),
         (
-            dp_event.SelfComposedDpEvent(
-                dp_event.PoissonSampledDpEvent(
-                    0.011933701249278752, dp_event.RandomizedResponseDpEvent(0.999999997298489, 10)
-                ),
-                523,
-            ),
+            together((answers(0.999999997298489, 10, 0.011933701249278752), 523)),
             3.43e-08,
             1.895168577359815e-34,  # by enumeration
         ),
@@ -503,10 +498,8 @@ def test_places_that_raise_delta_themselves_reject_no_claim() -> None:
     """Losses of 5e-5 and of -5e-8: sums lie in clusters that no places follow, delta rose by 1.8 times, and a true
     claim was rejected. A false claim still is.
     """
-    step = dp_event.PoissonSampledDpEvent(
-        5.46201243933838e-08, dp_event.RandomizedResponseDpEvent(0.010128935382317152, 10)
-    )
-    event, epsilon, truth = dp_event.SelfComposedDpEvent(step, 212), 0.0015936940943558416, 1.0173070454699497e-60
+    event = together((answers(0.010128935382317152, 10, 5.46201243933838e-08), 212))
+    epsilon, truth = 0.0015936940943558416, 1.0173070454699497e-60
     for share, accepted in ((0.6, True), (1.5, False)):  # the truth is by enumeration
         claim: dict[str, Any] = {"tau": 0.6, "method": "sequential", "seed": 1}
         assert evr.verify(event, epsilon=epsilon, delta=truth / share, **claim).accepted is accepted
@@ -515,11 +508,6 @@ def test_places_that_raise_delta_themselves_reject_no_claim() -> None:
 @pytest.mark.full
 def test_an_atom_at_the_top_that_is_all_that_counts_has_cells() -> None:
     """Planning looked for a finite cell among none, and crashed."""
-    event = ComposedDpEvent(
-        [
-            dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(0.25), 3),
-            dp_event.SelfComposedDpEvent(dp_event.RandomizedResponseDpEvent(0.9999999999976634, 2), 7),
-        ]
-    )
-    steps = Composition.of(event).simplified("remove")
+    laplace = dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(0.25), 3)
+    steps = together(laplace, (answers(0.9999999999976634, 2), 7)).simplified("remove")
     assert capped_plan(steps, 12.0, delta=1e-12, allowance=0.1, composing=True).kinds

@@ -19,7 +19,7 @@ from evr.randomness import Stream
 from evr.sampling import DRAWING, Kind, Proposal, SimpleProposal, TiltedProposal
 from evr.sampling.mixtures import MixtureProposal
 from evr.sampling.plan import ByOrder, ByShift, ByWindow, CappedPlan, MixturePlan
-from helpers import near
+from helpers import answers, near, together
 
 
 def tilted(order: float, cap: float, floor: float) -> Callable[[tuple[Step, ...], float], Proposal]:
@@ -48,9 +48,9 @@ LAPLACE = dp_event.SelfComposedDpEvent(dp_event.PoissonSampledDpEvent(0.1, dp_ev
 BANDED = evr.events.BallsInBinsDpEvent(3.0, 200, 20, (0.8, 0.6))
 BINS = evr.events.BallsInBinsDpEvent(3.0, 200, 20)
 MIN_SEP = evr.events.BMinSepDpEvent(2.0, 60, 4, 0.2, True, (0.8, 0.6))
-RESPONSE = dp_event.SelfComposedDpEvent(dp_event.RandomizedResponseDpEvent(0.8, 5), 12)
+RESPONSE = together((answers(0.8, 5), 12))
 
-DRAWN: dict[str, tuple[Callable[..., Proposal], dp_event.DpEvent, str, float, float]] = {
+DRAWN: dict[str, tuple[Callable[..., Proposal], dp_event.DpEvent | Composition, str, float, float]] = {
     "counted": (tilted(7.0, 27.9, -0.01), SGD, "remove", 244.78823926576078, -1095.4484975476844),
     "one by one": (tilted(4.2, 1.1, -3.4), GAUSSIAN, "remove", 898.7593984962402, -1294.43877182003),
     "outcomes": (tilted(0.15, 1.05, -0.81), RESPONSE, "remove", 2584.4345990814395, -53.483343931189154),

@@ -27,7 +27,7 @@ from evr.mechanisms import Composition
 from evr.planning import capped_plan, capped_proposal
 from evr.randomness import Stream
 from evr.sampling.line import spread_steps
-from helpers import full, near
+from helpers import answers, full, near, together
 
 PAIRS: dict[str, DominatingPair] = {
     "gaussian": GaussianPair(0.7),
@@ -171,8 +171,7 @@ def test_samples_average_to_what_dominates(direction: str) -> None:
 
 
 def test_outcomes_stay_as_they_are() -> None:
-    event = _repeated(dp_event.RandomizedResponseDpEvent(0.5, 3), 100_000)
-    steps = Composition.of(event).simplified("remove")
+    steps = together((answers(0.5, 3), 100_000)).simplified("remove")
     assert merged_steps(steps, 0.5, 1e-9, 1e-3) == steps
 
 

@@ -23,10 +23,11 @@ from evr.sampling.plan import ByOrder, ByScale, ByShift, CappedPlan, Kind, Mixtu
 from evr.verification import Claim
 from evr.verification.attempts import Attempt, Trial
 from evr.verification.settings import Settings
+from helpers import answers, together
 
 ORDERS = (0.0, 1e-100, 1e-12, 0.1, 1.0, 2.99, 7.0, 50.0, 1e4, 1e8, 1e15, 1e100, 1e300)
 MARKS = (0.0, 1e-300, 1e-9, 0.3, 1.0, 2.0, 5.0, 1e3, 1e9, 1.2345e16, 1e100, 1e300)
-RESPONSES = dp_event.SelfComposedDpEvent(dp_event.RandomizedResponseDpEvent(0.4, 2), 12)
+RESPONSES = together((answers(0.4, 2), 12))
 EVENTS = {
     "outcomes": (RESPONSES, 1.0),
     "laplace": (dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(1.0), 10), 1.0),

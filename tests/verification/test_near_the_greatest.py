@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import pytest
-from dp_accounting import dp_event
 
 import evr
 import messages
 from evr.laws import DiscretePair, Step, greatest_loss
 from evr.verification.attempts import shortcut
 from evr.verification.settings import Claim
+from helpers import answers, together
 
 
 def test_what_floats_cannot_settle_is_refused() -> None:
     """It was rejected every time: the greatest sum is 5e-12 above epsilon, and 395 losses are known
     to within 5e-11. By enumeration delta is 3.3321e-12.
     """
-    event = dp_event.SelfComposedDpEvent(dp_event.RandomizedResponseDpEvent(2.451698127580218e-07, 2), 395)
+    event = together((answers(2.451698127580218e-07, 2), 395))
     with pytest.raises(ValueError, match=messages.LOSSES_ARE_KNOWN_TO_WITHIN):
         evr.verify(event, epsilon=6286.212415412445, delta=3.3321010696738855e-12 / 0.6, tau=0.6, method="sequential")
 

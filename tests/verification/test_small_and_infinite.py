@@ -17,7 +17,7 @@ from evr.events import EpsilonDeltaDpEvent
 from evr.laws import DiscretePair, Pairs
 from evr.mechanisms import MECHANISMS, Mechanism
 from evr.planning.sampled import planned
-from helpers import near
+from helpers import answers, near, together
 
 ONLY_INFINITE = EpsilonDeltaDpEvent(0.0, 1e-4)  # no other loss than 0
 OFTEN_INFINITE = EpsilonDeltaDpEvent(0.3, 0.01)
@@ -100,22 +100,15 @@ def test_a_composition_of_several_mechanisms_gets_samples_that_are_bounded() -> 
 
 JUMPS_AND_OTHERS = {
     "response and laplace": (
-        dp_event.ComposedDpEvent(
-            [
-                evr.dpsgd(noise_multiplier=0.6, sampling_probability=1e-3, steps=100),
-                dp_event.RandomizedResponseDpEvent(0.5, 2),
-                dp_event.LaplaceDpEvent(2.0),
-            ]
+        together(
+            evr.dpsgd(noise_multiplier=0.6, sampling_probability=1e-3, steps=100),
+            (answers(0.5, 2), 1),
+            dp_event.LaplaceDpEvent(2.0),
         ),
         3.0,
     ),
     "response": (
-        dp_event.ComposedDpEvent(
-            [
-                evr.dpsgd(noise_multiplier=0.5, sampling_probability=1e-4, steps=300),
-                dp_event.RandomizedResponseDpEvent(0.3, 2),
-            ]
-        ),
+        together(evr.dpsgd(noise_multiplier=0.5, sampling_probability=1e-4, steps=300), (answers(0.3, 2), 1)),
         3.0,
     ),
 }

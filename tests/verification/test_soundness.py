@@ -22,17 +22,16 @@ from evr.mechanisms import Composition
 from evr.sampling import TiltedProposal
 from evr.verification.attempts import shortcut
 from evr.verification.settings import Claim
-from helpers import near
+from helpers import answers, near, together
 
 
-def huge(epsilon: float, steps: int = 20) -> tuple[dp_event.DpEvent, float]:
+def huge(epsilon: float, steps: int = 20) -> tuple[Composition, float]:
     """A loss of plus or minus ``epsilon``, and ``steps`` losses of which a sum is below its last
     digit; and delta.
     """
     tanh = math.tanh(0.2 * math.ulp(epsilon) / math.sqrt(steps) / 2)
-    response = dp_event.RandomizedResponseDpEvent(1 - tanh, 2)
-    event = dp_event.ComposedDpEvent([EpsilonDeltaDpEvent(epsilon, 0.0), dp_event.SelfComposedDpEvent(response, steps)])
-    noise = response.noise_parameter
+    noise = 1 - tanh
+    event = together(EpsilonDeltaDpEvent(epsilon, 0.0), (answers(noise, 2), steps))
     loss, chance = math.log1p((1 - noise) / (noise / 2)), 1 - noise / 2
     ups = range(steps // 2 + 1, steps + 1)
     delta = math.fsum(binom.pmf(j, steps, chance) * -math.expm1(-(2 * j - steps) * loss) for j in ups)
@@ -49,9 +48,7 @@ def test_losses_below_the_last_digit_of_epsilon_are_not_overlooked(epsilon: floa
 
 def test_the_same_composition_is_verified_where_floats_can_tell() -> None:
     noise = 0.75
-    event = dp_event.ComposedDpEvent(
-        [EpsilonDeltaDpEvent(1e6, 0.0), dp_event.SelfComposedDpEvent(dp_event.RandomizedResponseDpEvent(noise, 2), 20)]
-    )
+    event = together(EpsilonDeltaDpEvent(1e6, 0.0), (answers(noise, 2), 20))
     loss, chance = math.log1p((1 - noise) / (noise / 2)), 1 - noise / 2
     delta = math.fsum(binom.pmf(j, 20, chance) * -math.expm1(-(2 * j - 20) * loss) for j in range(11, 21))
     assert evr.verify(event, epsilon=1e6, delta=delta / 0.9, tau=0.9, seed=1).accepted
@@ -72,8 +69,7 @@ def test_tiny_losses_beside_one_of_epsilon() -> None:
 
 
 def test_tiny_responses_beside_a_known_epsilon() -> None:
-    response = dp_event.SelfComposedDpEvent(dp_event.RandomizedResponseDpEvent(1 - 1e-10, 2), 20)
-    event = dp_event.ComposedDpEvent([EpsilonDeltaDpEvent(3.0, 0.0), response])
+    event = together(EpsilonDeltaDpEvent(3.0, 0.0), (answers(1 - 1e-10, 2), 20))
     assert evr.verify(event, epsilon=3.0, delta=6.7136e-10, tau=0.5, seed=1).accepted
     assert not evr.verify(event, epsilon=3.0, delta=3.3568e-10 * 0.4 / 0.5, tau=0.5, seed=1).accepted
 

@@ -24,7 +24,7 @@ from evr.planning.sampled import planned
 from evr.sampling import DrawPlan
 from evr.verification import Claim, Progress, Verification
 from evr.verification.attempts import Attempt
-from helpers import near
+from helpers import answers, near, together
 
 GAUSSIAN = dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(20.0), 100)
 SMALL = evr.dpsgd(noise_multiplier=0.8, sampling_probability=0.01, steps=20)
@@ -125,7 +125,7 @@ STRANGE = {
     "infinite losses": (dp_event.SelfComposedDpEvent(EpsilonDeltaDpEvent(0.1, 1e-7), 10), 0.5),
     "only infinite losses": (dp_event.SelfComposedDpEvent(EpsilonDeltaDpEvent(0.0, 1e-3), 3), 0.5),
     "laplace atoms": (dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(2.0), 3), 1.2),
-    "response atoms": (dp_event.SelfComposedDpEvent(dp_event.RandomizedResponseDpEvent(0.5, 3), 4), 4.0),
+    "response atoms": (together((answers(0.5, 3), 4)), 4.0),
     "epsilon 0": (SMALL, 0.0),
     "one step": (evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=1), 0.5),
     "likely sampling, add direction": (evr.dpsgd(noise_multiplier=1.0, sampling_probability=1 - 1e-9, steps=1), 17.0),

@@ -14,11 +14,11 @@ import scipy
 from dp_accounting import NeighboringRelation, dp_event
 
 from evr.certification.certificate import SCHEMA_VERSION, Certificate, ClaimSection, DirectionSection
-from evr.certification.event_json import in_alphabet, plain
+from evr.certification.event_json import event_from_json, in_alphabet, plain
 from evr.certification.words import statement
 from evr.errors import EvrError
 from evr.estimation import estimate_delta, estimate_epsilon
-from evr.mechanisms.meaning import unit_of
+from evr.mechanisms.meaning import hypotheses_of, unit_of
 from evr.mechanisms.schemes import PoissonSampledUsersDpEvent, UsersDpEvent
 from evr.numbers import round_up
 from evr.sampling import DRAWING
@@ -81,8 +81,10 @@ def build(
     assert verification.attempt is not None
     sampled = verification.method != "strict"  # entropy that nobody drew from is written as 0
     fresh = entropy_is_fresh and sampled
+    event, relation = event_from_json(given["event"]), NeighboringRelation[given["neighboring_relation"]]
     document: dict[str, Any] = {
         **given,
+        "hypotheses": [one.id for one in hypotheses_of(event, relation)],
         "schema_version": SCHEMA_VERSION,
         "statement": "",
         "verdict": verification.verdict.value,

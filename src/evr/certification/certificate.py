@@ -21,6 +21,7 @@ from evr.certification import event_json, words
 from evr.certification.event_json import LONGEST_NAME, NAME, TIME, UNENDING, parsed, plain, pretty
 from evr.errors import CertificateError
 from evr.kinds import instead
+from evr.mechanisms.meaning import hypotheses_of
 from evr.sampling import DrawPlan
 from evr.validate import MAX_COUNT
 
@@ -193,8 +194,9 @@ class Certificate(Section):
         Title, unit and numbers of the training, as they were given.
     verdict, guarantee
         The guarantee is None unless the verdict is ``"accepted"``.
-    event, neighboring_relation
-        The event tree as JSON, which ``dp_event()`` builds; which data sets are neighbours.
+    event, neighboring_relation, hypotheses
+        The event tree as JSON, which ``dp_event()`` builds; which data sets are neighbours; and the ids of what is
+        assumed of whoever ran it, which are those of the event under that relation (docs/meaning.md).
     claim, verification, release
         The claim, the attempt to prove it, plans included, and the release that the attempt belongs to.
     software, times, schema_version, digest
@@ -213,6 +215,7 @@ class Certificate(Section):
     guarantee: GuaranteeSection | None
     neighboring_relation: Literal["ADD_OR_REMOVE_ONE", "REPLACE_ONE", "REPLACE_SPECIAL"]
     event: Event
+    hypotheses: Annotated[list[Annotated[str, Field(pattern="^[a-z][a-z0-9-]{0,99}$")]], Field(max_length=1000)]
     description: DescriptionSection
     claim: ClaimSection
     release: ReleaseSection
@@ -231,6 +234,16 @@ class Certificate(Section):
         checked = any(given[key] is not None for key in ("unit", *words.NUMBERS))
         if checked and words.description_of(given, self.dp_event()) != given:
             raise ValueError("description.algorithm is missing")
+        return self
+
+    @model_validator(mode="after")
+    def _assumes_what_its_event_does(self) -> Certificate:
+        try:
+            event = self.dp_event()
+        except CertificateError:  # of a mechanism that is not registered here: a replay refuses it
+            return self
+        if self.hypotheses != [one.id for one in hypotheses_of(event, self.relation)]:
+            raise ValueError("hypotheses are not those of its event under its relation")
         return self
 
     @property

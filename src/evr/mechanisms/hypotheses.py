@@ -21,6 +21,7 @@ known-zcdp: what is known to be zCDP is so under the adjacency stated, in both d
 exponential-choice: each choice was made with probabilities proportional to e^(epsilon score / (2 sensitivity)), or
     with Gumbel noise of that scale (without the 2 for monotone scores, and not under replace-one)
 score-sensitivity: the sensitivity of the scores is that under the adjacency stated, and does not depend on the data
+empty-as-absent: an empty record leaves the law of the output as if it were absent
 empty-record-answers: a record that was emptied still answers, uniformly at random
 
 poisson: each record was in each batch independently with the stated probability (Poisson sampling, not shuffled

@@ -77,8 +77,7 @@ def refusal(node: Any, answer: Answer, path: str) -> OtherRelationError:
     """The error that says why there is no law under a relation, and what to do."""
     inner, name = getattr(node, "event", None), type(node).__name__
     what = f"{name} of {type(inner).__name__}" if isinstance(inner, dp_event.DpEvent) else name
-    where = "" if path == "event" else f" (at {path})"
-    asked = f"{what} has no law under {name_of(answer.relation)!r} adjacency here{where}"
+    asked = f"{what} has no law under {name_of(answer.relation)!r} adjacency here, at {path}"
     if isinstance(answer, Meaning):
         return OtherRelationError(f"{asked} unless it is asked for", node, answer.instead)
     return OtherRelationError(f"{asked}: {answer.why}; {answer.remedy}", node, answer.instead)
@@ -95,12 +94,13 @@ def rows_in(event: Any, relation: NeighboringRelation) -> Iterator[Row]:
         row = row_of(node, relation)
         if isinstance(row.answer, Refused) and not is_settled:
             raise refusal(node, row.answer, "event")
-        meaning = settled(row, node, relation)
+        meaning, inner = settled(row, node, relation), [(one, is_settled) for one in events_in(node)]
+        mechanism = MECHANISMS.get(row.event)
+        silent = mechanism is not None and not mechanism.speaks and meaning.pair is not None
+        if silent and isinstance(laws := meaning.pair(node), dp_event.DpEvent):
+            meaning = replace(meaning, hypotheses=())
+            inner.append((laws, is_settled or mechanism.settles))
         yield row._replace(answer=meaning)
-        inner = [(one, is_settled) for one in events_in(node)]
-        if meaning.pair is not None and not meaning.hypotheses:
-            laws, mechanism = meaning.pair(node), MECHANISMS[row.event]
-            inner += [(laws, is_settled or mechanism.settles)] if isinstance(laws, dp_event.DpEvent) else []
         todo += reversed(inner)
 
 

@@ -101,14 +101,16 @@ class Variant:
 
 @dataclass(frozen=True, eq=False)
 class Mechanism:
-    """A class of events and its variants, of which the first that fits an event counts. An event that stands for it is
-    settled if this answer ``settles`` the relation. Where a registered one is refused and another event
-    ``stands_for`` it, that event answers.
+    """A class of events and its variants, of which the first that fits an event counts.
+
+    Of a registered one another event may stand for it. That event is settled if this answer ``settles`` the relation,
+    it has its own hypotheses unless this mechanism ``speaks`` of some, and it answers for what ``stands_for`` lists.
     """
 
     event: type[dp_event.DpEvent]
     variants: tuple[Variant, ...]
     settles: bool = True
+    speaks: bool = True
     stands_for: Mapping[NeighboringRelation, Meaning] = field(default_factory=dict)
 
     @property

@@ -286,8 +286,11 @@ def registered(
     def answer(asked: NeighboringRelation, held: NeighboringRelation) -> relations.Answer:
         if (own := under.get(asked)) is not None:
             return replace(law, relation=asked, pair=own)
-        if asked in (held, ZERO_OUT if held is ADD_OR_REMOVE else held) and asked not in under:
+        if asked is held and asked not in under:
             return replace(law, relation=asked)
+        if asked is ZERO_OUT and held is ADD_OR_REMOVE and asked not in under:
+            more = () if kind in NOISE else assumed("empty-as-absent", ZERO_OUT)
+            return replace(law, relation=asked, hypotheses=(*hypotheses, *more))
         instead = held if held is ZERO_OUT else None
         return relations.Refused(asked, "whoever registered it gave no laws for it", ask_for(held), instead)
 
@@ -299,6 +302,6 @@ def registered(
         return Variant(subject, kind, answers, lambda event: relation(event) is held)
 
     if relation is not None:
-        return Mechanism(event_type, tuple(map(variant, _ORDER)))
+        return Mechanism(event_type, tuple(map(variant, _ORDER)), speaks=bool(hypotheses))
     standing = {asked: replace(law, relation=asked) for asked in _ORDER if asked not in under}
-    return Mechanism(event_type, (variant(ADD_OR_REMOVE),), settles=False, stands_for=standing)
+    return Mechanism(event_type, (variant(ADD_OR_REMOVE),), settles=False, speaks=bool(hypotheses), stands_for=standing)

@@ -85,7 +85,7 @@ def test_parameters_are_those_of_the_event_and_not_of_derived_floats():
     assert step.exact_law == SampledCurve(ExactGaussian(1 / Fraction(noise) ** 2), Fraction(0.1), Direction.ADD)
     assert ExactGaussian(1 / Fraction(noise) ** 2) != ExactGaussian(Fraction(1 / noise) ** 2)
     other = dp_event.RandomizedResponseDpEvent(0.3, 7)
-    (step,) = Composition.of(other).exact("remove")
+    (step,) = Composition.of(other, "replace-one").exact("remove")
     assert isinstance(step.exact_law, RationalOutcomes)
     assert sum(step.exact_law.p) == 1
     assert step.exact_law.p[0] == Fraction(0.3) / 7

@@ -10,7 +10,7 @@ import evr
 import messages
 from evr.bounds.strict.masses import ceiling, units_above
 from evr.events import EpsilonDeltaDpEvent
-from helpers import near
+from helpers import answers, near, together
 
 # of 2^38 + 2^36 bits, at which GMP raises SIGFPE; a few more or fewer, and it is SIGSEGV
 _HUGE = arb((1, 2**38 + 2**36))
@@ -24,8 +24,7 @@ def test_an_epsilon_too_large_for_exact_arithmetic_is_refused(
     epsilon: float, delta: float, noise: float, buckets: int, steps: int
 ) -> None:
     """Once they ended the process, the first by SIGSEGV, the second by SIGFPE."""
-    responses = dp_event.SelfComposedDpEvent(dp_event.RandomizedResponseDpEvent(noise, buckets), steps)
-    event = dp_event.ComposedDpEvent([EpsilonDeltaDpEvent(epsilon, delta), responses])
+    event = together(EpsilonDeltaDpEvent(epsilon, delta), (answers(noise, buckets), steps))
     with pytest.raises(ValueError, match=messages.TOO_LARGE_FOR_EXACT_ARITHMETIC):
         evr.estimate_delta(event, epsilon, method="strict")
 
