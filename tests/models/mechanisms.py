@@ -398,8 +398,8 @@ def _without_replacement(rng: random.Random, base: Case) -> Case:
 
 def truncated(rng: random.Random, relation: str) -> Case:
     """Poisson sampling with normal noise, and a uniformly random part of a batch that is too large."""
-    noise, probability, size = rng.choice([0.7, 1.5]), rng.choice([0.2, 0.7, 1.0]), rng.choice([2, 3])
-    most = rng.randint(1, size)
+    noise, probability = rng.choice([0.7, 1.5]), rng.choice([0.2, 0.7, 1.0])
+    size, most = rng.choice([(2, 1), (3, 1), (3, 2), (2, 2)])
     event = dp_event.TruncatedSubsampledGaussianDpEvent(size, probability, most, noise)
     model = summed(steps(lambda data: batches.truncated(data, probability, most)), noise)
     data_sets, values = numbers(rng, size)

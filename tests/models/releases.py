@@ -57,6 +57,8 @@ def release(
     row ``i`` of the matrix times the sums, with noise. No sum exceeds ``greatest``.
     """
     steps = len(next(iter(sums)))
+    if steps == 0:
+        return np.ones(1)
     strategy = np.eye(steps) if matrix is None else np.asarray(matrix, float)
     end = greatest * np.abs(strategy).sum(axis=1).max() + FARTHEST * scale
     edges = np.linspace(-end, end, CELLS[steps] - 1)  # an odd number of edges: 0 is one of them

@@ -38,7 +38,8 @@ def _training(
     column: tuple[float, ...] = (1.0,),
     size: int = 2,
 ) -> Case:
-    model = summed(batching, event.noise_multiplier, matrix=toeplitz(column, count), greatest=size)
+    matrix = None if column == (1.0,) else toeplitz(column, count)
+    model = summed(batching, event.noise_multiplier, matrix=matrix, greatest=size)
     return Case(event, model, *numbers(rng, size, steps=count))
 
 
@@ -157,8 +158,8 @@ def poisson_users(rng: random.Random, relation: str) -> Case:
     """Each record of each user is in the batch by a coin of its own. With a norm per user, the sum of a user's records
     in the batch is clipped to it.
     """
-    noise, probability, most = rng.choice([0.7, 1.5]), rng.choice([0.1, 0.5, 0.9]), rng.choice([1, 2])
-    norm = rng.choice([None, 0.5, 1.0, 1.5])
+    noise, probability, most = rng.choice([0.7, 1.5]), rng.choice([0.1, 0.5, 0.9]), rng.choice([2, 2, 3, 1])
+    norm = rng.choice([None, None, 0.5, 1.5])
     event = schemes.PoissonSampledUsersDpEvent(noise, probability, most, norm)
 
     def of_user(user: Any) -> dict[DataSet, float]:

@@ -1,0 +1,160 @@
+"""Faults that are planted in the table of meanings: the suite finds each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import attr
+import pytest
+from dp_accounting import NeighboringRelation, dp_event
+
+import evr
+from evr.laws import Pairs
+from evr.mechanisms import MECHANISMS, composition, schemes, training
+from evr.mechanisms.hypotheses import assumed
+from evr.mechanisms.meaning import Row, row_of, rows, rows_in, settled
+from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT, Meaning, Variant, relation_named
+from evr.mechanisms.table import WRAPPERS
+from models.broken import BROKEN, check_assumed, check_breaks
+from models.rows import MODELS, PIPELINES, REFUSED, check_default, check_row, check_unit
+from models.test_rows import CASES, registered
+
+__all__ = ["registered"]  # a fixture
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def check_subject(subject: str) -> None:
+    """All that the suite has to say about one subject."""
+    assert {row.subject for row in rows()} == {*MODELS, *REFUSED}
+    for row in rows():
+        if row.subject == subject:
+            check_row(row, range(CASES))
+            check_unit(row)
+            check_assumed(row)
+    if subject in PIPELINES:
+        check_default(subject)
+    for hypothesis, make in BROKEN.items():
+        case, relation = make()
+        if any(row.subject == subject for row in rows_in(case.event, relation_named(relation))):
+            check_breaks(hypothesis)
+
+
+def variant_of(subject: str) -> Variant:
+    variants = [variant for one in (*MECHANISMS.values(), *WRAPPERS.values()) for variant in one.variants]
+    return next(variant for variant in variants if variant.subject == subject)
+
+
+def answer(subject: str, relation: NeighboringRelation, **changes: Any) -> Plant:
+    """The answer of a row, changed."""
+
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        answers = variant_of(subject).answers
+        patch.setitem(answers, relation, replace(answers[relation], **changes))  # type: ignore[arg-type]
+
+    return plant
+
+
+def copied(subject: str, source: NeighboringRelation, target: NeighboringRelation) -> Plant:
+    """The meaning under one relation, taken for that under another, and said to be about that."""
+
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        answers = variant_of(subject).answers
+        meaning = answers[source]
+        assert isinstance(meaning, Meaning)
+        ids = " ".join("constant-rate-and-steps" if "constant" in one.id else one.id for one in meaning.hypotheses)
+        stated = replace(meaning, relation=target, hypotheses=assumed(ids, target))
+        patch.setitem(answers, target, stated)  # type: ignore[arg-type]
+
+    return plant
+
+
+def without(subject: str, relation: NeighboringRelation, hypothesis: str) -> Plant:
+    """A hypothesis dropped."""
+
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        meaning = variant_of(subject).answers[relation]
+        assert isinstance(meaning, Meaning)
+        stated = tuple(one for one in meaning.hypotheses if one.id != hypothesis)
+        assert len(stated) == len(meaning.hypotheses) - 1
+        answer(subject, relation, hypotheses=stated)(patch)
+
+    return plant
+
+
+def swapped(event: Any) -> Pairs:
+    pairs = training.sampled_users(event)
+    return Pairs(pairs.add, pairs.remove)
+
+
+def of_one_record(event: Any) -> Any:
+    return training.sampled_users(attr.evolve(event, records_per_user=1, user_norm=None))
+
+
+def guarantee_as_noise(patch: pytest.MonkeyPatch) -> None:
+    mechanism = MECHANISMS[schemes.EpsilonDeltaDpEvent]
+    noise = tuple(replace(variant, kind="scalar") for variant in mechanism.variants)
+    patch.setitem(MECHANISMS, schemes.EpsilonDeltaDpEvent, replace(mechanism, variants=noise))
+
+
+def refusals_ignored(patch: pytest.MonkeyPatch) -> None:
+    def never_refused(node: Any, relation: NeighboringRelation, path: str = "event") -> Row:
+        row = row_of(node, relation, path)
+        return row._replace(answer=settled(row, node, relation))
+
+    patch.setattr(composition, "row_of", never_refused)
+
+
+def without_a_model(patch: pytest.MonkeyPatch) -> None:
+    @attr.s(frozen=True, slots=True, auto_attribs=True)
+    class UnmodelledDpEvent(dp_event.DpEvent):
+        scale: float
+
+    evr.register(UnmodelledDpEvent, lambda event: dp_event.GaussianDpEvent(event.scale))
+    patch.setitem(MECHANISMS, UnmodelledDpEvent, MECHANISMS.pop(UnmodelledDpEvent))
+
+
+USERS, BINS = "PoissonSampledUsersDpEvent", "BallsInBinsDpEvent"
+ANSWERS, MATRIX = "RandomizedResponseDpEvent", "MatrixMechanismDpEvent"
+GUARANTEE = "PoissonSampledDpEvent of a known guarantee"
+FIXED, FIXED_NOISE = "FixedBatchUsersDpEvent", "SampledWithoutReplacementDpEvent of noise on a sum"
+CYCLIC, TRUNCATED = "CyclicPoissonDpEvent, fixed groups", "TruncatedSubsampledGaussianDpEvent"
+SHUFFLED, TREE = "ShuffledBatchesDpEvent", "SingleEpochTreeAggregationDpEvent"
+SPLIT = "UsersDpEvent of bins, min-sep or independent groups"
+
+FAULTS: dict[str, tuple[str, Plant]] = {
+    "randomized response under add-or-remove": (ANSWERS, copied(ANSWERS, REPLACE_ONE, ADD_OR_REMOVE)),
+    "an empty answer for another answer": (ANSWERS, copied(ANSWERS, ZERO_OUT, REPLACE_ONE)),
+    "Poisson sampling of a guarantee under zero-out": (GUARANTEE, copied(GUARANTEE, ADD_OR_REMOVE, ZERO_OUT)),
+    "a guarantee taken for noise on a sum": (GUARANTEE, guarantee_as_noise),
+    "sampling without replacement under add-or-remove": (FIXED_NOISE, copied(FIXED_NOISE, REPLACE_ONE, ADD_OR_REMOVE)),
+    "fixed groups under add-or-remove": (CYCLIC, copied(CYCLIC, ZERO_OUT, ADD_OR_REMOVE)),
+    "shuffled batches under add-or-remove": (SHUFFLED, copied(SHUFFLED, ZERO_OUT, ADD_OR_REMOVE)),
+    "truncated batches under zero-out": (TRUNCATED, copied(TRUNCATED, ADD_OR_REMOVE, ZERO_OUT)),
+    "sensitivity not doubled": ("GaussianDpEvent", copied("GaussianDpEvent", ADD_OR_REMOVE, REPLACE_ONE)),
+    "sensitivity of users not doubled": (USERS, copied(USERS, ADD_OR_REMOVE, REPLACE_ONE)),
+    "bins under replace-one by the law of add-or-remove": (BINS, copied(BINS, ADD_OR_REMOVE, REPLACE_ONE)),
+    "two directions swapped": (USERS, answer(USERS, ADD_OR_REMOVE, pair=swapped)),
+    "the rate of one record for users": (USERS, answer(USERS, ZERO_OUT, pair=of_one_record)),
+    "noise of users not split": (SPLIT, answer(SPLIT, ADD_OR_REMOVE, pair=lambda event: event.event)),
+    "a unit ignored": (USERS, answer(USERS, REPLACE_ONE, unit=None)),
+    "users taken for records": (FIXED, answer(FIXED, REPLACE_ONE, unit="record")),
+    "add-or-remove by default for a fixed order": (MATRIX, answer(MATRIX, ADD_OR_REMOVE, instead=None)),
+    "others may move": (MATRIX, without(MATRIX, ADD_OR_REMOVE, "others-stay")),
+    "a rate that may depend on the data": (TRUNCATED, without(TRUNCATED, ADD_OR_REMOVE, "constant-rate-and-steps")),
+    "contributions not bounded": (BINS, without(BINS, REPLACE_ONE, "own-contribution")),
+    "any number of records per user": (USERS, without(USERS, ADD_OR_REMOVE, "records-per-user")),
+    "refusals that nobody enforces": (TREE, refusals_ignored),
+    "a mechanism without a model": ("GaussianDpEvent", without_a_model),
+}
+"""By what is wrong: the subject, and how it is planted."""
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    subject, plant = FAULTS[fault]
+    plant(monkeypatch)
+    with pytest.raises(AssertionError) as error:
+        check_subject(subject)
+    print(f"{fault}: {error.value}")
