@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 export PYTHONHASHSEED ?= 0
 
-.PHONY: run test coverage check docs bench integrations published proofs paper paper-full clean help
+.PHONY: run test coverage check dist docs bench integrations published proofs paper paper-full clean help
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -32,6 +32,16 @@ format: $(VENV)/.check ## rewrite the sources in the house format
 bench: $(VENV)/.test ## every benchmark and the full statistical tables
 	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
 	$(BIN)/python -m pytest tests -m full -n auto --durations=0
+
+dist: $(VENV)/.core ## the distribution in dist/, checked, and run from its wheel in an empty environment
+	rm -rf dist build/dist-env
+	$(BIN)/python -m pip install --quiet build twine
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+	$(PYTHON) -m venv build/dist-env
+	build/dist-env/bin/python -m pip install --quiet -c constraints.txt dist/*.whl
+	cd build && dist-env/bin/evr certify --noise-multiplier 1 --sampling-probability 0.001 --steps 1000 --delta 1e-9 --force --proof wheel.proof
+	cd build && dist-env/bin/python -I -S check_proof.py wheel.proof
 
 EXTRAS := .venv-integrations
 

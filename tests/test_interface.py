@@ -11,8 +11,7 @@ from evr.cli.app import COMMANDS
 DOCS = Path(__file__).parents[1] / "docs"
 
 
-def test_at_most_thirty_names_each_with_an_example() -> None:
-    assert len(evr.__all__) <= 30
+def test_every_name_has_an_example() -> None:
     assert sorted(evr.__all__) == list(evr.__all__)
     rows = re.findall(r"^\| `(\w+)` \| .+ \| `(.+)` \|$", (DOCS / "api.md").read_text("utf-8"), re.M)
     examples = dict(rows)

@@ -1,4 +1,4 @@
-"""What others need to join: a licence that travels, a citation that parses, one workflow that runs
+"""What others need to join: a licence that travels, a citation that parses, workflows that run
 what `make` runs.
 """
 
@@ -72,6 +72,20 @@ def test_the_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:
     assert said["Requires-Python"] == ">=3.11"
 
 
+def test_the_wheel_runs_without_the_clone(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    wheel.extractall(tmp_path / "installed")
+    program = (
+        f"import sys; sys.path.insert(0, {str(tmp_path / 'installed')!r}); import evr.cli; "
+        f"assert evr.__file__.startswith(sys.path[0]); evr.cli.main()"
+    )
+    flags = ["--noise-multiplier=2", "--sampling-probability=0.01", "--steps=10", "--delta=1e-5"]
+    command = [sys.executable, "-c", program, "certify", *flags, "--report=page.html", "--proof=file.proof"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "page.html").exists()
+    assert (tmp_path / "check_proof.py").exists()
+
+
 def test_the_version_stands_in_one_place() -> None:
     assert PROJECT["dynamic"] == ["version"]
     assert "version" not in PROJECT
@@ -101,6 +115,12 @@ def test_the_workflow_runs_the_make_targets_on_every_supported_python() -> None:
     assert PROJECT["requires-python"] == f">={supported()[0]}"
     commands = [step["run"].split() for step in job["steps"] if "run" in step]
     assert [word for words in commands for word in words if "=" not in word] == ["make", "check", "test", "docs"]
+
+
+def test_a_release_is_what_make_dist_builds() -> None:
+    jobs = read(".github/workflows/release.yml")["jobs"]
+    assert any(step.get("run") == "make dist" for step in jobs["build"]["steps"])
+    assert jobs["publish"]["needs"] == "build"
 
 
 def test_commits_are_checked_by_the_tools_that_make_check_runs() -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from evr.estimation import Estimate as Estimate
     from evr.estimation import FFTAccountant as FFTAccountant
     from evr.estimation import MonteCarloAccountant as MonteCarloAccountant
+    from evr.estimation import StrictAccountant as StrictAccountant
     from evr.estimation import UpperBound as UpperBound
     from evr.estimation import calibrate as calibrate
     from evr.estimation import estimate_delta as estimate_delta
@@ -48,8 +49,8 @@ _NAMES = {
     "certification.budget": "Budget",
     "certification.replay": "replay",
     "described": "register",
-    "estimation": "Estimate FFTAccountant MonteCarloAccountant UpperBound calibrate estimate_delta estimate_epsilon "
-    "online_epsilon privacy_curve",
+    "estimation": "Estimate FFTAccountant MonteCarloAccountant StrictAccountant UpperBound calibrate estimate_delta "
+    "estimate_epsilon online_epsilon privacy_curve",
     "events": "dpsgd",
     "gate": "certify release resume",
     "proving": "verify",

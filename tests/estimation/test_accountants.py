@@ -22,13 +22,29 @@ class TestFFTAccountant(privacy_accountant_test.PrivacyAccountantTest):
 
     def _make_test_accountants(self):
         return [
-            kind(relation) for kind in (evr.FFTAccountant, evr.MonteCarloAccountant) for relation in NeighboringRelation
+            kind(relation)
+            for kind in (evr.FFTAccountant, evr.StrictAccountant, evr.MonteCarloAccountant)
+            for relation in NeighboringRelation
         ]
 
 
 def test_the_base_tests_were_collected():
     names = absltest.TestLoader().getTestCaseNames(TestFFTAccountant)
     assert len(names) >= 10
+
+
+def test_the_strict_accountant_proves_what_the_other_estimates():
+    strict, fft = (kind().compose(STEP, 100) for kind in (evr.StrictAccountant, evr.FFTAccountant))
+    assert 1 < strict.get_epsilon(1e-6) / fft.get_epsilon(1e-6) < 1.0005
+    bound = evr.estimate_delta(strict.composition, 0.3, method="strict")
+    assert fft.get_delta(0.3) < strict.get_delta(0.3) == bound.value
+
+
+def test_the_strict_accountant_refuses_what_has_no_exact_law():
+    correlated = evr.events.BallsInBinsDpEvent(3.0, 20, 10, (1.0, 0.5))
+    accountant = evr.StrictAccountant().compose(correlated)
+    with pytest.raises(evr.errors.UnsupportedEventError, match=messages.no_exact_law("CorrelatedBins")):
+        accountant.get_epsilon(1e-6)
 
 
 def test_composing_step_by_step_is_composing_at_once():

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import pickle
 import subprocess
 import sys
 from functools import partial
@@ -397,3 +398,14 @@ def test_all_losses_beyond_the_cap_are_counted_once(epsilon: float) -> None:
     )
     found = evr.estimate_delta(event, epsilon)
     assert found.value == near(truth, rel=1e-7)
+
+
+def test_an_estimate_is_a_number():
+    """It compares and adds like one, survives a copy, and what is computed from it is a plain number."""
+    estimate = evr.estimate_epsilon(evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=10), 1e-5)
+    assert 0 < estimate < 1.0 <= estimate + 1.0
+    assert estimate == estimate.value == max(estimate, 0.0)
+    assert type(estimate + 1) is type(2 * estimate) is float
+    again = pickle.loads(pickle.dumps(estimate))
+    assert (again, again.error, again.method) == (estimate, estimate.error, "fft")
+    assert json.dumps([estimate]) == json.dumps([estimate.value])

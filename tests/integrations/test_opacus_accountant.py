@@ -24,7 +24,7 @@ from torch import nn
 
 import evr
 from evr.events import opacus_history
-from evr.integrations.opacus import EvrAccountant
+from evr.integrations.opacus import EvrAccountant, EvrStrictAccountant
 from integrations.trainings import BATCH, RECORDS, Training
 
 DELTA = 1e-5
@@ -201,3 +201,13 @@ def test_a_checkpoint_of_the_engine(tmp_path, accountant):
         other.engine.load_checkpoint(path=tmp_path / "one.pt", module=other.model, optimizer=other.optimizer)
     other.epochs()
     assert other.engine.accountant.history == [(1.0, 0.1, 20)]
+
+
+def test_the_strict_accountant_proves_what_the_other_estimates():
+    proved, estimated = (stepped(kind()).get_epsilon(delta=DELTA) for kind in (EvrStrictAccountant, EvrAccountant))
+    assert 1 < proved / estimated < 1.0005
+    assert EvrStrictAccountant().get_epsilon(delta=DELTA) == 0.0
+    loaded = EvrStrictAccountant()
+    loaded.load_state_dict(stepped(EvrAccountant()).state_dict())
+    assert loaded.get_epsilon(delta=DELTA) == proved
+    assert isinstance(PrivacyEngine(accountant="evr-strict").accountant, EvrStrictAccountant)

@@ -1,6 +1,6 @@
 """Step 1 of EVR: estimate ``(epsilon, delta)`` near-exactly."""
 
-from evr.estimation.accountants import FFTAccountant, MonteCarloAccountant
+from evr.estimation.accountants import FFTAccountant, MonteCarloAccountant, StrictAccountant
 from evr.estimation.api import estimate_delta, estimate_epsilon, privacy_curve
 from evr.estimation.calibration import Calibration, calibrate
 from evr.estimation.online import online_epsilon
@@ -13,6 +13,7 @@ __all__ = [
     "MonteCarloAccountant",
     "OnlineEpsilon",
     "PrivacyCurve",
+    "StrictAccountant",
     "UpperBound",
     "calibrate",
     "estimate_delta",

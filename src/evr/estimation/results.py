@@ -6,7 +6,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -17,20 +17,22 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-class Figure:
-    """What estimates and bounds have in common: they are a number, and look like one."""
+class Figure(float):
+    """What estimates and bounds have in common: they are a number, so that they compare and add like one. What is
+    computed from them is a plain number: a sum of two estimates says nothing about its error.
+    """
 
     value: float
     method: str
     direction: str
 
+    def __new__(cls, value: float, *_: Any, **__: Any) -> Self:
+        return super().__new__(cls, value)
+
     @property
     def doubt(self) -> float | None:
         """How far the truth may lie above the value; None if unknown or if the value is a bound."""
         return None
-
-    def __float__(self) -> float:
-        return self.value
 
     def __format__(self, spec: str) -> str:
         return format(self.value, spec) if spec else str(self)
@@ -48,7 +50,7 @@ class Figure:
         return f"<b>{self}</b> <small>({kind} by {self.method}, {self.direction} direction{doubt})</small>"
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Estimate(Figure):
     """A number believed to be close to the truth, from either side.
 
@@ -87,7 +89,7 @@ class Estimate(Figure):
         return self.error if self.standard_error is None else 2.0 * self.standard_error
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class UpperBound(Figure):
     """A number that is proved to be at least the truth.
 

@@ -1,7 +1,8 @@
-"""evr's accountant for Opacus: ``import evr.integrations.opacus``, then ``PrivacyEngine(accountant="evr")``.
+"""evr's accountants for Opacus: ``import evr.integrations.opacus``, then ``PrivacyEngine(accountant="evr")`` for
+near-exact estimates or ``PrivacyEngine(accountant="evr-strict")`` for proved upper bounds.
 
-What ``get_epsilon`` returns is evr's near-exact estimate of both directions (``evr.estimate_epsilon``), where Opacus's
-own accountants return upper bounds of the remove direction. A guarantee comes from a certificate: ``evr.certify``.
+Both are about both directions (``evr.estimate_epsilon``), where Opacus's own accountants return upper bounds of the
+remove direction. A guarantee with its statement comes from a certificate: ``evr.certify``.
 """
 
 from __future__ import annotations
@@ -12,39 +13,27 @@ from typing import Any
 from opacus.accountants import IAccountant, register_accountant
 
 from evr import validate
-from evr.estimation.api import Point, greater_epsilon
+from evr.estimation.api import Point, estimate_epsilon, greater_epsilon
 from evr.estimation.online import Interpolated
 from evr.events import opacus_history
 from evr.integrations.auditing import Canaries as Canaries
 from evr.integrations.auditing import check_sensitivity as check_sensitivity
 from evr.mechanisms import Composition
 
-_LOADS = ("evr", "rdp", "prv", "gdp")  # mechanisms whose checkpoints hold the same history
+_LOADS = ("evr", "evr-strict", "rdp", "prv", "gdp")  # mechanisms whose checkpoints hold the same history
 _DIRECT = 2  # questions answered one by one: asking once an epoch, or for one noise, needs no block of steps
 
 Phase = tuple[float, float, int]
 """``(noise_multiplier, sample_rate, steps)``, as Opacus keeps its history."""
 
 
-class EvrAccountant(IAccountant):
-    """Keeps the history of steps, as Opacus's accountants do, and estimates what it costs near-exactly.
-
-    Asking after every step is cheap: epsilon is computed at a few steps and interpolated (``evr.estimation.online``).
-
-    Examples
-    --------
-    >>> accountant = EvrAccountant()
-    >>> for _ in range(100):
-    ...     accountant.step(noise_multiplier=1.0, sample_rate=0.01)
-    >>> round(accountant.get_epsilon(1e-5), 4)
-    0.718
-    """
+class _HistoryAccountant(IAccountant):
+    """Keeps the history of steps, as Opacus's accountants do. What ``get_epsilon`` answers is up to each accountant."""
 
     def __init__(self) -> None:
         self.history: list[Phase] = []
         self.record_mark: dict[str, Any] | None = None
         """Where the record of this training stood at the checkpoint that was loaded or is to be written."""
-        self._curves: dict[float, tuple[Any, Interpolated]] = {}  # of the last phase, for each delta
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Count one step."""
@@ -52,17 +41,6 @@ class EvrAccountant(IAccountant):
             self.history[-1] = (noise_multiplier, sample_rate, self.history[-1][2] + 1)
         else:
             self.history.append((noise_multiplier, sample_rate, 1))
-
-    def get_epsilon(self, delta: float, **_: Any) -> float:
-        """Epsilon at ``delta`` after the steps so far; keywords of other accountants are ignored."""
-        delta = validate.open_probability(delta=delta)
-        if not self.history:
-            return 0.0
-        *before, (noise, rate, steps) = self.history
-        phase = (before, noise, rate)
-        if delta not in self._curves or self._curves[delta][0] != phase:
-            self._curves[delta] = phase, _curve(before, noise, rate, delta)
-        return self._curves[delta][1](int(steps)).epsilon
 
     @property
     def event(self) -> Any:
@@ -72,10 +50,6 @@ class EvrAccountant(IAccountant):
     def __len__(self) -> int:
         """The number of steps."""
         return sum(steps for *_, steps in self.history)
-
-    @classmethod
-    def mechanism(cls) -> str:
-        return "evr"
 
     def state_dict(self, destination: Any = None) -> Any:
         """The state as Opacus's accountants save it, with the place in the record of a recorded training."""
@@ -92,6 +66,64 @@ class EvrAccountant(IAccountant):
         super().load_state_dict(state_dict)  # which says what is wrong with any other
         self.history = [(float(noise), float(rate), int(steps)) for noise, rate, steps in self.history]
         self.record_mark = state_dict.get("record")
+
+
+class EvrAccountant(_HistoryAccountant):
+    """Estimates near-exactly what the steps cost.
+
+    Asking after every step is cheap: epsilon is computed at a few steps and interpolated.
+
+    Examples
+    --------
+    >>> accountant = EvrAccountant()
+    >>> for _ in range(100):
+    ...     accountant.step(noise_multiplier=1.0, sample_rate=0.01)
+    >>> round(accountant.get_epsilon(1e-5), 4)
+    0.718
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._curves: dict[float, tuple[Any, Interpolated]] = {}  # of the last phase, for each delta
+
+    def get_epsilon(self, delta: float, **_: Any) -> float:
+        """Epsilon at ``delta`` after the steps so far; keywords of other accountants are ignored."""
+        delta = validate.open_probability(delta=delta)
+        if not self.history:
+            return 0.0
+        *before, (noise, rate, steps) = self.history
+        phase = (before, noise, rate)
+        if delta not in self._curves or self._curves[delta][0] != phase:
+            self._curves[delta] = phase, _curve(before, noise, rate, delta)
+        return self._curves[delta][1](int(steps)).epsilon
+
+    @classmethod
+    def mechanism(cls) -> str:
+        return "evr"
+
+
+class EvrStrictAccountant(_HistoryAccountant):
+    """Proves what the steps cost, in exact arithmetic: an upper bound that is near-exact too.
+
+    An answer takes about a second, so ask once an epoch rather than after every step.
+
+    Examples
+    --------
+    >>> accountant = EvrStrictAccountant()
+    >>> for _ in range(100):
+    ...     accountant.step(noise_multiplier=1.0, sample_rate=0.01)
+    >>> round(accountant.get_epsilon(1e-5), 4)
+    0.7181
+    """
+
+    def get_epsilon(self, delta: float, **_: Any) -> float:
+        """Epsilon at ``delta`` after the steps so far; keywords of other accountants are ignored."""
+        delta = validate.open_probability(delta=delta)
+        return estimate_epsilon(self.event, delta, method="strict").value if self.history else 0.0
+
+    @classmethod
+    def mechanism(cls) -> str:
+        return "evr-strict"
 
 
 def _curve(before: list[Phase], noise: float, rate: float, delta: float) -> Interpolated:
@@ -112,4 +144,5 @@ def estimated(history: list[Phase], delta: float, guess: float | None, direction
     return greater_epsilon(Composition.of(opacus_history(history)), delta, guess, direction)
 
 
-register_accountant("evr", EvrAccountant, force=True)
+for _accountant in (EvrAccountant, EvrStrictAccountant):
+    register_accountant(_accountant.mechanism(), _accountant, force=True)
