@@ -4,14 +4,16 @@ of yours. No law rests on what is here.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
+from evr.laws import Pairs, check_agreement
 from evr.mechanisms import schemes
 from evr.mechanisms.registry import MECHANISMS, SHARED, is_writable, written_fields
-from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT, Mechanism, Translator
+from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT, Laws, Mechanism, Translator
 
 DPSGD = "dpsgd"
 """The one kind in spec files without an event of its own: a sampled Gaussian mechanism, many times."""
@@ -154,8 +156,17 @@ def register(
         raise ValueError(f"kind={description.kind!r} is taken by {kinds[description.kind]}: give {name} another")
     for older in MECHANISMS.keys() - others.keys():
         _OWN.pop(MECHANISMS.pop(older), None)
-    mechanism = Mechanism(event_type, translator, takes_sampling, relation, under or {})
+    others_under = {one: laws and partial(_agreeing, laws) for one, laws in (under or {}).items()}
+    mechanism = Mechanism(event_type, partial(_agreeing, translator), takes_sampling, relation, others_under)
     MECHANISMS[event_type], _OWN[mechanism] = mechanism, description
+
+
+def _agreeing(translator: Translator, event: Any) -> Laws:
+    """What a translator returns; refused where a law in floats and its exact form plainly differ."""
+    laws = translator(event)
+    if isinstance(laws, Pairs):
+        check_agreement(laws)
+    return laws
 
 
 def _kind(event_type: type) -> str:

@@ -67,7 +67,7 @@ def _parts(event: Any) -> Iterator[tuple[dp_event.DpEvent, int]]:
 @lru_cache(maxsize=512)
 def _has_infinite_loss(law: exact.ExactLaw) -> bool:
     # a discrete Gaussian's sets say that its tail is infinite, which has a closed form
-    sets = law.sets() if isinstance(law, exact.ExactOutcomes) and not _is_symmetric(law) else ()
+    sets = law.checked_sets() if isinstance(law, exact.ExactOutcomes) and not _is_symmetric(law) else ()
     return any(one.loss == Ball.pos_inf() and not one.p.is_zero() for one in sets)
 
 
@@ -99,7 +99,7 @@ def _log_moment_ball(law: exact.ExactLaw, order: int) -> Ball:
         up, down = (ball(x / law.scale).exp() for x in (order, -order - 1))
         return (((order + 1) * up + order * down) / (2 * order + 1)).log()
     if isinstance(law, exact.ExactOutcomes):
-        sets = [one for one in law.sets() if not one.p.is_zero()]
+        sets = [one for one in law.checked_sets() if not one.p.is_zero()]
         return sum((one.p * (order * one.loss).exp() for one in sets), Ball(0)).log()
     raise UnsupportedEventError(
         f"no moments of {law!r} are proved: a filter takes Gaussian, Laplace and discrete mechanisms, these with "
