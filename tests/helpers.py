@@ -8,7 +8,9 @@ needs to trust a change of the seed, and what a wrong implementation has to get 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -39,6 +41,17 @@ def full(*values: Any, **more: Any) -> Any:
 def exact_step(law: ExactLaw, count: int) -> Step:
     """A step of which floats say nothing."""
     return Step(NON_PRIVATE_PAIR, count, law)
+
+
+@contextmanager
+def switching_often() -> Iterator[None]:
+    """Threads take turns as often as Python lets them, so that a race that could happen does."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 def assert_mean_within(

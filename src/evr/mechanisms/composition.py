@@ -67,9 +67,16 @@ class _Part(NamedTuple):
 _Found: TypeAlias = "_Place | _Part | Visited | Begin | End"
 
 
-def walk(event: Any, relation: NeighboringRelation = ADD_OR_REMOVE) -> Iterator[Visited | Begin | End]:
+Units: TypeAlias = dict[str, str] | None
+"""Whose data is protected, a record's or a user's, and by which mechanism first: one unit, also over several walks."""
+
+
+def walk(
+    event: Any, relation: NeighboringRelation = ADD_OR_REMOVE, units: Units = None
+) -> Iterator[Visited | Begin | End]:
     """The mechanisms in reading order, and where repetitions begin and end. Sampled ones are named once, whole."""
-    walking, todo = _Walk(relation), list[_Found]([_Place(event)])  # a stack: trees may be deeper than Python's
+    walking = _Walk(relation, {} if units is None else units)
+    todo: list[_Found] = [_Place(event)]  # a stack: trees may be deeper than Python's
     while todo:
         found = todo.pop()
         if isinstance(found, _Place):
@@ -83,17 +90,18 @@ def walk(event: Any, relation: NeighboringRelation = ADD_OR_REMOVE) -> Iterator[
             walking.inside[-1].append((found.pairs, found.times))
 
 
-def leaves(event: Any, relation: NeighboringRelation = ADD_OR_REMOVE) -> Iterator[tuple[Pairs, int]]:
+def leaves(
+    event: Any, relation: NeighboringRelation = ADD_OR_REMOVE, units: Units = None
+) -> Iterator[tuple[Pairs, int]]:
     """Every mechanism of the tree with its multiplicity."""
-    for visit in walk(event, relation):
+    for visit in walk(event, relation, units):
         if isinstance(visit, Visited) and visit.pairs is not None:
             yield visit.pairs, visit.times
 
 
 class _Walk:
-    def __init__(self, relation: NeighboringRelation) -> None:
-        self.relation = relation
-        self.units: dict[str, str] = {}  # whose data is protected, and by which mechanism first
+    def __init__(self, relation: NeighboringRelation, units: dict[str, str]) -> None:
+        self.relation, self.units = relation, units
         self.inside: list[list[tuple[Pairs, int]]] = []  # the mechanisms of each sampled or selected part around
 
     def opened(self, place: _Place) -> list[_Found]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,7 +20,7 @@ from evr.laws import Direction, Pairs
 from evr.laws.exact import Ball, ExactCurve, ExactGaussian, ExactOutcomes, OutcomeSet, RationalOutcomes, exact_sampled
 from evr.laws.exact.law import at_precision
 from evr.laws.exact.sampled import WithoutReplacementOutcomes
-from helpers import exact_step
+from helpers import exact_step, switching_often
 from laws.registered import registered
 from messages import ALL_OF_BOTH_LAWS, NEGATIVE_MASS
 
@@ -92,21 +91,20 @@ def test_a_curve_with_negative_masses_is_refused() -> None:
 @contextmanager
 def working_beside(work: Callable[[], object]) -> Iterator[None]:
     """Another thread does the work again and again, and takes turns with this one as often as Python lets it."""
-    before, stop = sys.getswitchinterval(), threading.Event()
+    stop = threading.Event()
 
     def again() -> None:
         while not stop.is_set():
             work()
 
     thread = threading.Thread(target=again)
-    sys.setswitchinterval(1e-6)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-        sys.setswitchinterval(before)
+    with switching_often():
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
 
 
 def narrow_ratio(size: int) -> RationalOutcomes:

@@ -22,15 +22,16 @@ Ball: TypeAlias = arb
 _FLOAT_BITS, _RAISES = 256, 5  # of balls that become floats: raised, to twice as many bits each, where needed
 _FLOAT_ACCURACY = 64  # bits of such a ball that are right: more than a float has
 _LEAST = arb((1, -1100))  # less than any positive float
-_LOCK = threading.RLock()
+LOCK = threading.RLock()
+"""Held by the thread whose precision it is, and while a budget or an accountant counts."""
 if hasattr(os, "register_at_fork"):  # a child must not inherit a lock that another thread held
-    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
+    os.register_at_fork(before=LOCK.acquire, after_in_parent=LOCK.release, after_in_child=LOCK.release)
 
 
 @contextlib.contextmanager
 def at_precision(bits: int) -> Iterator[None]:
     """Balls of so many bits. flint has one precision for the whole process: other threads wait for theirs."""
-    with _LOCK:
+    with LOCK:
         before, ctx.prec = ctx.prec, bits
         try:
             yield
