@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any
 
@@ -65,6 +67,17 @@ def together(*parts: dp_event.DpEvent | tuple[Pairs, int]) -> Composition:
 def exact_step(law: ExactLaw, count: int) -> Step:
     """A step of which floats say nothing."""
     return Step(NON_PRIVATE_PAIR, count, law)
+
+
+@contextmanager
+def switching_often() -> Iterator[None]:
+    """Threads take turns as often as Python lets them, so that a race that could happen does."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 def assert_mean_within(

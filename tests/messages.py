@@ -86,6 +86,7 @@ WHOLE_EPOCHS = r"over 2\.5 epochs: each record is in a whole number of batches"
 RECORDS_PER_USER_OF_POISSON = "records_per_user=3 is for sampling='poisson'"
 ONE_RECORD_MORE = "'shuffled': with one record more.*RedrawnBinsDpEvent"
 ONE_USER = "one user"
+ONE_UNIT = "a guarantee has one unit"
 ADDITIVE_NOISE = "additive noise"
 USERS_OF_A_GAUSSIAN = "UsersDpEvent of GaussianDpEvent"
 NEEDS_RECORDS_PER_USER = "needs records_per_user"
@@ -129,6 +130,9 @@ PROBABILITY_IS_NO_NUMBER = r"sampling_probability: .*number \(found '"
 
 # --- exact laws and strict proofs -----------------------------------------------------------------
 
+ALL_OF_BOTH_LAWS = "of [PQ], or a negative mass: together they must hold all of P and of Q"
+NEGATIVE_MASS = "has a negative mass: give a curve that is convex"
+TWO_FORMS_OF_ONE_LAW = "by the law in floats and .* by the exact law: .* two forms of one law"
 NOT_EXACTLY_ONE = "not exactly 1: give Fractions"
 OTHER_LENGTHS = "2 and 1 entries"
 NO_EXACT_PAIR = "not a pair of exact laws: give a tuple"

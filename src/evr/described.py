@@ -4,15 +4,17 @@ of yours. No law rests on what is here.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
+from evr.laws import Pairs, check_agreement
 from evr.mechanisms import schemes
 from evr.mechanisms.hypotheses import HYPOTHESES
 from evr.mechanisms.registry import MECHANISMS, SHARED, is_writable, written_fields
-from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT, Hypothesis, Mechanism, Translator
+from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT, Hypothesis, Laws, Mechanism, Translator
 from evr.mechanisms.table import registered
 
 DPSGD = "dpsgd"
@@ -163,8 +165,18 @@ def register(
     hypotheses = tuple(map(Hypothesis, ids, assumptions))
     HYPOTHESES.update(zip(ids, hypotheses, strict=True))
     kind_of_law = "own noise" if adds_noise_to_a_sum else "any" if takes_sampling else "scheme"
-    mechanism = registered(event_type, translator, hypotheses, kind_of_law, relation, under or {})
+    others_under = {one: laws and partial(_agreeing, laws) for one, laws in (under or {}).items()}
+    checked = partial(_agreeing, translator)
+    mechanism = registered(event_type, checked, hypotheses, kind_of_law, relation, others_under)
     MECHANISMS[event_type], _OWN[mechanism] = mechanism, description
+
+
+def _agreeing(translator: Translator, event: Any) -> Laws:
+    """What a translator returns; refused where a law in floats and its exact form plainly differ."""
+    laws = translator(event)
+    if isinstance(laws, Pairs):
+        check_agreement(laws)
+    return laws
 
 
 def _kind(event_type: type) -> str:

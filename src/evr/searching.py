@@ -7,11 +7,11 @@ from fractions import Fraction
 from typing import Any
 
 from dp_accounting import dp_event
-from flint import arb, ctx, fmpq
+from flint import arb, fmpq
 
 from evr.certification.event_json import event_to_json
 from evr.events import BinomialSelectDpEvent, ThresholdSelectDpEvent
-from evr.laws.exact.law import ball
+from evr.laws.exact.law import at_precision, ball
 from evr.laws.selection import BinomialRuns, NegativeBinomialRuns, PoissonRuns, Rule, UntilGood
 from evr.mechanisms.sampling import rule_of
 from evr.randomness import ENTROPY_BITS
@@ -129,7 +129,7 @@ def number_of_runs(law: Rule, entropy: int) -> int | None:
     """
     bits = entropy.bit_length() - 1
     place = entropy - (1 << bits)
-    with ctx.workprec(bits + _MORE_BITS):
+    with at_precision(bits + _MORE_BITS):
         low, high = (arb(fmpq(end, 1 << bits)) for end in (place, place + 1))
         (below, growth), k = chances_of(law), 0
         chance = law.log_density()(arb(1)).exp()  # that of one run

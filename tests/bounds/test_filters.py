@@ -4,24 +4,29 @@ R4).
 
 from __future__ import annotations
 
+import contextlib
 import math
+import pickle
+import threading
 from fractions import Fraction
 from itertools import product
 
+import attr
 import numpy as np
 import pytest
 from dp_accounting import NeighboringRelation, dp_event
 
 import evr
 import messages
-from evr.bounds.filters import BITS, ORDERS, PrivacyFilter, log_moment, log_moment_within, log_moments
+from evr.bounds.filters import BITS, ORDERS, PrivacyFilter, budgets, log_moment, log_moment_within, log_moments
 from evr.errors import BudgetExceededError, UnsupportedEventError
 from evr.estimation.closed_forms import pair_delta
 from evr.estimation.points import log_mgf
 from evr.laws import Direction
 from evr.laws.line.gaussian import GaussianPair
 from evr.mechanisms import Composition
-from helpers import answers, assert_mean_within, near, together
+from evr.mechanisms.composition import Walk
+from helpers import answers, assert_mean_within, near, switching_often, together
 
 STEP = dp_event.PoissonSampledDpEvent(0.01, dp_event.GaussianDpEvent(1.0))
 
@@ -58,7 +63,7 @@ def test_the_filter_is_its_formula(order: int) -> None:
     count = math.floor((math.log(delta) + order * epsilon - peak) / (order * (order + 1) / 800))
     most = log_moment_within(order, epsilon, Fraction(delta))
     for step in (dp_event.GaussianDpEvent(20.0), dp_event.ZCDpEvent(1 / 800)):
-        cost = log_moments(step, NeighboringRelation.ADD_OR_REMOVE_ONE)
+        cost = log_moments(step, Walk(NeighboringRelation.ADD_OR_REMOVE_ONE))
         assert most // cost[ORDERS.index(order)] == count
 
 
@@ -197,3 +202,99 @@ def test_infinite_losses_never_fit() -> None:
 def test_values_that_are_none() -> None:
     with pytest.raises(ValueError, match=messages.given(epsilon=0)):
         PrivacyFilter(epsilon=0, delta=1e-6)
+
+
+@attr.s(frozen=True, auto_attribs=True)
+class PerLayerZCDpEvent(dp_event.ZCDpEvent):
+    """rho for each of so many layers."""
+
+    layers: int = 1
+
+
+class OtherComposedDpEvent(dp_event.ComposedDpEvent):
+    """May mean anything."""
+
+
+class OtherSelfComposedDpEvent(dp_event.SelfComposedDpEvent):
+    """May mean anything."""
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        PerLayerZCDpEvent(0.001, 0.0, 1000),
+        OtherComposedDpEvent([dp_event.GaussianDpEvent(10.0)]),
+        OtherSelfComposedDpEvent(dp_event.GaussianDpEvent(10.0), 2),
+        dp_event.ComposedDpEvent([dp_event.GaussianDpEvent(10.0), PerLayerZCDpEvent(0.001, 0.0, 1000)]),
+    ],
+    ids=["zcdp", "composed", "self-composed", "inside"],
+)
+def test_a_class_that_is_derived_from_a_known_one_is_refused(event: dp_event.DpEvent) -> None:
+    budget = PrivacyFilter(epsilon=1.0, delta=1e-6)
+    for ask in (budget.spend, budget.fits, budget.would_use):
+        with pytest.raises(UnsupportedEventError, match=r"unsupported \w+ at event"):
+            ask(event)
+    assert budget.used == 0
+
+
+RECORDS = dp_event.GaussianDpEvent(10.0)
+USERS = evr.events.UsersDpEvent(evr.events.MatrixMechanismDpEvent(40.0, (1.0,), 3, 1), 4)
+
+
+@pytest.mark.parametrize(("first", "second"), [(RECORDS, USERS), (USERS, RECORDS)], ids=["records", "users"])
+def test_a_budget_has_one_unit(first: dp_event.DpEvent, second: dp_event.DpEvent) -> None:
+    budget = PrivacyFilter(epsilon=2.0, delta=1e-6)
+    budget.spend(dp_event.ZCDpEvent(1e-4))  # whose data it protects is not said
+    with pytest.raises(UnsupportedEventError, match=messages.ONE_UNIT):
+        budget.spend(dp_event.ComposedDpEvent([first, second]))
+    budget.spend(first)
+    used = budget.used
+    for ask in (budget.spend, budget.fits, budget.would_use):
+        with pytest.raises(UnsupportedEventError, match=messages.ONE_UNIT):
+            ask(second)
+    assert budget.used == used
+    budget.spend(first)
+
+
+def test_a_step_that_does_not_fit_says_nothing_of_the_unit() -> None:
+    budget = PrivacyFilter(epsilon=2.0, delta=1e-6)
+    with pytest.raises(BudgetExceededError, match="would use"):
+        budget.spend(dp_event.GaussianDpEvent(0.1))
+    budget.spend(USERS)
+
+
+def test_threads_spend_no_more_than_the_budget() -> None:
+    budget, spent = PrivacyFilter(epsilon=1.0, delta=1e-6), list[float]()
+
+    def spend(noise: float) -> None:
+        with contextlib.suppress(BudgetExceededError):
+            while True:
+                budget.spend(dp_event.GaussianDpEvent(noise))
+                spent.append(noise)
+
+    threads = [threading.Thread(target=spend, args=(60.0 + number,)) for number in range(4)]
+    with switching_often():
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    together = math.sqrt(1 / math.fsum(noise**-2 for noise in spent))
+    really = PrivacyFilter(epsilon=1.0, delta=1e-6).would_use(dp_event.GaussianDpEvent(together))
+    assert really == near(budget.used)
+    assert really <= 1
+
+
+def test_a_budget_can_be_stored_with_a_training() -> None:
+    budget = PrivacyFilter(epsilon=2.0, delta=1e-6)
+    budget.spend(RECORDS)
+    again = pickle.loads(pickle.dumps(budget))
+    assert again.used == budget.used
+    with pytest.raises(UnsupportedEventError, match=messages.ONE_UNIT):
+        again.spend(USERS)
+
+
+def test_the_main_order_does_not_hang_on_logarithms_of_floats() -> None:
+    """Two orders let Gaussian mechanisms spend nearly the same; the better one has nine tenths of delta."""
+    epsilon, delta = 0.5, 0.07277860388530946
+    main = log_moment_within(ORDERS[2], epsilon, Fraction(9, 10) * Fraction(delta))
+    assert budgets(epsilon, delta)[2] == main

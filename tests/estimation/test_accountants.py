@@ -3,6 +3,7 @@ calibration, incremental use.
 """
 
 import math
+import threading
 
 import dp_accounting
 import pytest
@@ -12,7 +13,7 @@ from dp_accounting import NeighboringRelation, dp_event, privacy_accountant_test
 import evr
 import messages
 from evr.mechanisms import Composition
-from helpers import near
+from helpers import near, switching_often
 
 STEP = dp_event.PoissonSampledDpEvent(0.01, dp_event.GaussianDpEvent(1.0))
 
@@ -92,3 +93,29 @@ def test_no_privacy_even_at_delta_one():
     assert accountant.get_epsilon(1.0) == math.inf
     with pytest.raises(ValueError, match=messages.given(target_delta=2)):
         accountant.get_epsilon(2)
+
+
+@pytest.mark.parametrize("kind", [evr.FFTAccountant, evr.MonteCarloAccountant])
+def test_an_accountant_has_one_unit(kind):
+    users = evr.events.UsersDpEvent(evr.events.MatrixMechanismDpEvent(40.0, (1.0,), 3, 1), 4)
+    accountant = kind().compose(STEP)
+    assert not accountant.supports(users)
+    with pytest.raises(dp_accounting.UnsupportedEventError, match=messages.ONE_UNIT):
+        accountant.compose(users)
+    assert accountant.composition == Composition.of(STEP)
+
+
+def test_threads_compose_one_after_the_other():
+    accountant = evr.FFTAccountant()
+
+    def compose():
+        for _ in range(1000):
+            accountant.compose(STEP)
+
+    threads = [threading.Thread(target=compose) for _ in range(4)]
+    with switching_often():
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert [step.count for step in accountant.composition.remove] == [4000]

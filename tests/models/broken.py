@@ -106,8 +106,10 @@ def empty_record_answers() -> Broken:
     """A record that was emptied does not answer: the number of answers tells."""
     answers = mechanisms.published_answers(0.5, 2)
     case = Case(
-        dp_event.RandomizedResponseDpEvent(0.5, 2), lambda data: answers(tuple(x for x in data if x is not EMPTY)),
-        [(0, 1)], [],
+        dp_event.RandomizedResponseDpEvent(0.5, 2),
+        lambda data: answers(tuple(x for x in data if x is not EMPTY)),
+        [(0, 1)],
+        [],
     )
     return case, ZERO_OUT
 
@@ -412,7 +414,9 @@ def hidden_number_of_runs() -> Broken:
     """The number of runs is shown, and with it how likely the best of them is by chance."""
 
     def model(bit: bool) -> Law:
-        best = [(runs, selections.best_of(noisy_bit(bit, 0.5, 0.0), _RANKING, lambda z: z**runs)) for runs in range(1, 200)]
+        best = [
+            (runs, selections.best_of(noisy_bit(bit, 0.5, 0.0), _RANKING, lambda z: z**runs)) for runs in range(1, 200)
+        ]
         return {(runs, outcome): 0.25 * 0.75 ** (runs - 1) * c for runs, law in best for outcome, c in law.items()}
 
     return _selected(model)

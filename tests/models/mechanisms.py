@@ -184,9 +184,7 @@ def _choice(
     def model(data: DataSet) -> Law:
         return dict(enumerate(choose([score / sensitivity for score in scores_of(data, options)])))
 
-    known: list[DataSet] = [
-        (first, *[tuple(x * weight for x in first)] * 2) for weight in (-1.0, -0.5, 0.0, 0.5, 1.0)
-    ]
+    known: list[DataSet] = [(first, *[tuple(x * weight for x in first)] * 2) for weight in (-1.0, -0.5, 0.0, 0.5, 1.0)]
     return Case(event, model, [*known, (ballots(), ballots())], [opposed, ballots()])
 
 
@@ -380,12 +378,16 @@ def poisson_of_everybody(rng: random.Random, relation: str) -> Case:
 
 def without_replacement_of_noise(rng: random.Random, relation: str) -> Case:
     """A uniformly random set of places, and noise on the sum of their records."""
-    return _without_replacement(rng, rng.choice([gaussian, laplace, discrete_laplace, discrete_gaussian])(rng, relation))
+    return _without_replacement(
+        rng, rng.choice([gaussian, laplace, discrete_laplace, discrete_gaussian])(rng, relation)
+    )
 
 
 def without_replacement_of_others(rng: random.Random, relation: str) -> Case:
     """A uniformly random set of places, and a mechanism that is known to be private on their records."""
-    return _without_replacement(rng, rng.choice([epsilon_delta, epsilon_delta, exponential, concentrated])(rng, relation))
+    return _without_replacement(
+        rng, rng.choice([epsilon_delta, epsilon_delta, exponential, concentrated])(rng, relation)
+    )
 
 
 def _without_replacement(rng: random.Random, base: Case) -> Case:

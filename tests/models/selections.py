@@ -12,7 +12,7 @@ from dp_accounting import dp_event
 from scipy.optimize import brentq
 
 from evr.mechanisms import schemes
-from evr.testing import DataSet, Law
+from evr.testing import Law
 from models import batches
 from models.cases import Case, numbers
 from models.mechanisms import ONE_BIT, any_bit, noisy_bit, summed
@@ -45,8 +45,11 @@ def _case(rng: random.Random, make_event: Callable[[Any], Any], select: Callable
     noise = rng.choice([1.0, 3.0])
     ranking = sorted(range(CELLS[1]), reverse=rng.choice([False, True]))
     sums = summed(batches.everybody, noise)
-    return Case(make_event(dp_event.GaussianDpEvent(noise)), lambda data: select(dict(enumerate(sums(data))), ranking),
-                *numbers(rng, 1))
+    return Case(
+        make_event(dp_event.GaussianDpEvent(noise)),
+        lambda data: select(dict(enumerate(sums(data))), ranking),
+        *numbers(rng, 1),
+    )
 
 
 def repeat_and_select(rng: random.Random, relation: str) -> Case:

@@ -3,21 +3,19 @@ R4). Everything that decides is an integer or a rational number.
 """
 
 import math
-from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Any
 
-from dp_accounting import NeighboringRelation, dp_event
+from dp_accounting import dp_event
 from flint import fmpz
 
 from evr import validate
 from evr.bounds.strict.masses import units_above
 from evr.errors import BudgetExceededError, UnsupportedEventError
-from evr.laws import exact
-from evr.laws.exact.law import Ball, ball
-from evr.mechanisms import Composition
-from evr.mechanisms.registry import known
+from evr.laws import Direction, exact
+from evr.laws.exact.law import LOCK, Ball, ball
+from evr.mechanisms.composition import Walk
 from evr.mechanisms.relations import ADD_OR_REMOVE, Relation, relation_named
 
 BITS = 96
@@ -28,46 +26,24 @@ _MAIN = Fraction(9, 10)  # of delta: the part of one order, the likeliest to dec
 # Adaptive budgets in ledgers rest on orders and parts. A version that changes either needs another kind of budget.
 
 
-def log_moments(event: dp_event.DpEvent, relation: NeighboringRelation) -> list[int] | None:
+def log_moments(event: Any, walk: Walk) -> list[int] | None:
     """At least ``log E[e^{a loss}]`` at each order ``a`` (Section R4.2), whatever came before, in units of ``2^-BITS``;
     None where one is infinite. The greater moment of both directions counts.
     """
     total = [0] * len(ORDERS)
-    for part, count in _parts(event):
-        if isinstance(part, dp_event.ZCDpEvent):
-            rho = Fraction(validate.non_negative(rho=part.rho))
-            xi = Fraction(validate.non_negative(xi=part.xi))
-            moments = [math.ceil(a * (xi + rho * (1 + a)) * 2**BITS) for a in ORDERS]
-        else:
-            directions = Composition.of(part, relation).exact_directions().values()
-            if any(_has_infinite_loss(step.exact_law) for steps in directions for step in steps):
-                return None
-            moments = [
-                max(sum(step.count * log_moment(step.exact_law, a) for step in steps) for steps in directions)
-                for a in ORDERS
-            ]
-        total = [one + count * more for one, more in zip(total, moments, strict=True)]
+    for pairs, count in walk.counts(event):
+        laws = {pairs.step(direction, count).exact_law for direction in Direction}
+        if any(_has_infinite_loss(law) for law in laws):
+            return None
+        total = [cost + count * max(log_moment(law, a) for law in laws) for cost, a in zip(total, ORDERS, strict=True)]
     return total
-
-
-def _parts(event: Any) -> Iterator[tuple[dp_event.DpEvent, int]]:
-    """The mechanisms that an event composes, with their counts."""
-    stack = [(event, 1)]
-    while stack:
-        top, count = stack.pop()
-        node = known(top)
-        if isinstance(node, dp_event.ComposedDpEvent):
-            stack += [(one, count) for one in reversed(validate.sequence(events=node.events))]
-        elif isinstance(node, dp_event.SelfComposedDpEvent):
-            stack.append((node.event, count * validate.positive_integer(count=node.count)))
-        else:
-            yield node, count
 
 
 @lru_cache(maxsize=512)
 def _has_infinite_loss(law: exact.ExactLaw) -> bool:
-    # a discrete Gaussian's sets say that its tail is infinite, which has a closed form
-    sets = law.sets() if isinstance(law, exact.ExactOutcomes) and not _is_symmetric(law) else ()
+    # sets of a discrete Gaussian or of zCDP say that the tail is infinite, which has a closed form
+    closed = _is_symmetric(law) or isinstance(law, exact.ExactConcentrated)
+    sets = law.checked_sets() if isinstance(law, exact.ExactOutcomes) and not closed else ()
     return any(one.loss == Ball.pos_inf() and not one.p.is_zero() for one in sets)
 
 
@@ -91,6 +67,8 @@ def _is_symmetric(law: exact.ExactLaw) -> bool:
 def _log_moment_ball(law: exact.ExactLaw, order: int) -> Ball:
     if isinstance(law, exact.SampledCurve | exact.SampledOutcomes) and _is_symmetric(law):
         return _sampled(law, order).log()  # that of the remove direction serves both
+    if isinstance(law, exact.ExactConcentrated):
+        return ball(order * (law.xi + law.rho * (1 + order)))
     if isinstance(law, exact.ExactGaussian):
         return ball(law.square * order * (order + 1) / 2)
     if isinstance(law, exact.ExactDiscreteGaussian):
@@ -99,7 +77,7 @@ def _log_moment_ball(law: exact.ExactLaw, order: int) -> Ball:
         up, down = (ball(x / law.scale).exp() for x in (order, -order - 1))
         return (((order + 1) * up + order * down) / (2 * order + 1)).log()
     if isinstance(law, exact.ExactOutcomes):
-        sets = [one for one in law.sets() if not one.p.is_zero()]
+        sets = [one for one in law.checked_sets() if not one.p.is_zero()]
         return sum((one.p * (order * one.loss).exp() for one in sets), Ball(0)).log()
     raise UnsupportedEventError(
         f"no moments of {law!r} are proved: a filter takes Gaussian, Laplace and discrete mechanisms, these with "
@@ -129,9 +107,7 @@ def budgets(epsilon: float, delta: float) -> list[int]:
     """What moments may add up to at each order. The order that lets Gaussian mechanisms spend most has most of delta;
     any parts will do that are fixed in advance and sum to 1.
     """
-    room = [
-        (math.log(delta) + a * epsilon + (1 + a) * math.log(1 + a) - a * math.log(a)) / (a * (a + 1)) for a in ORDERS
-    ]
+    room = [Fraction(log_moment_within(a, epsilon, Fraction(delta)), a * (a + 1)) for a in ORDERS]  # as on any machine
     parts = [(1 - _MAIN) / (len(ORDERS) - 1)] * len(ORDERS)
     parts[room.index(max(room))] = _MAIN
     return [log_moment_within(a, epsilon, part * Fraction(delta)) for a, part in zip(ORDERS, parts, strict=True)]
@@ -143,7 +119,8 @@ class PrivacyFilter:
     Everything that ran is ``(epsilon, delta)``-DP, however the steps were chosen, if each was spent *before* it ran.
     The proof is docs/guarantees_relations.md, Section R4: what a step costs is enclosed in balls and rounded up, the
     budget is rounded down, and sums are exact. A step that does not fit is refused and costs nothing; a smaller one may
-    follow. Steps are Gaussian, Laplace and discrete mechanisms, these with Poisson sampling, and ``ZCDpEvent``.
+    follow. Steps are Gaussian, Laplace and discrete mechanisms, these with Poisson sampling, and ``ZCDpEvent``; all of
+    them protect records, or all of them users.
 
     Parameters
     ----------
@@ -174,6 +151,11 @@ class PrivacyFilter:
         self._relation = relation_named(neighboring_relation)
         self._budget = budgets(self.epsilon, self.delta)
         self._spent = [0] * len(ORDERS)
+        self._units: dict[str, str] = {}  # whose data the steps protect, and which said so first
+
+    def _walk(self) -> Walk:
+        """Through a tree whose unit has to be that of the steps so far."""
+        return Walk(self._relation, units=self._units)
 
     def __repr__(self) -> str:
         return f"PrivacyFilter(epsilon={self.epsilon!r}, delta={self.delta!r}, used={self.used:.4g})"
@@ -187,8 +169,9 @@ class PrivacyFilter:
         pairs = zip(spent, self._budget, strict=True)
         return min((Fraction(cost, most) for cost, most in pairs if most > 0), default=math.inf)
 
-    def _after(self, event: dp_event.DpEvent) -> list[int] | None:
-        cost = log_moments(event, self._relation)
+    def _after(self, event: dp_event.DpEvent, walk: Walk) -> list[int] | None:
+        """What is spent with one more step, whose unit the ``walk`` then knows; None if it is infinite."""
+        cost = log_moments(event, walk)
         return None if cost is None else [one + more for one, more in zip(self._spent, cost, strict=True)]
 
     @property
@@ -198,23 +181,27 @@ class PrivacyFilter:
 
     def would_use(self, event: dp_event.DpEvent) -> float:
         """The part of the budget that would be spent with a step: above 1 if it does not fit."""
-        return _as_float(self._used(self._after(event)))
+        return _as_float(self._used(self._after(event, self._walk())))
 
     def fits(self, event: dp_event.DpEvent) -> bool:
         """Whether a step could be spent."""
-        return self._used(self._after(event)) <= 1
+        return self._used(self._after(event, self._walk())) <= 1
 
     def spend(self, event: dp_event.DpEvent) -> None:
-        """Count a step, before it runs; raise ``BudgetExceededError``, and count nothing, if it does not fit."""
-        spent = self._after(event)
-        used = self._used(spent)
-        if spent is None or used > 1:
-            raise BudgetExceededError(
-                f"{validate.shown(event)} would use {_as_float(used):.4g} of the budget ({self.epsilon!r}, "
-                f"{self.delta!r}), of which {self.used:.4g} is spent: it was not counted, and must not run. Take more "
-                "noise, or stop"
-            )
-        self._spent = spent
+        """Count a step, before it runs; raise ``BudgetExceededError``, and count nothing, if it does not fit. Threads
+        that spend of one budget take turns.
+        """
+        with LOCK:
+            walk = self._walk()
+            spent = self._after(event, walk)
+            used = self._used(spent)
+            if spent is None or used > 1:
+                raise BudgetExceededError(
+                    f"{validate.shown(event)} would use {_as_float(used):.4g} of the budget ({self.epsilon!r}, "
+                    f"{self.delta!r}), of which {self.used:.4g} is spent: it was not counted, and must not run. Take "
+                    "more noise, or stop"
+                )
+            self._spent, self._units = spent, walk.units
 
 
 def _as_float(used: Fraction | float) -> float:

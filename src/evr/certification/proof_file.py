@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from flint import arb, ctx, fmpz
+from flint import arb, fmpz
 
 from evr import atomic
 from evr.bounds.strict import Grid, ProofPlan, StatedProof
@@ -27,7 +27,7 @@ from evr.certification.certificate import Certificate
 from evr.errors import CertificateError, UnsupportedEventError
 from evr.laws import Direction, Step, exact
 from evr.laws.exact import ExactCurve, ExactLaw, ExactOutcomes
-from evr.laws.exact.law import ball
+from evr.laws.exact.law import at_precision, ball
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import name_of
 
@@ -207,7 +207,7 @@ def _section(steps: Sequence[Step], epsilon: Fraction, plan: ProofPlan | None) -
 
 def _greatest(law: ExactLaw) -> Fraction:
     """A loss that none exceeds."""
-    with ctx.workprec(4 * GUARD):
+    with at_precision(4 * GUARD):
         greatest = law.greatest()
         if isinstance(greatest, Fraction):
             return greatest
@@ -245,7 +245,7 @@ def _curve(
     """The curve at the places; those below all losses are left out, and those above them."""
     losses, start, end = places.losses(), 0, int(not ends)
     if not whole:
-        with ctx.workprec(checker.bits + GUARD):
+        with at_precision(checker.bits + GUARD):
             least, greatest = law.least(), law.greatest()
             most = ball(greatest) if isinstance(greatest, Fraction) else greatest
             start = bisect_left(losses, True, key=lambda loss: not ball(loss) <= least)
@@ -266,7 +266,7 @@ def _floors(law: ExactCurve, losses: Sequence[Fraction], vbits: int) -> tuple[li
     found: dict[int, int] = {}
     width, precision, unit = 1, vbits + GUARD, fmpz(1) << vbits
     for attempt in range(_RAISES):
-        with ctx.workprec(precision << attempt):
+        with at_precision(precision << attempt):
             curve = law.curve()
             for j in [j for j in range(len(losses)) if j not in found]:
                 value = curve(ball(losses[j]).exp()) * unit
@@ -285,7 +285,7 @@ def _outcomes(law: ExactOutcomes, places: _Places, precision: int, checker: chec
     d = checker.den << places.halvings + vbits
     edges = [int(loss * d) for loss in losses]
     found, infinite = [], 0
-    with ctx.workprec(precision):
+    with at_precision(precision):
         balls = [ball(loss) for loss in losses]
         for p, _, loss in law.sets():
             mass = end_above(p.upper() * unit)

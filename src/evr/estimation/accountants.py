@@ -5,7 +5,7 @@ default, ``StrictAccountant``, which proves its answers, and ``MonteCarloAccount
 import math
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import dp_accounting
 import numpy as np
@@ -22,6 +22,7 @@ from evr.estimation.monte_carlo import (
     pilot_epsilon,
 )
 from evr.laws import Direction, DominatingPair, Floats, Pairs, Step, greatest_loss, infinite_loss_mass, infinite_mass
+from evr.laws.exact.law import LOCK
 from evr.mechanisms import Composition
 from evr.mechanisms.composition import Walk
 from evr.mechanisms.relations import ADD_OR_REMOVE, Relation, relation_named
@@ -38,6 +39,10 @@ class CompositionAccountant(dp_accounting.PrivacyAccountant):
         super().__init__(relation_named(neighboring_relation))
         self._counts: dict[Pairs, int] = {}
         self._units: dict[str, str] = {}
+
+    def compose(self, event: dp_event.DpEvent, count: int = 1) -> Self:
+        with LOCK:  # one thread at a time
+            return super().compose(event, count)
 
     def _maybe_compose(self, event: dp_event.DpEvent, count: int, do_compose: bool) -> Any:
         walking = Walk(self.neighboring_relation, units=self._units)
@@ -174,16 +179,17 @@ class MonteCarloAccountant(CompositionAccountant):
         """Account for one more step and return epsilon at the accountant's ``delta``."""
         if self.delta is None:
             raise ValueError("step() needs the delta to track: MonteCarloAccountant(delta=..., horizon=...)")
-        kinds = len(self._counts)
-        self.compose(event)
-        composition = self.composition
-        if composition.is_non_private:
-            return math.inf
-        if len(self._counts) > kinds or not self._runs:
-            self._plan(composition, self.delta)
-        for direction, run in self._runs.items():
-            run.advance(composition.steps(direction))
-        return max(run.epsilon(self.delta)[0] for run in self._runs.values())
+        with LOCK:
+            kinds = len(self._counts)
+            self.compose(event)
+            composition = self.composition
+            if composition.is_non_private:
+                return math.inf
+            if len(self._counts) > kinds or not self._runs:
+                self._plan(composition, self.delta)
+            for direction, run in self._runs.items():
+                run.advance(composition.steps(direction))
+            return max(run.epsilon(self.delta)[0] for run in self._runs.values())
 
     def _plan(self, composition: Composition, delta: float) -> None:
         """Tilt for the kinds of steps seen so far, as if they went on to the horizon."""

@@ -11,7 +11,6 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from flint import ctx
 
 from evr.bounds.strict.tradeoff import Point, Selected, outcomes_above
 from evr.errors import AccuracyError
@@ -19,7 +18,7 @@ from evr.estimation.bins import BinsPair
 from evr.estimation.closed_forms import pair_delta
 from evr.estimation.fft import FftCurve, epsilon_of
 from evr.laws import DiscretePair, Step
-from evr.laws.exact.law import Ball
+from evr.laws.exact.law import Ball, at_precision
 from evr.laws.patterns.bins import IndependentBins
 from evr.laws.selection import Selection
 
@@ -35,7 +34,7 @@ _FARTHEST = 10**6  # of epsilons
 
 def fineness_of(law: Selection) -> int:
     """How narrow cells are: as many of them as is good for all."""
-    with ctx.workprec(128):
+    with at_precision(128):
         density = law.rule.log_density()
         falls = float(density(Ball(0)) - density(Ball(1)))
     return max(8, math.floor(_FINENESS * min(1.0, _MOST_FALLS / max(falls, 1.0))))

@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from evr.errors import UnsupportedEventError
-from evr.laws.exact.law import ExactLaw
+from evr.laws.exact.law import ExactCurve, ExactLaw, ExactOutcomes, at_precision
 from evr.laws.exact.line import ExactGaussian, ExactShifted
 from evr.laws.exact.outcomes import MOST_STEPS, NON_PRIVATE_LAW, ExactBoundedRange, ExactConcentrated, ExactRun
 from evr.laws.law import Direction, LossLaw
@@ -80,6 +80,28 @@ class Pairs:
         return Step(self.of(direction), count, exact)
 
 
+_COARSE, _NARROW = 1e-6, 1e-9  # what the two laws of a mechanism may differ by in delta: of it, and beside that
+
+
+@lru_cache(maxsize=256)
+def check_agreement(pairs: Pairs) -> None:
+    """Refuse pairs whose laws in floats and exact laws plainly differ, in delta at three epsilons."""
+    for direction in Direction:
+        law, exact = pairs.of(direction), pairs.step(direction, 1).exact
+        if not (isinstance(law, DominatingPair) and isinstance(exact, ExactCurve | ExactOutcomes)):
+            continue
+        reach = min(1.0, law.loss_magnitude / 16)
+        for epsilon in (0.0, reach, -reach):
+            p, q = (math.exp(law.log_mass(one, law.point(epsilon), math.inf)) for one in (Measure.P, Measure.Q))
+            in_floats = p - math.exp(epsilon) * q
+            with at_precision(128):
+                exactly = float(exact.delta(Fraction(epsilon)))
+            if not abs(in_floats - exactly) <= _COARSE * exactly + _NARROW:
+                where = f"delta in direction {direction.value!r} at epsilon={epsilon:.6g}"
+                why = f"{where} is {in_floats:.9g} by the law in floats and {exactly:.9g} by the exact law"
+                raise ValueError(f"{why}: let the translator return two forms of one law")
+
+
 def merged(parts: Iterable[tuple[Pairs, int]], direction: Direction) -> tuple[Step, ...]:
     """The laws of one direction, each once, in the order of their first appearance."""
     counts: dict[Step, int] = {}
@@ -103,13 +125,18 @@ def simplify(steps: tuple[Step, ...]) -> tuple[Step, ...]:
                 exact_squares += [] if exact is None else [count * exact.square]
             case Step(_, count, ExactShifted(first, second) | ExactConcentrated(first, second) as exact):
                 added.setdefault(type(exact), []).append((count * first, count * second))
-            case Step(law) if law != TRIVIAL_PAIR:
+            case _ if not _reveals_nothing(step):
                 rest += _runs(step)
     folded = [_added(kind, rows) for kind, rows in added.items()]
     if squares:
         whole = ExactGaussian(sum(exact_squares, Fraction(0))) if len(exact_squares) == len(squares) else None
         folded.insert(0, Step(GaussianPair(math.sqrt(math.fsum(squares))), 1, whole))
     return (*folded, *rest)
+
+
+def _reveals_nothing(step: Step) -> bool:
+    """Floats may only suggest it, where the exact law is known: no loss is above 0, so that both laws are equal."""
+    return step.law == TRIVIAL_PAIR and (step.exact is None or bool(step.exact.greatest() <= 0))
 
 
 _MOST_CONCENTRATED = 1000  # a sum of rho, or of xi, that zCDP bounds are computed for

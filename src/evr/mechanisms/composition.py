@@ -232,10 +232,9 @@ class Composition:
 
     def exact(self, direction: Direction | str) -> tuple[Step, ...]:
         """As ``simplified``, for strict proofs: a law that is not known exactly is refused by name."""
-        steps = self.simplified(direction)
-        for step in steps:
+        for step in self.steps(direction):
             _ = step.exact_law
-        return steps
+        return self.simplified(direction)
 
     def exact_directions(self, direction: str | None = None) -> dict[Direction, tuple[Step, ...]]:
         """The exact laws of the direction asked for, or of both, or of one where they are the same laws."""

@@ -22,6 +22,8 @@ from evr.laws.line.laplace import BoundedRangePair, LaplacePair, TwoSidedLaplace
 from evr.mechanisms import schemes
 from evr.mechanisms.relations import NON_PRIVATE, Laws
 
+NOTHING = Pairs.both(TRIVIAL_PAIR, exact.RationalOutcomes.of([1], [1]))
+"""The laws of a mechanism that reveals nothing."""
 _MOST_SENSITIVITY = 1_000_000  # discrete Laplace noise has as many outcomes
 _MOST_SIGMA, _MOST_SIGMA_IN_MANY = 20_000.0, 1e12  # of discrete Gaussian noise on one integer, and on many
 _LEAST_RHO, _MOST_RHO = 1e-24, 1e3
@@ -109,7 +111,7 @@ def mixture(event: dp_event.MixtureOfGaussiansDpEvent, times: int = 1) -> Laws:
         if probability > 0:
             chances[Fraction(size)] += Fraction(probability)
     if max(chances) == 0:
-        return Pairs.both(TRIVIAL_PAIR)
+        return NOTHING
     if deviation == 0:
         return NON_PRIVATE
     for value in chances:
@@ -158,7 +160,7 @@ def randomized_response(event: dp_event.RandomizedResponseDpEvent, *, uniform: b
     noise = Fraction(validate.probability(noise_parameter=event.noise_parameter))
     buckets = validate.positive_integer(num_buckets=event.num_buckets)
     if buckets == 1 or (uniform and noise == 1):
-        return Pairs.both(TRIVIAL_PAIR)
+        return NOTHING
     if noise == 0:
         return NON_PRIVATE
     other = noise / buckets
@@ -187,7 +189,7 @@ def concentrated(event: dp_event.ZCDpEvent) -> Laws:
     if max(rho, xi) > _MOST_RHO:
         return NON_PRIVATE
     if rho == xi == 0:
-        return Pairs.both(TRIVIAL_PAIR)
+        return NOTHING
     law = exact.ExactConcentrated(Fraction(max(rho, _LEAST_RHO)), Fraction(xi))
     return Pairs.both(law.in_floats(), law)
 

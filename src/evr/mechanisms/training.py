@@ -17,7 +17,7 @@ from dp_accounting import dp_event
 
 from evr import validate
 from evr.laws import Direction, DominatingPair, Pairs, exact
-from evr.laws.exact.law import ball, float_log
+from evr.laws.exact.law import ball, floats_of
 from evr.laws.line import poisson
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.patterns.bins import CorrelatedBins, IndependentBins
@@ -231,7 +231,7 @@ def fixed_batches(event: schemes.FixedBatchUsersDpEvent) -> Pairs:
     share = 1 - chances.pop(0, Fraction(0))
     weights = tuple(chance / share for chance in chances.values())
     law = exact.ExactLabelled(tuple((2 * j / Fraction(noise)) ** 2 for j in chances), weights)
-    logs = tuple(float_log(ball(weight)) for weight in weights)
+    logs = floats_of(lambda: [tuple(ball(weight).log() for weight in weights)])[0]
     pair = poisson.EitherPair(tuple(GaussianPair(2 * j / noise) for j in chances), logs)
     if share == 1:
         return Pairs.both(pair, law)

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, partial
 
-from flint import arb, ctx, fmpz, fmpz_mat, fmpz_poly
+from flint import arb, fmpz, fmpz_mat, fmpz_poly
 
 from evr.bounds.strict.plan import Window, power
-from evr.laws.exact.law import ball
+from evr.laws.exact.law import at_precision, ball
 
 GUARD = 48  # bits of a ball beyond those of the integers that come from it
 _RAISES = 5
@@ -43,12 +43,12 @@ def end_above(number: arb, bits: int = 0) -> int:
 def units_above(number: Callable[[], arb], bits: int) -> int:
     """``2^bits`` times the number, rounded up, at a precision that decides it; after some raises, its upper end."""
     for raises in range(_RAISES):
-        with ctx.workprec((bits + GUARD) << raises):
+        with at_precision((bits + GUARD) << raises):
             scaled = number() * (fmpz(1) << bits)
             found = ceiling(scaled)
             if found is not None:
                 return found
-    with ctx.workprec((bits + GUARD) << raises):
+    with at_precision((bits + GUARD) << raises):
         return end_above(scaled)
 
 

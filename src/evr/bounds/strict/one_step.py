@@ -13,12 +13,12 @@ from itertools import pairwise
 from operator import le
 from typing import NamedTuple
 
-from flint import arb, ctx, fmpq, fmpz, fmpz_poly
+from flint import arb, fmpq, fmpz, fmpz_poly
 
 from evr.bounds.strict.masses import GUARD, NOTHING, GridLaw, Masses, ceiling, end_above, power_above, units_above
 from evr.bounds.strict.plan import Grid, power
 from evr.laws.exact import ExactBins, ExactCurve, ExactLaw, ExactOutcomes, OutcomeSet
-from evr.laws.exact.law import ball
+from evr.laws.exact.law import at_precision, ball
 from evr.laws.law import Direction
 
 MOST_PLACES = 1 << 18  # of a grid of ratios
@@ -38,6 +38,8 @@ def one_step(law: ExactLaw, grid: Grid, spacing: Fraction, bits: int) -> GridLaw
         masses, infinite = _spread_curve(law, losses, bits)
     else:
         raise TypeError(f"{law!r} is neither an ExactCurve nor an ExactOutcomes: it cannot be enclosed")
+    if min(masses) < 0:
+        raise ValueError(f"{type(law).__name__} has a negative mass: give a curve that is convex and falls from 1 on")
     infinite = min(infinite, 1 << bits)
     if not grid.halvings:
         return GridLaw(0, NOTHING, Masses(grid.floor, fmpz_poly(masses)), infinite, spacing, bits)
@@ -101,7 +103,7 @@ def _spread_curve(law: ExactCurve, losses: Sequence[fmpq], bits: int) -> tuple[l
         *_, tail = _tails(law, losses)
         return (tail(j - 1) if j else arb(1)) - tail(j)
 
-    with ctx.workprec(bits + GUARD):
+    with at_precision(bits + GUARD):
         first, end, tail = _tails(law, losses)
         before = arb(1)
         for j in range(min(first, last), min(end, last) + 1):
@@ -120,12 +122,12 @@ def _spread_outcomes(law: ExactOutcomes, losses: Sequence[fmpq], bits: int) -> t
     """The masses at the places and at infinity, rounded up."""
     unit = fmpz(1) << bits
     for precision in (bits + GUARD, 2 * bits + 4 * GUARD):
-        with ctx.workprec(precision):
+        with at_precision(precision):
             placed = [mass * unit for mass in _placed(law, losses)]
             found = [ceiling(mass) for mass in placed]
             if None not in found:
                 break
-    with ctx.workprec(precision):
+    with at_precision(precision):
         masses = [end_above(mass) if one is None else one for mass, one in zip(placed, found, strict=True)]
     return masses[:-1], masses[-1]
 
@@ -134,7 +136,7 @@ def _placed(law: ExactOutcomes, losses: Sequence[fmpq]) -> list[arb]:
     """Each set split between the ends of a cell that holds its loss; infinity is the place after the last."""
     edges, infinity, one, zero = [arb(loss) for loss in losses], len(losses), arb(1), arb(0)
     masses = [zero] * (infinity + 1)
-    for p, _, loss in law.sets():
+    for p, _, loss in law.checked_sets():
         if p.is_zero():
             continue
         upper = bisect_left(edges, True, key=partial(le, loss))  # the first place that is certainly not below
@@ -191,8 +193,9 @@ class BinsOutcomes(ExactOutcomes):
                 q, ratio = arb(mass) * ball(unit), place * size * step
                 p, loss = q * ratio, ratio.log() if place else -infinite
                 found.append(OutcomeSet(p, q, loss) if remove else OutcomeSet(q, p, -loss))
-        if remove and self.sum.excess:
-            found.append(OutcomeSet(ball(self.sum.excess * unit / self.law.bins), arb(0), infinite))
+        if self.sum.excess:
+            cut = ball(self.sum.excess * unit / self.law.bins)
+            found.append(OutcomeSet(cut, arb(0), infinite) if remove else OutcomeSet(arb(0), cut, -infinite))
         return found
 
 
@@ -267,7 +270,7 @@ class _Ratios:
             before, after = [arb(1)] * (first == 0), [arb(0)] * (end == last)
             return [a - b for a, b in pairwise([*before, *slopes, *after])]
 
-        with ctx.workprec(self.bits + GUARD):
+        with at_precision(self.bits + GUARD):
             found = [ceiling(mass * unit) for mass in enclosed(0, last)]
         masses = _decided(found, lambda i: enclosed(i, i)[0], self.bits)
         beyond = units_above(lambda: law.call()(places[-1] * ball(self.spacing)), self.bits)

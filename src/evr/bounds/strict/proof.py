@@ -16,12 +16,13 @@ from evr.bounds.strict.one_step import one_step, outcomes_of
 from evr.bounds.strict.plan import MOST_PLACES, CurvePlan, ProofPlan, SelectionPlan, compose, power, schedule
 from evr.bounds.strict.tradeoff import Selected, outcomes_above
 from evr.laws.exact import ExactBins, ExactCurve, ExactLaw, ExactOutcomes
-from evr.laws.exact.law import ball
+from evr.laws.exact.law import at_precision, ball
 from evr.laws.law import Direction
 from evr.laws.selection import Selection
 from evr.laws.steps import Step
 
 _SEAL = object()
+_COARSE = 53  # bits of greatest losses
 
 Plans = Generator[ProofPlan, Fraction, None]
 """Plans, finer and finer. Each is answered with the bound that follows from it."""
@@ -235,26 +236,20 @@ def halves(steps: Sequence[Step], plan: ProofPlan) -> Halves:
 def stays_within(steps: Sequence[Step], epsilon: Fraction) -> bool:
     """Whether the sum of the greatest losses is certainly at most epsilon, so that delta is 0 (S5.1)."""
     room, enclosed = epsilon, []
-    for step in steps:
-        greatest = step.exact_law.greatest()
-        if isinstance(greatest, Fraction):
-            room -= step.count * greatest
-        else:
-            enclosed.append(step.count * greatest)
-    return room >= 0 if not enclosed else bool(sum(enclosed, arb(0)) <= ball(room))
+    with at_precision(_COARSE):
+        for step in steps:
+            greatest = step.exact_law.greatest()
+            if isinstance(greatest, Fraction):
+                room -= step.count * greatest
+            else:
+                enclosed.append(step.count * greatest)
+        return room >= 0 if not enclosed else bool(sum(enclosed, arb(0)) <= ball(room))
 
 
 def one_step_delta(law: ExactLaw, epsilon: Fraction, bits: int) -> Fraction:
     """At least delta of one step alone: its curve at epsilon, rounded up to a multiple of ``2^-bits`` (S5.1)."""
-
-    def delta() -> arb:
-        if isinstance(law, ExactCurve):
-            return law.curve()(ball(epsilon).exp())
-        assert isinstance(law, ExactOutcomes)
-        held = (one for one in law.sets_beyond(epsilon) if not one.p.is_zero())
-        return sum((one.p * arb(0).max(1 - (ball(epsilon) - one.loss).exp()) for one in held), arb(0))
-
-    return min(Fraction(max(0, units_above(delta, bits)), 1 << bits), Fraction(1))
+    assert isinstance(law, ExactCurve | ExactOutcomes)
+    return min(Fraction(max(0, units_above(partial(law.delta, epsilon), bits)), 1 << bits), Fraction(1))
 
 
 def infinite_delta(steps: Sequence[Step], bits: int = 256) -> Fraction:
@@ -272,4 +267,4 @@ def infinite_delta(steps: Sequence[Step], bits: int = 256) -> Fraction:
 
 
 def _infinite(law: ExactOutcomes) -> arb:
-    return sum((one.p for one in law.sets() if one.loss == arb.pos_inf()), arb(0))
+    return sum((one.p for one in law.checked_sets() if one.loss == arb.pos_inf()), arb(0))

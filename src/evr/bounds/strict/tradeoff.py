@@ -13,12 +13,12 @@ from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
-from flint import arb, ctx
+from flint import arb
 from scipy.special import ndtri
 
 from evr.bounds.strict.masses import GUARD, end_above, power_above, power_below
 from evr.laws.exact import RationalOutcomes
-from evr.laws.exact.law import ball
+from evr.laws.exact.law import at_precision, ball
 from evr.laws.exact.outcomes import falling_hull, hull
 from evr.laws.selection import Rule, UntilGood
 
@@ -102,7 +102,7 @@ def _reaches(false_positive: Fraction, wanted: Fraction, mu: float) -> bool:
     if wanted >= 1:
         return False
     place = float(ndtri(float(false_positive)))
-    with ctx.workprec(_BITS):
+    with at_precision(_BITS):
         start = arb(place) - abs(place) * arb(2) ** -44 - arb(2) ** -50
         below, above = ((-z / arb(2).sqrt()).erfc() / 2 for z in (start, start + arb(mu)))
         return bool(below <= ball(false_positive) and above >= ball(wanted))
@@ -160,10 +160,10 @@ class Selected:
         """
         curve = Tradeoff.of_points(ahead, back).lines[::-1]
         corners = Tradeoff.of_points(back, ahead).corners
-        with ctx.workprec(_BITS):
+        with at_precision(_BITS):
             density = rule.log_density()
             bits = _BITS + end_above(2 * (density(arb(0)) - density(arb(1))))
-        with ctx.workprec(bits + GUARD):
+        with at_precision(bits + GUARD):
             density = rule.log_density()
             marks = [Mark(x, most, density(ball(x)), density(ball(most))) for x, most in corners]
             cells = pairwise(_narrowed(marks, density, fineness))

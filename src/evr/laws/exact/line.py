@@ -5,9 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from flint import ctx
-
-from evr.laws.exact.law import Ball, ExactCurve, ExactLaw, ball, integer_above, proved_root
+from evr.laws.exact.law import Ball, ExactCurve, ExactLaw, at_precision, ball, integer_above, proved_root
 from evr.laws.law import Direction
 from evr.laws.line.gaussian import ShiftedPair
 
@@ -313,7 +311,7 @@ def rounded(
 ) -> ExactShifted | None:
     """The law by a given rounding: the shift is raised until it covers the factor ``A`` at ratio 1, and so at all."""
     square = sensitivity**2 / (clients * sigma**2 - rounding**2)
-    with ctx.workprec(_BITS):
+    with at_precision(_BITS):
         up, ratio = factors(sigma, dimension, rounding, clients)
         slope = _slope(square, Ball(0))
         for more in range(8, 64):

@@ -15,7 +15,7 @@ from typing import NamedTuple, Self, TypeVar
 import numpy as np
 from flint import ctx
 
-from evr.laws.exact.law import Ball, ExactCurve, ExactOutcomes, OutcomeSet, ball, integer_above
+from evr.laws.exact.law import Ball, ExactCurve, ExactOutcomes, OutcomeSet, at_precision, ball, integer_above
 
 
 def rational_sets(masses: Iterable[tuple[Fraction, Fraction]]) -> list[OutcomeSet]:
@@ -186,7 +186,7 @@ _PLACES = np.concatenate([np.arange(*span) for span in _SPANS])  # where zCDP is
 def above(exponent: Fraction, bits: int) -> Fraction:
     """A multiple of ``2^-bits`` that is not below ``e^exponent``, and little above it."""
     size = max(0, math.ceil(float(exponent) / math.log(2)))
-    with ctx.workprec(bits + size + 64):
+    with at_precision(bits + size + 64):
         return Fraction(integer_above(ball(exponent).exp() * (1 << bits)), 1 << bits)
 
 
@@ -256,7 +256,7 @@ class ExactConcentrated(ExactPoints):
         deviation = math.sqrt(2 * self.rho)
         bits = 96 + max(0, -2 * math.frexp(deviation)[1])
         found: dict[Fraction, Fraction] = {}
-        with ctx.workprec(bits + 2 * _BITS):
+        with at_precision(bits + 2 * _BITS):
             for place in _PLACES:
                 epsilon = self.xi + self.rho + Fraction(place * deviation)
                 value = self.bound(abs(epsilon))
@@ -353,7 +353,7 @@ class _Run:
         self.cells, self.wide = cells, epsilon / cells
         self.bits = 160 + 3 * max(0, epsilon.denominator.bit_length() - epsilon.numerator.bit_length())
         self.unit = 1 << self.bits
-        with ctx.workprec(self.bits + 64 + int(4 * epsilon)):
+        with at_precision(self.bits + 64 + int(4 * epsilon)):
             whole, unit = ball(epsilon).exp(), ball(self.unit)
             powers = [ball(i * self.wide).exp() for i in range(cells + 1)]
             self.stay = [integer_above((whole - p) / (whole - 1) * unit) for p in powers]
@@ -366,7 +366,7 @@ class _Run:
     def mirror(self, places: int) -> list[int]:
         """The values at ``-places .. -1``: by its mirror image each is ``unit - e^{-place h} (unit - value)``."""
         held = self.values + [0] * max(0, places + 1 - len(self.values))
-        with ctx.workprec(self.bits + 64):
+        with at_precision(self.bits + 64):
             lowered = [ball(-j * self.wide).exp() * (held[j] - self.unit) for j in range(places, 0, -1)]
             return [self.unit + min(0, integer_above(number)) for number in lowered]
 

@@ -74,7 +74,7 @@ class SampledOutcomes(ExactOutcomes):
 
     def sets(self) -> list[OutcomeSet]:
         q, rest = ball(self.q), ball(1 - self.q)
-        return [_sampled_set(one, q, rest, self.direction) for one in self.base.sets()]
+        return [_sampled_set(one, q, rest, self.direction) for one in self.base.checked_sets()]
 
 
 def _sampled_set(one: OutcomeSet, q: Ball, rest: Ball, direction: Direction) -> OutcomeSet:
@@ -128,7 +128,7 @@ class WithoutReplacementOutcomes(ExactOutcomes):
     def sets(self) -> list[OutcomeSet]:
         g, rest, zero = ball(self.g), ball(1 - self.g), Ball(0)
         found, even = list[OutcomeSet](), zero
-        for one in self.base.sets():
+        for one in self.base.checked_sets():
             if one.loss > zero:
                 found.append(_sampled_set(one, g, rest, Direction.REMOVE))
                 even = even + rest * (one.p - one.q)
