@@ -136,9 +136,7 @@ def basis(found: Risk, whose: str, certificate: Certificate | None) -> str:
         pair = "is proved in exact arithmetic"
         if METHOD_WORDS[certificate.verification.method].samples:
             total = stated(certificate.release.total_budget, 2)
-            pair = (
-                f"samples verified, as it records: if it were false, the probability of that would be at most {total}"
-            )
+            pair = f"samples verified, as it records: were it false, the probability of that would be at most {total}"
         rests = f"follow from the certificate's one pair of epsilon and delta, which {pair}"
     given = "it ran as described" if certificate is None else "the assumptions of the statement hold"
     return (
