@@ -300,7 +300,7 @@ BEGUN_WITH_OTHER_SOFTWARE = r"was begun with numpy .* and this is 9\.9\.9"
 TAKEN_OVER = "taken over"
 TAKEN_OVER_BY_ANOTHER = "was taken over by another process"
 BELOW_THE_NAMED_CLAIM = "below 1e-07, .*'thesis'"
-BEGUN_UNDER_ANOTHER_RELATION = "'mine' was begun under ADD_OR_REMOVE_ONE, and this is"
+BEGUN_UNDER_ANOTHER_RELATION = "'mine' was begun per record under ADD_OR_REMOVE_ONE, and this is per record under"
 
 
 def schema_version(found: int, ours: int) -> str:
@@ -333,6 +333,7 @@ NO_PROVED_MOMENTS = "no moments of ExactMixture.* are proved"
 # --- records of trainings -------------------------------------------------------------------------
 
 NOT_WHAT_WAS_WRITTEN = "not what was written"
+HAS_ENDED = "the training of this record has ended, after 7 steps: name another file, or give extend=True"
 NOT_FINISHED = "not finished"
 OTHER_RECORD = "after 5 steps of another record, or of this one before lines were lost"
 NOISE_IS_KNOWN = "after step 1: the noise is known"

@@ -22,7 +22,7 @@ def reading(path: Path, kind: type[Exception], what: str = "") -> Iterator[IO[by
     except OSError as error:
         raise kind(f"{path}: cannot be read ({error.strerror or error})") from None
     except kind as error:
-        raise kind(f"{path}: {what}{error}") from None
+        raise type(error)(f"{path}: {what}{error}") from None
 
 
 def write_bytes(path: str | Path, data: bytes) -> None:

@@ -43,6 +43,10 @@ class CertificateError(EvrError, ValueError):
     """A certificate cannot be read: it is damaged, altered, of another format, or not a certificate."""
 
 
+class FalseCertificateError(CertificateError):
+    """A certificate contradicts itself, or what it says does not come out again. Names the fields."""
+
+
 class LedgerError(EvrError, ValueError):
     """The ledger cannot be used (damaged, or not writable), or refuses an attempt (a seed was used before)."""
 

@@ -21,6 +21,7 @@ from evr.certification.replay import MAX_SECONDS, understood
 from evr.certification.words import describe_event
 from evr.errors import CertificateError, TooLongError
 from evr.report import page
+from forging import consistent, text
 
 STEPS = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.1, steps=5)
 GAUSSIAN = {"type": "GaussianDpEvent", "noise_multiplier": 2.0}
@@ -40,14 +41,14 @@ def genuine(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def sealed(document: dict[str, Any]) -> evr.Certificate:
-    return evr.Certificate.from_json(json.dumps({**document, "digest": digest_of(document)}))
+    return evr.Certificate.from_json(text(document))
 
 
 def hostile(genuine: dict[str, Any], alter: Alter) -> evr.Certificate:
-    """With a digest that fits."""
+    """Consistent with itself."""
     document = copy.deepcopy(genuine)
     alter(document)
-    return sealed(document)
+    return sealed(consistent(document))
 
 
 def many_steps(document: dict[str, Any]) -> None:
@@ -98,7 +99,7 @@ def many_masses(document: dict[str, Any]) -> None:
     grid, window = ["0", 0, 0, 0, 0, 1 << 26], [0, 0, 0, 0, 1 << 26]
     plan = {"bits": 6_000, "spacing": "1/1000", "grids": [grid], "windows": [window] * 1000}
     for fields in document["verification"]["directions"].values():
-        fields |= {"plan": None, "strict": {"bound": "1/2", "plan": plan, "digest": "0" * 64}}
+        fields |= {"plan": None, "strict": {"bound": "1/1000", "plan": plan, "digest": "0" * 64}}
 
 
 def many_places(document: dict[str, Any]) -> None:
@@ -184,8 +185,10 @@ def test_a_fresh_replay_stops_in_time(genuine: dict[str, Any]) -> None:
     def tight(document: dict[str, Any]) -> None:
         delta = evr.estimate_delta(STEPS, 0.5).value
         document["claim"] |= {"tau": 0.9999, "delta": delta / 0.9999}
-        document["claim"]["kappa"] = (1 - document["claim"]["tau"]) / 40
         document["verification"]["max_samples"] = 10**15
+        for section in document["verification"]["directions"].values():
+            section |= {"log_wealth": 1000.0, "clip": None, "correction": 0.0}
+            section["plan"]["clip"] = None
 
     certificate = hostile(genuine, tight)
     start = time.monotonic()
@@ -263,7 +266,7 @@ def test_what_everybody_does_is_not_refused(genuine: dict[str, Any]) -> None:
             "strategy": [1.0, 0.5],
         },
     ):
-        understood(sealed({**genuine, "event": event}), MAX_SECONDS)
+        understood(sealed(consistent({**genuine, "event": event})), MAX_SECONDS)
 
 
 def test_an_endless_integer_in_a_plan_is_no_crash(genuine: dict[str, Any]) -> None:

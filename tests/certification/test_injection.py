@@ -19,9 +19,9 @@ import messages
 from evr.certification.build import software
 from evr.certification.certificate import SoftwareSection, digest_of
 from evr.certification.event_json import in_alphabet
-from evr.certification.words import statement
 from evr.errors import CertificateError
 from evr.mechanisms import MECHANISMS, Mechanism, noise
+from forging import at, restated, text
 
 LIE = "also satisfies (0.01, 0)-differential privacy"
 GAUSSIAN = dp_event.GaussianDpEvent(2.0)
@@ -50,22 +50,11 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield from places(item, (*path, key))
 
 
-def at(document: Any, path: tuple[Any, ...]) -> Any:
-    for key in path:
-        document = document[key]
-    return document
-
-
 def believed(changed: dict[str, Any], *, restate: bool = True) -> bool:
     """Whether a certificate passes replay, its statement and digest made to fit."""
-    if restate:
-        try:
-            changed["statement"] = statement(changed)
-        except (KeyError, TypeError, AttributeError, ValueError):
-            return False
     try:
-        certificate = evr.Certificate.from_json(json.dumps({**changed, "digest": digest_of(changed)}))
-    except CertificateError:
+        certificate = evr.Certificate.from_json(text(restated(changed) if restate else changed))
+    except (CertificateError, KeyError, TypeError, AttributeError, ValueError):
         return False
     return evr.replay(certificate, workers=1).agrees
 
@@ -136,8 +125,8 @@ def test_a_seed_relabelled_is_recorded_as_fresh_and_no_more(document: dict[str, 
     assert not believed(changed), "a small number was not drawn from 256 bits"
     changed["verification"]["entropy"] = "f" * 65
     assert not believed(changed), "neither was a greater one than 256 bits hold"
-    assert "it is recorded as fresh, which nothing can prove" in statement(changed)
-    assert "recorded as fresh" not in statement(document)
+    assert "it is recorded as fresh, which nothing can prove" in restated(changed)["statement"]
+    assert "recorded as fresh" not in document["statement"]
 
 
 def test_entropy_beyond_256_bits_is_no_fresh_one(tmp_path: Path) -> None:
@@ -147,8 +136,7 @@ def test_entropy_beyond_256_bits_is_no_fresh_one(tmp_path: Path) -> None:
     changed = certificate.document()
     assert believed(copy.deepcopy(changed))
     changed["verification"] |= {"entropy_is_fresh": True, "notes": []}
-    changed["statement"] = statement(changed)
-    found = evr.replay(evr.Certificate.from_json(json.dumps({**changed, "digest": digest_of(changed)})))
+    found = evr.replay(evr.Certificate.sealed(changed))
     assert [m.field for m in found.mismatches] == ["verification.entropy_is_fresh"]
 
 

@@ -53,7 +53,9 @@ def test_what_is_refused(evr: Callable[..., Any], refused: Callable[..., str]) -
     assert "there is no ledger" in refused("budget", "show", "patients")
     assert "epsilon=-1.0 is not positive" in refused("budget", "create", "patients", "--epsilon", -1, "--delta", 1e-5)
     assert "--delta" in refused("budget", "create", "patients", "--epsilon", 1)
-    assert "not known" in refused("budget", "create", "p", "--epsilon", 1, "--delta", 1e-5, "--relation", "swap")
+    assert "not known" in refused("budget", "create", "p", "--epsilon", 1, "--delta", 1e-5, "--adjacency", "swap")
+    assert "--adjacency?" in refused("budget", "create", "p", "--epsilon", 1, "--delta", 1e-5, "--relation", "zero-out")
+    assert "unit='cat'" in refused("budget", "create", "p", "--epsilon", 1, "--delta", 1e-5, "--unit", "cat")
     assert "kind='odd'" in refused("budget", "create", "p", "--epsilon", 1, "--delta", 1e-5, "--kind", "odd")
     evr("budget", "create", "patients", "--epsilon", 1, "--delta", 1e-5)
     assert "add --budget" in refused("certify", "--noise-multiplier", 10, *RUN, "--by", "vision")
@@ -67,6 +69,33 @@ def test_relations_do_not_mix(evr: Callable[..., Any], refused: Callable[..., st
         assert evr("certify", "--noise-multiplier", 10, *RUN, *more, "-o", f"{name}.json").code == 0
     told = refused("budget", "compose", "a.json", "b.json", "--delta", "1e-5")
     assert "under add-or-remove and zero-out: only those under one relation compose" in told
+
+
+def test_units_do_not_mix(evr: Callable[..., Any], refused: Callable[..., str]) -> None:
+    """An example is a record; a user is another promise."""
+    for unit in ("example", "record", "user"):
+        assert evr("certify", "--noise-multiplier", 10, *RUN, "--unit", unit, "-o", f"{unit}.json").code == 0
+    told = refused("budget", "compose", "example.json", "user.json", "--delta", "1e-5")
+    assert "the certificates protect a record and a user: only those of one unit compose" in told
+    composed = evr("budget", "compose", "example.json", "record.json", "--delta", "1e-5")
+    assert "at delta 1e-05 per record under add-or-remove (proved)" in composed.out
+    owned = ["--noise-multiplier", 50, "--records-per-user", 2, *RUN]
+    spent = {
+        "records": [(["--noise-multiplier", 10, *RUN], None), (["--noise-multiplier", 10, *RUN, "--unit", "user"], "a user")],
+        "users": [(["--noise-multiplier", 10, *RUN, "--unit", "user"], None), (["--noise-multiplier", 10, *RUN], "a record")],
+    }  # fmt: skip
+    for budget, commands in spent.items():
+        made = evr("budget", "create", budget, "--epsilon", 4, "--delta", 1e-4, "--unit", budget[:-1])
+        assert f"per {budget[:-1]} under add-or-remove" in made.out
+        for index, (flags, wrong) in enumerate(commands):
+            command = ["certify", *flags, "--budget", budget, "-o", f"{budget}{index}.json"]
+            if wrong is None:
+                assert evr(*command).code == 0
+            else:
+                assert f"this protects {wrong}, and budget '{budget}' a {budget[:-1]}" in refused(*command)
+    assert "--unit user" in refused("certify", *owned, "--budget", "records")
+    assert "per user under add-or-remove (planned)" in evr("budget", "show", "users").out
+    assert evr("budget", "show", "users", "--json").json["unit"] == "user"
 
 
 def test_an_adaptive_budget_is_shown_in_percent(evr: Callable[..., Any]) -> None:

@@ -60,7 +60,7 @@ def test_files_of_every_kind(evr, tmp_path):
 def test_a_sampled_certificate_says_that_it_is_one(evr):
     ran = evr("risk", SAMPLED)
     assert ran.code == 0
-    assert "samples verified: if it were false, it would be accepted with a probability of at most 5.5e-6" in ran.out
+    assert "samples verified, as it records: were it false, the probability of that would be at most 5.5e-6" in ran.out
     assert "exact" not in ran.out
     assert evr("risk", SAMPLED, "--json").json["proof"] == "certificate"
 

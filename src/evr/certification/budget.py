@@ -21,6 +21,7 @@ from evr import validate
 from evr.bounds.filters import PrivacyFilter
 from evr.certification.event_json import event_digest, event_from_json, event_to_json, in_alphabet, named
 from evr.certification.ledger import Attempt, BudgetRow, Journal, Ledger, Spending, now, opened
+from evr.certification.words import UNITS, protected
 from evr.errors import AccuracyError, BudgetExceededError, LedgerError, UnsupportedEventError
 from evr.estimation import estimate_delta, estimate_epsilon
 from evr.estimation.calibration import needed, noise_of, other_noise
@@ -111,6 +112,14 @@ class Account:
                 raise
             return False
 
+    def check_unit(self, event: Any, unit: str | None) -> None:
+        """Raise if what would be spent protects another unit than the budget: its promise is about one."""
+        if (other := protected(event, unit)) != self.row.unit:
+            wrong = f"this protects a {other}, and budget {self.row.name!r} a {self.row.unit}"
+            whole = f"give unit={self.row.unit!r} (--unit) if a record holds all data of one {self.row.unit}, or "
+            remedy = f"spend from a budget that was created with unit={other!r} (--unit {other})"
+            raise ValueError(f"{wrong}: {whole if other == 'record' else ''}{remedy}")
+
     def check(self, event: Any) -> None:
         """Raise, and say what would fit, if the event seems not to."""
         if not self.seems_to_allow(event):
@@ -157,7 +166,8 @@ class Account:
         if (noise := self.least_noise(event)) is not None:
             ways.append(f"a noise multiplier of {noise!r} instead of {noise_of(event)!r}")
         left = f"What would fit: {', or '.join(ways)}" if ways else "Nothing like it fits any more"
-        budget = f"budget {row.name!r}, ({row.epsilon!r}, {row.delta!r}) under {name_of(row.relation)}"
+        under = f"per {row.unit} under {name_of(row.relation)}"
+        budget = f"budget {row.name!r}, ({row.epsilon!r}, {row.delta!r}) {under}"
         spent = f"this does not fit, and nothing was spent. {self.used():.1%} is used"
         return BudgetExceededError(f"{budget}: {spent}. {left}")
 
@@ -195,7 +205,7 @@ class Budget:
     >>> budget.spend(dp_event.GaussianDpEvent(2.0))
     Traceback (most recent call last):
     ...
-    evr.errors.BudgetExceededError: budget 'patients', (2.0, 1e-06) under add-or-remove: this does not fit, ...
+    evr.errors.BudgetExceededError: budget 'patients', (2.0, 1e-06) per record under add-or-remove: this does not ...
     >>> [(one.number, one.spender) for one in budget.account().spent]
     [(1, 'vision')]
     >>> folder.cleanup()
@@ -217,16 +227,19 @@ class Budget:
         epsilon: float,
         delta: float,
         neighboring_relation: Relation = ADD_OR_REMOVE,
+        unit: str = "record",
         adaptive: bool = False,
         ledger: Ledger | str | Path | None = None,
         by: str | None = None,
     ) -> Budget:
         """Make a budget; nothing of it ever changes. ``epsilon`` and ``delta``, both above 0, bound everything that is
-        spent together. ``adaptive`` says whether what is spent next may depend on what was released before.
+        spent together, per ``unit``: a record (an example is one), a user or a client. ``adaptive`` says whether what
+        is spent next may depend on what was released before.
         """
         found, kind = cls(name, ledger=ledger, by=by), "adaptive" if adaptive else "planned"
         pair = {"epsilon": validate.positive(epsilon=epsilon), "delta": validate.open_probability(delta=delta)}
-        row = {**pair, "relation": relation_named(neighboring_relation), "created": now()}
+        whose = "record" if validate.one_of(UNITS, unit=unit) == "example" else unit
+        row = {**pair, "relation": relation_named(neighboring_relation), "unit": whose, "created": now()}
         Claim(epsilon, delta / 2)  # its numbers can be tested
         with opened(ledger) as one, one.counting() as held:
             if any(other.name == name for other in held.budgets.values()):
@@ -256,18 +269,22 @@ class Budget:
         with opened(self.ledger) as one:
             return Account.of(one.contents(), self.name)
 
-    def fits(self, event: Any) -> bool:
+    def fits(self, event: Any, *, unit: str | None = None) -> bool:
         """Whether an event could be spent, by an estimate: ``spend`` proves it."""
-        return self.account().seems_to_allow(event)
+        account = self.account()
+        account.check_unit(event, unit)
+        return account.seems_to_allow(event)
 
-    def spend(self, event: Any, *, attempt: Attempt | None = None) -> Spending:
+    def spend(self, event: Any, *, unit: str | None = None, attempt: Attempt | None = None) -> Spending:
         """Spend an event before it runs: prove that it fits beside what was spent, and write it down. An attempt spends
-        once, however often it is continued. ``BudgetExceededError`` says what would fit.
+        once, however often it is continued. ``unit`` is as of ``evr.certify``, and must be the budget's.
+        ``BudgetExceededError`` says what would fit.
         """
         document = event_to_json(event)
         with opened(self.ledger) as ledger:
             while True:
                 account = Account.of(ledger.contents(), self.name)
+                account.check_unit(event, unit)
                 for one in account.spent:
                     if attempt is not None and one.attempt_id == attempt.id:
                         if one.event != document or attempt.event_digest != event_digest(event):

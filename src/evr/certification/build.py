@@ -1,10 +1,8 @@
 """A certificate from a verification; beside a guarantee for users, the number that is proved for one record."""
 
-import math
 import platform
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict
 from importlib import import_module
 from typing import Any
 
@@ -13,9 +11,9 @@ import numpy as np
 import scipy
 from dp_accounting import NeighboringRelation, dp_event
 
-from evr.certification.certificate import SCHEMA_VERSION, Certificate, ClaimSection, DirectionSection
+from evr.certification.certificate import SCHEMA_VERSION, Certificate, DirectionSection
 from evr.certification.event_json import event_from_json, in_alphabet, plain
-from evr.certification.words import statement
+from evr.certification.judging import followed
 from evr.errors import EvrError
 from evr.estimation import estimate_delta, estimate_epsilon
 from evr.mechanisms.meaning import hypotheses_of, unit_of
@@ -25,12 +23,6 @@ from evr.sampling import DRAWING
 from evr.verification import Claim, Verification
 from evr.verification.settings import Settings
 from evr.version import __version__, commit
-
-STREAM = (
-    "Philox, key = first 16 bytes (little-endian) of SHA-256 of 'entropy|verify|attempt|direction' "
-    "(entropy in hexadecimal), counter = block number * 2^192; blocks of block_size samples are "
-    "drawn and played in order from 0"
-)
 
 
 def software() -> dict[str, Any]:
@@ -77,43 +69,17 @@ def build(
     """Put together what was claimed, what happened and what follows. ``claim`` carries the terms of its release, and
     ``given`` all fields that are taken as they are.
     """
-    assert claim.terms is not None
     assert verification.attempt is not None
-    sampled = verification.method != "strict"  # entropy that nobody drew from is written as 0
-    fresh = entropy_is_fresh and sampled
-    event, relation = event_from_json(given["event"]), NeighboringRelation[given["neighboring_relation"]]
-    document: dict[str, Any] = {
-        **given,
-        "hypotheses": [one.id for one in hypotheses_of(event, relation)],
-        "schema_version": SCHEMA_VERSION,
-        "statement": "",
-        "verdict": verification.verdict.value,
-        "guarantee": {"epsilon": claim.epsilon, "delta": claim.delta} if verification.accepted else None,
-        "claim": {key: getattr(claim, key) for key in ClaimSection.model_fields},
-        "release": {
-            "name": name,
-            "floor": None if name is None else claim.terms.base,
-            "attempt": verification.attempt,
-            "budget": verification.false_positive_rate,
-            "log_budget": claim.log_budget(verification.attempt) if verification.false_positive_rate else -math.inf,
-            "total_budget": claim.kappa * claim.terms.base,
-        },
-        "verification": {
-            **{name: x for name, x in asdict(settings).items() if name != "device"},  # in plans
-            "method": verification.method,
-            "entropy": f"{verification.entropy:x}" if sampled else "0",
-            "entropy_is_fresh": fresh,
-            "stream": STREAM,
-            "samples": verification.samples,
-            "directions": {
-                name: {field: getattr(report, field) for field in DirectionSection.model_fields}
-                for name, report in verification.directions.items()
-            },
-            "notes": [] if fresh or not sampled else ["the caller gave the seed: a guarantee needs fresh entropy"],
-        },
+    directions, entropy = verification.directions, f"{verification.entropy:x}"
+    found = followed(claim, settings, directions, verification.attempt, name, entropy, entropy_is_fresh)
+    assert found["verdict"] == verification.verdict.value
+    found["verification"]["directions"] = {
+        name: {field: getattr(report, field) for field in DirectionSection.model_fields}
+        for name, report in directions.items()
     }
-    document = plain(document)
-    return Certificate.sealed({**document, "statement": statement(document)})
+    event, relation = event_from_json(given["event"]), NeighboringRelation[given["neighboring_relation"]]
+    found["hypotheses"] = [one.id for one in hypotheses_of(event, relation)]
+    return Certificate.sealed(plain({"schema_version": SCHEMA_VERSION, **given, **found}))
 
 
 def of_records(event: dp_event.DpEvent) -> dp_event.DpEvent:

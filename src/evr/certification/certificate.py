@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import html
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, TypeVar
 
@@ -17,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, Validati
 
 from evr import atomic, validate
 from evr.bounds.strict import StatedProof
-from evr.certification import event_json, words
+from evr.certification import event_json, judging, words
 from evr.certification.event_json import LONGEST_NAME, NAME, TIME, UNENDING, parsed, plain, pretty
 from evr.errors import CertificateError
 from evr.kinds import instead
@@ -147,7 +148,7 @@ class DescriptionSection(Section):
 
     algorithm: Literal["DP-SGD"] | None
     title: Name | None
-    unit: Literal["example", "user", "client"] | None
+    unit: Literal["record", "example", "user", "client"] | None
     dataset_size: Count | None
     batch_size: Count | None
     epochs: Number | None
@@ -252,14 +253,19 @@ class Certificate(Section):
         return self.verdict == "accepted"
 
     @property
+    def unit(self) -> str:
+        """Whose data it protects: ``"record"`` (an example is one), ``"user"`` or ``"client"``."""
+        return words.protected(self.dp_event(), self.description.unit)
+
+    @property
     def short_statement(self) -> str:
         """Two sentences for a paper; say with them what ``assumptions`` lists."""
-        return words.short_statement(self.document())
+        return words.short_statement(self)
 
     @property
     def assumptions(self) -> list[str]:
         """The assumptions of the statement, each a clause that follows "that"."""
-        return words.assumed(self.document())
+        return words.assumed(self)
 
     def __repr__(self) -> str:
         pair = f"epsilon={self.claim.epsilon!r}, delta={self.claim.delta!r}"
@@ -280,7 +286,16 @@ class Certificate(Section):
 
     def dp_event(self) -> dp_event.DpEvent:
         """The event tree."""
+        return self._event
+
+    @cached_property
+    def _event(self) -> dp_event.DpEvent:
         return event_json.event_from_json(self.event)
+
+    def proofs(self) -> dict[str, StatedProof]:
+        """The words of the proof in exact arithmetic of each direction that has one."""
+        sections = self.verification.directions.items()
+        return {name: StatedProof.from_json(one.strict) for name, one in sections if one.strict is not None}
 
     @property
     def relation(self) -> NeighboringRelation:
@@ -315,7 +330,9 @@ class Certificate(Section):
 
     @classmethod
     def load(cls, path: str | Path) -> Certificate:
-        """Read one; a file that is damaged, cut off or altered raises ``CertificateError``."""
+        """Read one. A file that is damaged, cut off or altered raises ``CertificateError``; one whose digest fits, but
+        that contradicts itself, ``FalseCertificateError``.
+        """
         with atomic.reading(validate.path(certificate=path), CertificateError) as file:
             return cls.from_json(file.read(MOST_BYTES + 1).decode("utf-8"))
 
@@ -342,12 +359,16 @@ class Certificate(Section):
                 raise CertificateError(f"it contains characters that do not print: {validate.shown(one)[:80]}")
         if document.get("digest") != digest_of(document):
             raise CertificateError("the digest does not match: the certificate was altered or is damaged")
-        return cls.sealed(document)
+        found = validated(cls, document)
+        # spelled as evr spells it: 1.0 and not 1, no null where a field is left out
+        judging.refuse([*judging.differences(document, found.document()), *judging.contradictions(found)])
+        return found
 
     @classmethod
     def sealed(cls, document: dict[str, Any]) -> Certificate:
-        """Check a document's form and set its digest."""
-        unsealed = validated(cls, {**document, "digest": ""})
+        """Check a document's form, and set its statement and its digest."""
+        unsealed = validated(cls, {**document, "statement": "", "digest": ""})
+        unsealed = unsealed.model_copy(update={"statement": words.statement(unsealed)})
         return unsealed.model_copy(update={"digest": digest_of(unsealed.document())})
 
 

@@ -22,7 +22,7 @@ from typing import Any
 from evr import validate
 from evr.errors import LedgerError
 
-VERSION = 7
+VERSION = 8
 _FORGOTTEN_SECONDS = 600.0  # after which a silent process on another machine is taken for dead
 DECLARED = {  # as SQLite declares it; ``content`` is JSON
     "head": "version INTEGER NOT NULL, links INTEGER NOT NULL, seal TEXT NOT NULL",

@@ -29,13 +29,14 @@ _UNWRITTEN = 0  # the id of a release that is not in the journal yet
 
 
 class Wanted(NamedTuple):
-    """The release that an attempt is for: that of the ``name``, or of the claim and relation where there is no name.
+    """The release that an attempt is for: that of the ``name``, or of the claim, relation and unit where there is none.
     ``for_output`` refuses a release that has had its one output.
     """
 
     claim: Claim
     name: str | None
     relation: NeighboringRelation
+    unit: str
     for_output: bool
 
 
@@ -75,6 +76,7 @@ class Attempt:
     log_budget: float
     settings: Settings
     relation: NeighboringRelation
+    unit: str
     options: dict[str, Any]
     event: Any
     event_digest: str
@@ -109,6 +111,7 @@ class BudgetRow:
     epsilon: float
     delta: float
     relation: NeighboringRelation
+    unit: str
     created: str
 
 
@@ -269,7 +272,7 @@ class Ledger(contextlib.AbstractContextManager["Ledger"]):
             log_budget = Claim(claim.epsilon, claim.delta, claim.tau, terms).log_budget(number)
             columns |= {"release_id": release.id, "number": number, "entropy": entropy, "log_budget": log_budget}
             columns |= {"epsilon": claim.epsilon, "delta": claim.delta, "tau": claim.tau}
-            columns |= {"relation": wanted.relation, "started": now(), **_running()}
+            columns |= {"relation": wanted.relation, "unit": wanted.unit, "started": now(), **_running()}
             attempt: Attempt = held.write("attempts", **columns)
             return attempt
 
@@ -330,19 +333,16 @@ def _running() -> dict[str, str]:
 
 def _release_of(held: Journal, wanted: Wanted) -> ReleaseRow:
     """The release that is wanted; if there is none yet, the one that it would begin."""
-    claim, name, relation, for_output = wanted
-    key = f"epsilon {(claim.epsilon + 0.0).hex()} claim {(claim.delta + 0.0).hex()}"  # -0.0 is 0.0
-    if name is not None:
-        key = f"name {named(release=name)}"
-    elif relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
-        key = f"{key} {relation.name}"
+    claim, name, relation, unit, for_output = wanted
+    pair = f"epsilon {(claim.epsilon + 0.0).hex()} claim {(claim.delta + 0.0).hex()}"  # -0.0 is 0.0
+    key = f"{pair} {relation.name} {unit}" if name is None else f"name {named(release=name)}"
     release = next((one for one in held.releases.values() if one.key == key), None)
     if release is None:
         return ReleaseRow(_UNWRITTEN, key, name, Terms(claim.kappa, claim.delta), now())
     # docs/guarantees_relations.md, Section R1
-    if (first := held.of(release)[0].relation) is not relation:
-        begun = f"release {name!r} was begun under {first.name}"
-        raise LedgerError(f"{begun}, and this is {relation.name}: give the new release another name")
+    if ((first := held.of(release)[0]).relation, first.unit) != (relation, unit):
+        begun = f"release {name!r} was begun per {first.unit} under {first.relation.name}"
+        raise LedgerError(f"{begun}, and this is per {unit} under {relation.name}: give the new release another name")
     if claim.delta < (least := release.terms.base):
         fixed = f"delta={claim.delta!r} is below {least!r}, which its first attempt fixed as the least of {name!r}"
         raise LedgerError(f"{fixed}: claim a greater delta, or start another release")

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from flint import arb, fmpz
 
 from evr import atomic
-from evr.bounds.strict import Grid, ProofPlan, StatedProof
+from evr.bounds.strict import Grid, ProofPlan
 from evr.bounds.strict.masses import GUARD, end_above
 from evr.bounds.strict.one_step import one_step
 from evr.bounds.strict.plan import compose
@@ -96,8 +96,7 @@ def proof_of(certificate: Certificate) -> bytes:
     """The proof file of an accepted certificate whose proof is strict."""
     if not certificate.accepted or certificate.verification.method not in ("strict", "both"):
         raise CertificateError("only an accepted certificate with a proof in exact arithmetic has a proof file")
-    strict = {Direction(name): one.strict for name, one in certificate.verification.directions.items()}
-    plans = {one: None if stated is None else StatedProof.from_json(stated).plan for one, stated in strict.items()}
+    plans = {Direction(name): proof.plan for name, proof in certificate.proofs().items()}
     composition, claim = Composition.of(certificate.dp_event(), certificate.relation), certificate.claim
     return proof_file(composition, Fraction(claim.epsilon), Fraction(claim.delta), plans)
 

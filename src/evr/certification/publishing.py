@@ -97,7 +97,7 @@ def meaning(certificate: Certificate) -> list[str]:
     """What an accepted certificate means for attacks, in sentences. The last says what they rest on: strict points of
     the whole curve, or the certificate's pair where the curve takes too long.
     """
-    pair, whose = certificate.guarantee, unit(certificate.document())
+    pair, whose = certificate.guarantee, unit(certificate)
     if pair is None:
         return []
     try:
@@ -136,7 +136,7 @@ def basis(found: Risk, whose: str, certificate: Certificate | None) -> str:
         pair = "is proved in exact arithmetic"
         if METHOD_WORDS[certificate.verification.method].samples:
             total = stated(certificate.release.total_budget, 2)
-            pair = f"samples verified: if it were false, it would be accepted with a probability of at most {total}"
+            pair = f"samples verified, as it records: were it false, the probability of that would be at most {total}"
         rests = f"follow from the certificate's one pair of epsilon and delta, which {pair}"
     given = "it ran as described" if certificate is None else "the assumptions of the statement hold"
     return (
@@ -186,7 +186,7 @@ def model_card(certificate: Certificate) -> str:
     metadata = {
         "epsilon": certificate.claim.epsilon,
         "delta": certificate.claim.delta,
-        "unit": unit(certificate.document()),
+        "unit": unit(certificate),
         "neighbors": adjacency(certificate.neighboring_relation),
         "method": METHOD_WORDS[certificate.verification.method].proof,
         "software": f"evr {certificate.software.evr}",

@@ -16,37 +16,44 @@ from pathlib import Path
 from typing import Any
 
 from evr import validate
-from evr.bounds.strict import ProofPlan, StatedProof
+from evr.bounds.strict import ProofPlan
 from evr.certification.build import build, is_proved, software
-from evr.certification.certificate import Certificate
-from evr.certification.event_json import walk
+from evr.certification.certificate import Certificate, DirectionSection
+from evr.certification.event_json import plain, walk
+from evr.certification.judging import Mismatch, claim_of, contradictions, differences, refuse, settings_of
 from evr.certification.proof_file import proof_of, seal_of
-from evr.certification.words import phases_of, statement
-from evr.errors import CertificateError, DeviceError, DisagreementError, TooLongError
+from evr.errors import AccuracyError, DeviceError, DisagreementError, TooLongError, UnsupportedEventError
+from evr.estimation import estimate_delta
 from evr.laws import Direction, Step
 from evr.mechanisms import Composition
-from evr.proving import prove
 from evr.proving.api import check_progress, watching
-from evr.randomness import ENTROPY_BITS
+from evr.randomness import Stream
 from evr.sampling import DrawPlan
-from evr.verification import Claim, Progress, Terms, Verification
-from evr.verification.attempts import Attempt, Planner, StrictPlanner
+from evr.verification import Claim, Progress, Verification
+from evr.verification.attempts import PURPOSE, Attempt, Planner, StrictPlanner, Trial
+from evr.verification.deciding import Ending, State
 from evr.verification.driver import Hook, ProgressHook
+from evr.verification.results import DirectionReport
 from evr.verification.settings import Settings
 
 TAKEN = ("software", "times", "record", "budget", "event", "description", "neighboring_relation")
-"""Fields that a replay takes as recorded; ``_unbelievable`` compares the record with the event."""
+"""Fields that a replay takes as recorded; ``evr.certification.judging`` compares some of them with each other."""
 MAX_SECONDS = 600.0  # allowed by default
 _MOST_OUTCOMES = 10_000_000  # parts of an event, with the outcomes of its discrete laws
 _MOST_BITS = 1 << 34  # of the masses of a strict proof
 _OUTCOMES = {"sigma": 80.0, "sensitivity": 1.0, "iterations": 0.1, "cycle_length": 0.1, "sensitivities": 500.0}
 """About how many outcomes each unit, or each entry, of these fields of an event costs."""
 _UNDOABLE = (ValueError, TypeError, ArithmeticError, LookupError, MemoryError, RecursionError, DisagreementError)
-_SMALLEST_FRESH = 1 << 160  # 256 fresh bits are below this once in 2^96
 _CLOSE = 1e-9
-_UNCOMPARED = re.compile(r"digest|verification\.directions\.\w+\.seconds")
+_BOUNDS = ("accepted", "reason", "threshold", "bound", "second_moment", "clip", "correction", "log_target", "plan")
+_FEW, _DOUBTS = 5000, 5.0  # samples of an estimate, and by how many of its errors it is above what it contradicts
 _DRAWN = re.compile(r"verification\.(directions|samples)(?!.*\.strict\.)")
 """Fields that depend on the samples. The integers of strict proofs come out the same everywhere."""
+_FRESH = re.compile(
+    r"verification\.(samples|entropy|notes|directions\.\w+\.(samples|blocks|estimate|standard_error|log_wealth|trace|"
+    r"reason|plan\.device))"
+)
+"""Those that new samples change."""
 _WAYS_ON = (
     "This says nothing about the certificate: replay it with the software that made it, or verify "
     "its claim with new samples (--fresh)"
@@ -56,16 +63,6 @@ _RECORD = (
     "a replay does not read the record of the training: evr.Record.load(...).is_certified_by tells "
     "whether the record names this certificate"
 )
-
-
-@dataclass(frozen=True)
-class Mismatch:
-    field: str
-    recorded: Any
-    recomputed: Any
-
-    def __str__(self) -> str:
-        return f"{self.field}: recorded {self.recorded!r:.120}, recomputed {self.recomputed!r:.120}"
 
 
 @dataclass(frozen=True)
@@ -79,7 +76,7 @@ class Replay:
     verification
         That of the replay, if it was completed; with ``fresh``, an independent one.
     fresh
-        Whether new entropy was used: then only the verdict is compared.
+        Whether new samples were drawn: those recorded are then compared by their verdict alone.
     notes
         What else a reader should know.
     undecided
@@ -111,7 +108,8 @@ def replay(
     progress: ProgressHook | None = None,
     max_seconds: float | None = MAX_SECONDS,
 ) -> Replay:
-    """Repeat the proof of a certificate and compare every field; with ``fresh``, verify the claim anew instead.
+    """Repeat the proof of a certificate and compare every field; with ``fresh``, draw new samples where it has any, and
+    compare all but them.
 
     A certificate may come from a stranger. One that asks for more than any that evr writes is refused at once, and
     ``TooLongError`` is raised after ``max_seconds`` (in the main thread).
@@ -124,7 +122,7 @@ def replay(
     certificate
         Of ``certify`` or from ``Certificate.load``; or the name of its file.
     fresh
-        Verify the claim with new entropy instead.
+        Draw samples from new entropy: an independent check.
     workers, progress
         As of ``evr.verify``.
     max_seconds
@@ -138,7 +136,7 @@ def replay(
     Raises
     ------
     CertificateError
-        If the file is damaged or altered.
+        If the file is damaged or altered, or contradicts itself (``FalseCertificateError``).
     TooLongError
         If it takes longer than ``max_seconds``, or the event or the proof is too large.
 
@@ -156,19 +154,18 @@ def replay(
     validate.worker_count(workers)
     check_progress(progress)
     seconds, verification = seconds_allowed(max_seconds), None
+    if wrong := tuple(contradictions(certificate)):
+        return Replay(wrong, None, fresh)
     try:
         with watching(progress) as hook, alarmed(seconds, "replaying it"):
-            claim, settings = _claim(certificate)
+            claim, settings = claim_of(certificate), settings_of(certificate)
             composition = understood(certificate, seconds)
             how = Attempt(number=certificate.release.attempt, workers=workers, progress=hook)
-            if fresh:
-                verification = prove(composition, claim, settings, how)
-                theirs, ours = certificate.verdict, verification.verdict.value
-                return Replay(() if ours == theirs else (Mismatch("verdict", theirs, ours),), verification, fresh=True)
-            how = replace(how, seed=int(certificate.verification.entropy, 16), progress=_within(certificate, hook))
-            verification = how.run(composition, claim, settings, *_plans(certificate))
+            if not fresh:
+                how = replace(how, seed=int(certificate.verification.entropy, 16), progress=_within(certificate, hook))
+            verification = how.run(composition, claim, settings, *_plans(certificate, fresh=fresh))
             again = _rebuilt(certificate, claim, settings, verification)
-        found = [*_differences(certificate.document(), again.document()), *_unbelievable(certificate)]
+        found = list(differences(certificate.document(), again.document()))
     except (TooLongError, DeviceError):
         raise
     except _TooMany as error:
@@ -178,11 +175,69 @@ def replay(
     return _judged(certificate, found, verification, fresh)
 
 
-def _plans(certificate: Certificate) -> tuple[Planner, StrictPlanner]:
-    """The plan of each direction's samples, and the grids of its proof, from the certificate."""
-    sections = certificate.verification.directions
+def confirmed(path: str | Path, max_seconds: float | None = MAX_SECONDS) -> Certificate:
+    """Read a certificate, and compute again all that needs no samples; ``FalseCertificateError`` names what does not
+    come out. Whatever a command says about a file, it says after this. Only ``replay`` draws samples again.
+    """
+    certificate, seconds = Certificate.load(path), seconds_allowed(max_seconds)
+    with alarmed(seconds, "checking it"):
+        composition = understood(certificate, seconds)
+        try:
+            found = [one for one in _without_samples(certificate, composition) if not _is_close(one)]
+        except _UNDOABLE as error:
+            found = [Mismatch("verification", "done", f"cannot be done: {error}")]
+    refuse(found, f"{path}: ")
+    return certificate
+
+
+def _without_samples(certificate: Certificate, composition: Composition) -> Iterator[Mismatch]:
+    """What does not come out again of a certificate, its samples taken as recorded: proofs in exact arithmetic, the
+    bounds that samples are tested against, and what an accepting test makes of them. A claim is false that an estimate
+    contradicts.
+    """
+    claim, settings, document = claim_of(certificate), settings_of(certificate), certificate.document()
+    attempt, entropy = certificate.release.attempt, int(certificate.verification.entropy, 16)
+    reports: dict[str, dict[str, Any]] = {name: {} for name in certificate.verification.directions}
+    planner, strictly = _plans(certificate)
+    if settings.method in ("strict", "both"):
+        proved = Attempt(number=attempt).run(composition, claim, Settings("strict"), strictly=strictly)
+        fields = DirectionSection.model_fields if settings.method == "strict" else ("strict",)
+        reports |= {name: {key: getattr(one, key) for key in fields} for name, one in proved.directions.items()}
+    for name, part in certificate.verification.directions.items() if settings.method != "strict" else ():
+        if name == "add" and composition.is_symmetric:
+            reports[name] |= {"reason": "the same as remove"}
+            continue
+        how = settings if settings.method == "fixed" else replace(settings, method="sequential")
+        stream, steps = Stream(entropy, PURPOSE, attempt, name), composition.simplified(Direction(name))
+        trial = Trial(name, steps, claim, how, attempt, claim.log_budget(attempt), stream)
+        found = trial.prepared(planner(trial))
+        if isinstance(found, DirectionReport):
+            reports[name] |= {key: getattr(found, key) for key in DirectionSection.model_fields if key != "strict"}
+        else:
+            total = part.estimate / found.unit * part.samples
+            seen = State(part.samples, part.blocks, total, log_wealth=part.log_wealth or 0.0, trace=())
+            ending = found.test.ending(seen) if part.accepted else Ending(False, part.reason)
+            report = found.report(ending or Ending(False, "not shown by its samples"), seen)
+            reports[name] |= {key: getattr(report, key) for key in _BOUNDS}
+    recorded = document["verification"]["directions"]
+    again = {name: {**recorded.get(name, {}), **plain(own)} for name, own in reports.items()}
+    yield from differences(recorded, again, "verification.directions")
+    yield from differences(document, {**document, **_proved_again(certificate, claim)})
+    if certificate.accepted and settings.method not in ("strict", "both"):
+        with contextlib.suppress(AccuracyError, UnsupportedEventError):
+            about = estimate_delta(composition, claim.epsilon, method="monte_carlo", samples=_FEW, seed=0)
+            if about.value - _DOUBTS * (about.doubt or 0.0) > claim.delta:
+                yield Mismatch("claim.delta", claim.delta, f"about {about.value:.4g}, by an estimate")
+
+
+def _plans(certificate: Certificate, *, fresh: bool = False) -> tuple[Planner, StrictPlanner]:
+    """The plan of each direction's samples, and the grids of its proof, from the certificate. New samples are drawn by
+    the processor.
+    """
+    sections, proofs = certificate.verification.directions, certificate.proofs()
     draws = {name: DrawPlan.from_json(one.plan) for name, one in sections.items() if one.plan is not None}
-    proofs = {name: StatedProof.from_json(one.strict) for name, one in sections.items() if one.strict is not None}
+    if fresh:
+        draws = {name: replace(one, device="cpu") for name, one in draws.items()}
 
     def strict(direction: Direction, steps: tuple[Step, ...]) -> list[ProofPlan]:
         if (proof := proofs.get(direction.value)) is None:
@@ -206,101 +261,61 @@ def _within(certificate: Certificate, progress: Hook | None) -> Hook:
 
 
 def _judged(certificate: Certificate, found: list[Mismatch], verification: Verification | None, fresh: bool) -> Replay:
-    """Judge the differences, given the software and the devices that made the certificate."""
+    """Judge the differences, given the software and the devices that drew the samples. What is proved in integers comes
+    out the same everywhere.
+    """
     theirs, here, checked = certificate.software.model_dump(), software(), certificate.verification
+    notes = [] if certificate.record is None else [_RECORD]
+    if checked.method == "strict":
+        return Replay(tuple(found), verification, fresh, tuple(notes))
+    # the statement is made of the rest, and differs where a number of samples does
+    found = [one for one in found if one.field != "statement" and not (fresh and _FRESH.match(one.field))]
     other = [key for key in here if key != "commit" and theirs[key] != here[key]]
     devices = sorted({one.plan["device"] for one in checked.directions.values() if one.plan} - {"cpu"})
     drawn_by = f"its samples were drawn by evr {certificate.software.evr}"
     made, have = (", ".join(f"{key} {which[key]}" for key in other) for which in (theirs, here))
-    notes = [] if certificate.record is None else [_RECORD]
     if other:
         notes.append(f"it was made with {made}, and this is {have}: statistics may differ in their last digits")
-    if devices:
+    if devices and not fresh:
         compared = f"statistics are compared to a relative difference of {_CLOSE:g}"
         notes.append(f"{drawn_by} on {', '.join(devices)}: {compared}")
-
-    def is_drawn(one: Mismatch) -> bool:
-        return checked.method != "strict" and _DRAWN.match(one.field) is not None
-
-    def is_close(one: Mismatch) -> bool:
-        old, new = one.recorded, one.recomputed
-        floats = isinstance(old, float) and isinstance(new, float)
-        return floats and is_drawn(one) and math.isclose(old, new, rel_tol=_CLOSE, abs_tol=1e-300)
-
-    def is_reworded(one: Mismatch) -> bool:  # because its numbers differ, or in the words of another version
-        stated = one.field == "statement"
-        return stated and ("evr" in other or certificate.statement == statement(certificate.document()))
-
-    kept = [one for one in found if not ((other or devices) and is_close(one))]
+    kept = [one for one in found if not ((other or devices) and _is_close(one))]
     if len(kept) < len(found):
         notes.append(f"{len(found) - len(kept)} statistics differ in their last digits only")
     undecided = None
-    if other and kept and all(is_drawn(one) or is_reworded(one) for one in kept):
+    if other and kept and not fresh and all(_DRAWN.match(one.field) for one in kept):
         undecided = f"{drawn_by} with {made}, and this is {have}. {_WAYS_ON}"
     return Replay(tuple(kept), verification, fresh, tuple(notes), undecided)
 
 
-def _claim(certificate: Certificate) -> tuple[Claim, Settings]:
-    stated, release, checked = certificate.claim, certificate.release, certificate.verification
-    plain = Claim(stated.epsilon, stated.delta, stated.tau)
-    if (release.name is None) != (release.floor is None):
-        raise CertificateError("release.name and release.floor come together or not at all")
-    if not 0 < stated.kappa <= 0.025 or (release.attempt == 1 and stated.kappa != plain.kappa):
-        raise CertificateError(f"claim.kappa={stated.kappa!r} cannot have been written by evr")
-    terms = Terms(stated.kappa, plain.delta if release.floor is None else release.floor)
-    return replace(plain, terms=terms), Settings(checked.method, checked.proposal, checked.max_samples)
+def _is_close(one: Mismatch) -> bool:
+    """Whether a statistic or a bound of samples differs in its last digits only."""
+    old, new = one.recorded, one.recomputed
+    floats = isinstance(old, float) and isinstance(new, float)
+    return floats and bool(_DRAWN.match(one.field)) and math.isclose(old, new, rel_tol=_CLOSE, abs_tol=1e-300)
 
 
 def _rebuilt(certificate: Certificate, claim: Claim, settings: Settings, verification: Verification) -> Certificate:
     """The certificate that the replay's verification gives."""
-    document, epsilon = certificate.document(), certificate.per_record
-    proved = epsilon is not None and is_proved(epsilon, certificate.dp_event(), claim.delta, certificate.relation)
+    document = certificate.document()
     return build(
         verification,
         claim,
         settings,
         name=certificate.release.name,
         entropy_is_fresh=certificate.verification.entropy_is_fresh,
-        given={
-            **{key: document.get(key) for key in TAKEN},
-            "proof": None if certificate.proof is None else seal_of(proof_of(certificate)),
-            "per_record": epsilon if proved and certificate.accepted else None,
-        },
+        given={**{key: document.get(key) for key in TAKEN}, **_proved_again(certificate, claim)},
     )
 
 
-def _unbelievable(certificate: Certificate) -> Iterator[Mismatch]:
-    """Entropy that is too unlikely, and a record of the training that contradicts the event."""
-    checked, record, relation = certificate.verification, certificate.record, certificate.neighboring_relation
-    entropy = int(checked.entropy, 16)
-    if checked.entropy_is_fresh and not _SMALLEST_FRESH <= entropy < 1 << ENTROPY_BITS:
-        why = f"a number of {entropy.bit_length()} bits was not drawn from {ENTROPY_BITS} fresh ones"
-        yield Mismatch("verification.entropy_is_fresh", True, why)
-    if record is None:
-        return
-    phases, fixed = phases_of(certificate.dp_event()), record.constants
-    ran, rates = sum(phase.steps for phase in phases), sorted({phase.rate for phase in phases})
-    if record.steps != ran:
-        yield Mismatch("record.steps", record.steps, ran)
-    if relation == "ADD_OR_REMOVE_ONE" and fixed is None:
-        yield Mismatch("neighboring_relation", relation, "REPLACE_SPECIAL, because the record has no constants")
-    elif relation == "ADD_OR_REMOVE_ONE" and fixed is not None:
-        if rates != [fixed.sampling_probability]:
-            yield Mismatch("record.constants.sampling_probability", fixed.sampling_probability, rates)
-        if fixed.steps > ran:
-            yield Mismatch("record.constants.steps", fixed.steps, ran)
-
-
-def _differences(old: Any, new: Any, path: str = "") -> Iterator[Mismatch]:
-    """Every field in which the two differ, at every depth."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in {**new, **old}:
-            yield from _differences(old.get(key), new.get(key), f"{path}.{key}" if path else key)
-    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        for index, (one, other) in enumerate(zip(old, new, strict=True)):
-            yield from _differences(one, other, f"{path}[{index}]")
-    elif repr(old) != repr(new) and not _UNCOMPARED.fullmatch(path):  # which also tells 1 from 1.0, and 0.0 from -0.0
-        yield Mismatch(path, old, new)
+def _proved_again(certificate: Certificate, claim: Claim) -> dict[str, Any]:
+    """The seal of the proof file, and the number per record, each None where it is not proved."""
+    event, epsilon = certificate.dp_event(), certificate.per_record
+    proved = epsilon is not None and is_proved(epsilon, event, claim.delta, certificate.relation)
+    return {
+        "proof": None if certificate.proof is None else seal_of(proof_of(certificate)),
+        "per_record": epsilon if proved else None,
+    }
 
 
 def seconds_allowed(max_seconds: float | None) -> float:
@@ -338,8 +353,7 @@ def alarmed(seconds: float, doing: str) -> Iterator[None]:
 def understood(certificate: Certificate, seconds: float) -> Composition:
     """The composition of a certificate's event. If time is limited, so are the sizes of the event and of the proofs."""
     if seconds < math.inf:
-        sections = certificate.verification.directions.values()
-        plans = [StatedProof.from_json(one.strict).plan for one in sections if one.strict is not None]
+        plans = [proof.plan for proof in certificate.proofs().values()]
         bits = max([0, *(plan.places * plan.bits for plan in plans if plan is not None)])
         for size, most, what in (
             (_size(certificate.event), _MOST_OUTCOMES, "parts and outcomes in its event"),

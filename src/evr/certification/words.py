@@ -4,18 +4,20 @@ Whoever ran a training may describe it: a title, the protected unit, and the num
 not fit the event are refused; the others choose the words of a statement, and nothing else.
 """
 
+from __future__ import annotations
+
 import math
 import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dp_accounting import NeighboringRelation, dp_event
+from dp_accounting import dp_event
 
 from evr import validate
 from evr.bounds.moments import FIXED
-from evr.bounds.strict import StatedProof, rounded_up
+from evr.bounds.strict import rounded_up
 from evr.certification.event_json import digest_of, event_from_json, event_to_json, named, walk
 from evr.certification.event_words import ABRIDGED, LISTED, counted, describe, is_discrete
 from evr.described import adjacency
@@ -24,8 +26,12 @@ from evr.mechanisms.meaning import hypotheses_of, unit_of
 from evr.mechanisms.schemes import FixedBatchUsersDpEvent, PoissonSampledUsersDpEvent, RandomAllocationDpEvent
 from evr.numbers import stated, typed
 
+if TYPE_CHECKING:
+    from evr.certification.certificate import Certificate
+
 DPSGD = "DP-SGD"
-UNITS = ("example", "user", "client")
+UNITS = ("record", "example", "user", "client")
+_RECORDS = (None, *UNITS[:2])  # units that are one record
 NUMBERS = ("algorithm", "dataset_size", "batch_size", "epochs")  # which have to fit the event
 KEYS = ("title", "unit", *NUMBERS)
 _SPELLED_OUT = 6  # phases of a training
@@ -50,10 +56,10 @@ METHOD_WORDS = {
 """The words of each method of ``evr.methods.PROOFS``."""
 
 
-NOTES: dict[str, str | None] = {
+NOTES = {
     "generator": "nobody can predict the noise, although its generator is not cryptographic",
     "ghost": "the module clipped at the recorded norm, which the recorder cannot see",
-    "lost": None,  # steps that ran and were lost: they count
+    "lost": "it did not depend on the data that steps were lost, and ran again",  # all of them count
     "other": "the record's other notes break no hypothesis of the accounting",
     "parameters": "other changes of the parameters, beside the recorded optimizer's, did not come from the data",
     "sampler": "no process left a step out, as the distributed sampler does with empty batches",
@@ -80,7 +86,7 @@ def description_of(given: Mapping[str, Any] | None, event: dp_event.DpEvent) -> 
     whole = {key: given.get(key) for key in KEYS}
     checks: dict[str, Callable[..., Any]] = {
         "title": named,
-        "unit": partial(validate.one_of, UNITS[1:] if unit_of(event) == "user" else UNITS),
+        "unit": partial(validate.one_of, units_of(event)),
         "algorithm": partial(validate.one_of, (DPSGD,)),
         **dict.fromkeys(("dataset_size", "batch_size"), validate.positive_integer),
         "epochs": validate.positive,
@@ -159,7 +165,7 @@ def trained(event: dp_event.DpEvent, given: Mapping[str, Any]) -> str | None:
 def _phase(phase: Phase, given: Mapping[str, Any]) -> str:
     drawn = _sampling(phase)
     if given["batch_size"] is not None and phase.batch is None and phase.participations is None:
-        owned = phase.records_per_user is not None or given["unit"] in (None, "example")
+        owned = phase.records_per_user is not None or given["unit"] in _RECORDS
         unit = "records" if owned else f"{given['unit']}s"
         drawn = f"batches of {given['batch_size']:,} of {given['dataset_size']:,} {unit} by Poisson sampling"
     steps = counted(phase.steps, "step") if given["epochs"] is None else counted(given["epochs"], "epoch")
@@ -199,105 +205,111 @@ def identified(event: dp_event.DpEvent) -> str:
     return full if listed or ABRIDGED.search(words) else words
 
 
-def ran(document: dict[str, Any]) -> str:
-    """The training or composition, as a certificate describes it: the subject of its statement."""
-    event, given = event_from_json(document["event"]), document["description"]
-    words = _of_clients(trained(event, given) or f"the composition of {identified(event)}", document)
-    return words if given["title"] is None else f'the training "{given["title"]}", {words},'
-
-
-def unit(document: dict[str, Any]) -> str:
+def unit(certificate: Certificate) -> str:
     """Whose data the guarantee protects: a record, unless the event or the description says more."""
-    given = document["description"]
-    if given["unit"] is None and not _of_users(document):
-        return "record" if given["algorithm"] is None else "example"
-    return str(given["unit"] or "user")
+    given, units = certificate.description, units_of(certificate.dp_event())
+    return given.unit or ("example" if given.algorithm is not None and "example" in units else units[0])
 
 
-def _of_users(document: dict[str, Any]) -> bool:
+def protected(event: dp_event.DpEvent, given: str | None) -> str:
+    """The unit of what a certificate or a budget promises about an event: a record (an example is one), a user or a
+    client. Promises about different units do not compose.
+    """
+    named = units_of(event)[0] if given is None else validate.one_of(units_of(event), unit=given)
+    return "record" if named in _RECORDS else named
+
+
+def is_about_users(event: dp_event.DpEvent) -> bool:
     """Whether the event bounds what users add, not records."""
-    return unit_of(event_from_json(document["event"])) == "user"
+    return unit_of(event) == "user"
 
 
-def _of_clients(words: str, document: dict[str, Any]) -> str:
+def units_of(event: dp_event.DpEvent) -> tuple[str, ...]:
+    """The units that a promise about an event may have; the first where nobody says."""
+    return UNITS[2:] if is_about_users(event) else UNITS
+
+
+def ran(certificate: Certificate) -> str:
+    """The training or composition, as a certificate describes it: the subject of its statement."""
+    event, given = certificate.dp_event(), certificate.description
+    words = _of_clients(trained(event, given.model_dump()) or f"the composition of {identified(event)}", certificate)
+    return words if given.title is None else f'the training "{given.title}", {words},'
+
+
+def _of_clients(words: str, certificate: Certificate) -> str:
     """Words about users, where the unit is a client."""
-    clients = unit(document) == "client" and _of_users(document)
+    clients = unit(certificate) == "client" and is_about_users(certificate.dp_event())
     return re.sub(r"\buser(s?)\b", r"client\1", words) if clients else words
 
 
-def short_statement(document: dict[str, Any]) -> str:
+def short_statement(certificate: Certificate) -> str:
     """Two sentences for a paper, three where a number per record is proved; ``assumed`` lists what they assume."""
-    return f"{_claimed(document)} {_checked(document)}"
+    return f"{_claimed(certificate)} {_checked(certificate)}"
 
 
-def statement(document: dict[str, Any]) -> str:
+def statement(certificate: Certificate) -> str:
     """The statement of a certificate, from the rest of it: the short one, the attempt, and every assumption."""
-    short, release = short_statement(document), document["release"]
-    attempt = f"This was attempt {release['attempt']} at {'its' if release['name'] is None else 'a named'} release."
-    if document["verdict"] == "rejected":
+    short, release = short_statement(certificate), certificate.release
+    attempt = f"This was attempt {release.attempt} at {'its' if release.name is None else 'a named'} release."
+    if not certificate.accepted:
         return f"{short} {attempt}"
     return (
         f"{short} It also holds if later mechanisms are chosen from the outputs of earlier ones within the parameters "
-        f"stated. {attempt} The statement assumes that {'; that '.join(assumed(document))}."
+        f"stated. {attempt} The statement assumes that {'; that '.join(assumed(certificate))}."
     )
 
 
-def _claimed(document: dict[str, Any]) -> str:
+def _claimed(certificate: Certificate) -> str:
     """The first sentence: what is claimed."""
-    subject, whose, users = ran(document), unit(document), _of_users(document)
-    private = "({}, " + stated(document["claim"]["delta"]) + ")-differentially private"
-    under = _of_clients(adjacency(document["neighboring_relation"], users=users), document)
-    rest = f"{private.format(stated(document['claim']['epsilon']))} per {whose} under {under}"
-    if document["verdict"] == "rejected":
+    subject, whose, claim = ran(certificate), unit(certificate), certificate.claim
+    private = "({}, " + stated(claim.delta) + ")-differentially private"
+    words = adjacency(certificate.neighboring_relation, users=is_about_users(certificate.dp_event()))
+    rest = f"{private.format(stated(claim.epsilon))} per {whose} under {_of_clients(words, certificate)}"
+    if not certificate.accepted:
         return f"It was not shown that {subject} is {rest}."
-    if (epsilon := document.get("per_record")) is not None:
-        own = private.format(stated(epsilon))
+    if certificate.per_record is not None:
+        own = private.format(stated(certificate.per_record))
         rest += f". Per record (of those in the data) instead of per {whose} it is {own}"
     return f"{subject[0].upper()}{subject[1:]} is {rest}."
 
 
-def _checked(document: dict[str, Any]) -> str:
+def _checked(certificate: Certificate) -> str:
     """The last sentence: by whom and how it was checked."""
-    checked = document["verification"]
-    words = METHOD_WORDS[checked["method"]]
-    by = f"evr {document['software']['evr']}"
-    if document["verdict"] == "rejected":
+    checked, by = certificate.verification, f"evr {certificate.software.evr}"
+    words = METHOD_WORDS[checked.method]
+    if not certificate.accepted:
         attempt = f"The attempt was made by {by} ({words.proof})"
         return f"{attempt}; it gives no guarantee, and does not show that the claim is false."
-    drawn = f" ({checked['samples']:,} samples)" if checked["method"] != "strict" else ""
+    drawn = f" ({checked.samples:,} samples)" if checked.method != "strict" else ""
     if words.samples:
-        total = stated(document["release"]["total_budget"], 2)
+        total = stated(certificate.release.total_budget, 2)
         return (
             f"This was {words.verified} by {by}{drawn}: if it were false, the probability of accepting it in any "
             f"number of attempts would be at most {total}, which delta includes."
         )
-    proofs = [section["strict"] for section in checked["directions"].values()]
-    bounds = [rounded_up(StatedProof.from_json(proof).delta) for proof in proofs if proof is not None]
+    bounds = [rounded_up(proof.delta) for proof in certificate.proofs().values()]
     return f"This was {words.verified} by {by}{drawn}: in both directions delta is at most {stated(max(bounds))}."
 
 
-def assumed(document: dict[str, Any]) -> list[str]:
+def assumed(certificate: Certificate) -> list[str]:
     """The assumptions of a certificate's statement, each a clause that follows "that"."""
-    checked = document["verification"]
-    event = event_from_json(document["event"])
-    relation = NeighboringRelation[document["neighboring_relation"]]
-    clauses = [_of_clients(one.sentence, document) for one in hypotheses_of(event, relation)]
-    if (record := document["record"]) is not None:
-        seal, *others = record["seals"]
+    checked, event, given = certificate.verification, certificate.dp_event(), certificate.description.unit
+    clauses = [_of_clients(one.sentence, certificate) for one in hypotheses_of(event, certificate.relation)]
+    if (record := certificate.record) is not None:
+        seal, *others = record.seals
         processes = "process" if len(others) == 1 else "processes"
         more = f" (and those of {len(others):,} more {processes})" if others else ""
         clauses.append(
             f"the training ran as its record says, whose last seal begins with {seal[:16]}{more} (a replay does not "
             "read the record; Record.is_certified_by tells whether the record names this certificate)"
         )
-        clauses += [words for kind in record["notes"] if (words := NOTES[kind])]
-    given = document["description"]["unit"]
-    if given not in (None, "example") and not _of_users(document):
+        clauses += [NOTES[kind] for kind in record.notes]
+    if given not in _RECORDS and not is_about_users(event):
         clauses.insert(0, f"each record holds all data of one {given}")
     margin = ""
-    if METHOD_WORDS[checked["method"]].samples:
+    if METHOD_WORDS[checked.method].samples:
         why = "it is recorded as fresh, which nothing can prove"
-        if not checked["entropy_is_fresh"]:
+        if not checked.entropy_is_fresh:
             why = "the caller chose the seed: nobody may have searched for a lucky one"
         clauses.append(f"the entropy of the samples was fresh ({why})")
         margin = f"; a margin of at least {typed(FIXED)} of delta covers the verification's own rounding"

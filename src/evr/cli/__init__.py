@@ -45,7 +45,7 @@ def main() -> None:
 
     from evr.cli.app import app
     from evr.cli.output import fail
-    from evr.errors import BudgetExceededError, FalseClaimError
+    from evr.errors import BudgetExceededError, FalseCertificateError, FalseClaimError
 
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     try:
@@ -61,7 +61,7 @@ def main() -> None:
         code = _read_enough()
     except OSError as error:
         fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-    except (FalseClaimError, BudgetExceededError) as error:
+    except (FalseClaimError, FalseCertificateError, BudgetExceededError) as error:
         fail(str(error), REJECTED)
     except (ValueError, TypeError, OverflowError) as error:
         fail("; ".join([str(error), *getattr(error, "__notes__", [])]))

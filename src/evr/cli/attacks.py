@@ -65,8 +65,8 @@ def risk(
 
 def _bounded(ran: options.WhatRan, seconds: float) -> tuple[Risk, str, bool, Certificate | None]:
     """The bounds, whose data they protect, whether neighbours replace it, and the accepted certificate if any."""
-    from evr.certification import Certificate
     from evr.certification.publishing import bounded
+    from evr.certification.replay import confirmed
     from evr.certification.words import unit
     from evr.mechanisms import Composition
     from evr.mechanisms.relations import REPLACE_ONE
@@ -75,10 +75,10 @@ def _bounded(ran: options.WhatRan, seconds: float) -> tuple[Risk, str, bool, Cer
     if ran.spec is not None and is_certificate(ran.spec):
         if ran.adjacency:
             raise ValueError(f"{ran.spec} is a certificate, which says who are neighbours: leave out --adjacency")
-        certificate = Certificate.load(ran.spec)
+        certificate = confirmed(ran.spec, seconds)
         replaced = certificate.neighboring_relation == REPLACE_ONE.name
         held = certificate if certificate.accepted else None
-        return bounded(certificate, seconds), unit(certificate.document()), replaced, held
+        return bounded(certificate, seconds), unit(certificate), replaced, held
     record = ran.record()
     event, relation = ran.described()[::2] if record is None else (record.event, record.checked_relation(ran.adjacency))
     composition = Composition.of(event, relation)
@@ -97,21 +97,22 @@ def audit(
         bool, options.option("Given the coins, the scores are independent.", "--independent")
     ] = False,
     plot: options.Plot = None,
+    max_seconds: options.MaxSeconds = options.PATIENCE,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Test a certificate against the scores of canaries that took part by fair coins, and bound epsilon from below.
 
-    Exit code 0: consistent, which proves nothing; 3: the scores contradict the certificate.
+    Exit code 0: consistent, which proves nothing; 3: the scores contradict the certificate, or it is false by itself.
 
     Example: evr audit examples/scores.csv --certificate examples/dpsgd.certificate.json --independent --plot audit.png
     """
-    from evr.certification import Certificate
+    from evr.certification.replay import confirmed
     from evr.proving.audit import CONTRADICTS, audit
 
     new_files(plot=plot)
     values, coins = read_scores(scores)
-    claimed = None if certificate is None else Certificate.load(certificate)
+    claimed = None if certificate is None else confirmed(certificate, max_seconds)
     found = audit(values, coins, claimed, delta=delta, confidence=confidence, independent=independent)
     draw(plot, lambda plots: plots.audit(found), quiet=quiet or json)
     if json:

@@ -30,7 +30,7 @@ def show(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Show what a certificate says. `evr replay` finds out whether it is true.
+    """Show what a certificate says, after its proofs have been checked; `evr replay` also draws its samples again.
 
     With `--html`, write one page: what is claimed, who checked it and how, what is assumed, and every parameter. The
     page needs no network, follows light and dark mode, and prints well. With `--proof`, write the proof in exact
@@ -38,22 +38,20 @@ def show(
 
     Example: evr show examples/dpsgd.certificate.json --html dpsgd.html
     """
-    from evr.certification import Certificate
+    from evr.certification.replay import confirmed
 
     files = html is not None or proof is not None
     if sum((files, latex, card, json)) > 1:
         raise ValueError("--html, --latex, --card and --json are ways to show it: give one of them")
-    certificate = Certificate.load(file)
     new_files(file, html=html, proof=proof)
+    certificate = confirmed(file, max_seconds)
     if card and not certificate.accepted:
         fail(f"{file} was rejected: there is no guarantee to print", REJECTED)
     data = None
     if proof is not None:
-        from evr.certification.proof_file import proof_of, seal_of, write_proof
+        from evr.certification.proof_file import proof_of, write_proof
 
         data = proof_of(certificate)
-        if certificate.proof not in (None, seal_of(data)):
-            raise ValueError("the proof file comes out otherwise than when the certificate was made: replay it")
         write_proof(proof, data)
         wrote(proof, proof.with_name("check_proof.py"), quiet=quiet)
     if html is not None:
@@ -99,7 +97,10 @@ def _tell_more(certificate: Certificate, file: Path) -> None:
         facts["proof file"] = f"sha256 {certificate.proof}"
     print()
     table("Certificate", [{"field": name, "value": value} for name, value in facts.items()])
-    say(f"\nThe digest holds. To check the content: evr replay {file}")
+    if checked.method == "strict":
+        say("\nIts integers were computed again just now, and came out the same.")
+    else:
+        say(f"\nIts samples are shown as recorded. To draw them again: evr replay {file}")
 
 
 def replay(
@@ -110,7 +111,7 @@ def replay(
         Path | None, options.file("Check this attestation of the files, and its certificate.")
     ] = None,
     key: Annotated[Path | None, options.file("The public key (PEM) that must have signed the attestation.")] = None,
-    fresh: Annotated[bool, options.option("Verify the claim anew: an independent check.", "--fresh")] = False,
+    fresh: Annotated[bool, options.option("Draw new samples: an independent check.", "--fresh")] = False,
     workers: options.Workers = None,
     max_seconds: options.MaxSeconds = options.PATIENCE,
     json: options.Json = False,
@@ -118,9 +119,9 @@ def replay(
 ) -> None:
     """Repeat the proof of a certificate, or draw its samples again, and name every field that differs.
 
-    Exit code 0: all agrees and the claim was accepted; 3: something differs, the claim was rejected, or other software
-    drew the samples and they cannot be drawn again here; 2: damaged. With `--attestation`, first the signature (by
-    `--key`) and the SHA-256 of each file are checked; code 3 also says that one of them does not fit.
+    Exit code 0: all agrees and the claim was accepted; 3: something differs or contradicts the rest, the claim was
+    rejected, or other software drew the samples and they cannot be drawn again here; 2: damaged. With `--attestation`,
+    first the signature (by `--key`) and the SHA-256 of each file are checked; code 3 also says that one does not fit.
 
     Example: evr replay examples/dpsgd.certificate.json
     """
@@ -159,8 +160,7 @@ def replay(
             say(f"note: {note}")
         if about and found.agrees and not quiet:
             say(f"\n{certificate.statement}\n\n{_SIGNER}")
-    verified = again is not None and again.accepted
-    if not (found.agrees and (verified or certificate.guarantee is not None)):
+    if not (found.agrees and certificate.accepted):
         raise typer.Exit(REJECTED)
 
 
@@ -169,10 +169,8 @@ def _outcome(certificate: Certificate, found: Replay, *, fresh: bool) -> str:
         return f"could not be replayed here: {found.undecided}."
     if not found.agrees:
         return "does NOT agree with its replay: do not rely on it."
-    if fresh:
-        drawn = 0 if found.verification is None else found.verification.samples
-        how = f"{drawn:,} new samples give" if drawn else "a new verification, which needs no samples, gives"
-        return f"{how} the same verdict, {certificate.verdict}."
+    if fresh and found.verification is not None and (drawn := found.verification.samples):
+        return f"all but its samples agrees, and {drawn:,} new samples give the same verdict, {certificate.verdict}."
     method, samples = certificate.verification.method, certificate.verification.samples
     again = [] if method not in ("strict", "both") else ["its integers came out the same"]
     again += [] if method == "strict" else [f"{samples:,} samples drawn again"]
@@ -211,23 +209,24 @@ def attest(
         Path | None, options.file("The attestation, if not MODEL.attestation.json.", "--output", "-o")
     ] = None,
     force: options.Force = False,
+    max_seconds: options.MaxSeconds = options.PATIENCE,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Write an in-toto statement that binds a certificate to files by their SHA-256.
 
     With `--key`, it is signed and stands in a DSSE envelope. Without, it is the statement alone, which cosign or
-    another tool can sign. `evr replay --attestation` checks either. Exit code 3: the certificate was rejected.
+    another tool can sign. `evr replay --attestation` checks either. Exit code 3: the certificate is rejected or false.
 
     Example: evr attest model.safetensors training.certificate.json --key signing.pem
     """
-    from evr.certification import Certificate
     from evr.certification.attestation import Attestation
+    from evr.certification.replay import confirmed
 
     *subjects, last = files
     if not subjects:
         raise ValueError(f"{last} alone is not enough: give the files that the training made, then its certificate")
-    certificate = Certificate.load(last)
+    certificate = confirmed(last, max_seconds)
     if not certificate.accepted:
         fail(f"{last} was rejected: it guarantees nothing that could be attested", REJECTED)
     path = new_certificate(output or subjects[0].with_suffix(".attestation.json"), force=force)

@@ -49,7 +49,7 @@ def certify(
     budget: Annotated[str | None, options.text("Spend from this budget of the ledger.")] = None,
     by: Annotated[str | None, options.text("Who spends; by default the name of the user.")] = None,
     title: Annotated[str | None, options.text("A label for the training, in the statement.")] = None,
-    unit: Annotated[str | None, options.choice("example|user|client", "Whose data one record holds.")] = None,
+    unit: options.Unit = None,
     method: Annotated[str, options.choice("|".join(AUTO), _METHODS)] = "auto",
     seed: Annotated[int | None, options.whole("Make samples repeatable; not for anything you publish.")] = None,
     workers: options.Workers = None,
@@ -102,7 +102,8 @@ def certify(
             announce=announce,
             method=method,
             neighboring_relation=relation,
-            description={"title": title, "unit": unit} | (ran.description() if record is None else {}),
+            unit=unit,
+            description={"title": title} | (ran.description() if record is None else {}),
             device=device,
         )
     if epsilon is None:

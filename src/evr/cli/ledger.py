@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evr.cli import options
-from evr.cli.output import as_json, draw, new_files, number, pair, say, table
+from evr.cli import REJECTED, options
+from evr.cli.output import as_json, draw, fail, new_files, number, pair, say, table
 from evr.numbers import stated
 
 if TYPE_CHECKING:
@@ -93,22 +93,27 @@ def create(
     name: Name,
     epsilon: Level,
     delta: Level,
-    relation: Annotated[str, options.choice(options.RELATIONS, "Neighbouring data sets.")] = "add-or-remove",
+    adjacency: Annotated[str, options.choice(options.RELATIONS, "Neighbouring data sets.")] = "add-or-remove",
+    unit: Annotated[str, options.choice(options.UNITS, "Whose data is protected; an example is a record.")] = "record",
     kind: Annotated[str, options.choice("planned|adaptive", _KINDS)] = "planned",
     ledger: options.LedgerFile = None,
     quiet: options.Quiet = False,
 ) -> None:
     """Make a budget in the ledger: everything that is spent from it is (epsilon, delta)-DP together.
 
-    Example: evr budget create patients --epsilon 8 --delta 1e-5 --relation zero-out
+    Neither limits, nor adjacency, nor unit ever change. Recorded Opacus trainings are certified under zero-out, unless
+    they have constants.
+
+    Example: evr budget create patients --epsilon 8 --delta 1e-5 --adjacency zero-out
     """
     from evr import validate
     from evr.certification.budget import Budget
 
     adaptive = validate.one_of(("planned", "adaptive"), kind=kind) == "adaptive"
-    Budget.create(name, epsilon=epsilon, delta=delta, neighboring_relation=relation, adaptive=adaptive, ledger=ledger)
+    how = {"neighboring_relation": adjacency, "unit": unit, "adaptive": adaptive, "ledger": ledger}
+    Budget.create(name, epsilon=epsilon, delta=delta, **how)
     if not quiet:
-        say(f"Budget {name}: ({number(epsilon)}, {number(delta)}) under {relation}, {kind}.")
+        say(f"Budget {name}: ({number(epsilon)}, {number(delta)}) per {unit} under {adjacency}, {kind}.")
         say(f"Spend from it: evr certify training.toml --budget {name}{f' --ledger {ledger}' if ledger else ''}")
 
 
@@ -143,8 +148,8 @@ def show(
             less = f"would fit with {steps:,} steps" if steps else "would not fit again"
             last = f" The last one {'would fit again' if document['fits_again'] else less}." if rows else ""
             limit = f"({number(account.row.epsilon)}, {number(account.row.delta)})"
-            under = f"{document['relation']} ({account.row.kind})"
-            say(f"Everything spent is {limit}-DP together, under {under}. {used[-1]:.1%} is used.{last}")
+            under = f"per {account.row.unit} under {document['relation']} ({account.row.kind})"
+            say(f"Everything spent is {limit}-DP together, {under}. {used[-1]:.1%} is used.{last}")
     draw(plot, lambda plots: plots.budget(account, used), quiet=quiet or json)
 
 
@@ -152,6 +157,7 @@ def show(
 def compose(
     files: Annotated[list[Path], typer.Argument(metavar="CERTIFICATE...", help="Certificates.", show_default=False)],
     delta: Annotated[float, options.number("Compose at this delta.")],
+    max_seconds: options.MaxSeconds = options.PATIENCE,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -159,21 +165,24 @@ def compose(
 
     Example: evr budget compose a.certificate.json b.certificate.json --delta 1e-5
     """
-    from dp_accounting import NeighboringRelation
     from dp_accounting.dp_event import ComposedDpEvent
 
-    from evr.certification import Certificate
+    from evr.certification.replay import confirmed
     from evr.errors import UnsupportedEventError
     from evr.estimation import estimate_epsilon
     from evr.mechanisms.relations import name_of
 
-    read = [Certificate.load(file) for file in files]
+    read = [confirmed(file, max_seconds) for file in files]
     for file, one in zip(files, read, strict=True):
         if not one.accepted:
-            raise ValueError(f"{file} was rejected: it promises nothing that could be composed")
-    relations = sorted({name_of(NeighboringRelation[one.neighboring_relation]) for one in read})
+            fail(f"{file} was rejected: it promises nothing that could be composed", REJECTED)
+    relations = sorted({name_of(one.relation) for one in read})
     if len(relations) > 1:
         raise ValueError(f"the certificates are under {' and '.join(relations)}: only those under one relation compose")
+    units = sorted({one.unit for one in read})
+    if len(units) > 1:
+        wrong = f"the certificates protect a {' and a '.join(units)}: only those of one unit compose"
+        raise ValueError(f"{wrong}. Certify all of them with the same --unit")
     event = ComposedDpEvent([one.dp_event() for one in read])
     try:
         found, kind = estimate_epsilon(event, delta, method="strict", neighboring_relation=relations[0]), "proved"
@@ -184,11 +193,11 @@ def compose(
     sums = [sum(getattr(one.claim, key) for one in read) for key in ("epsilon", "delta")]
     if json:
         pairs = {"epsilon": found.value, "delta": delta, "kind": kind, "sum_epsilon": sums[0], "sum_delta": sums[1]}
-        as_json({**pairs, "relation": relations[0], "certificates": len(read)})
+        as_json({**pairs, "relation": relations[0], "unit": units[0], "certificates": len(read)})
     elif quiet:
         print(shown)
     else:
-        say(f"Composed: epsilon {shown} at delta {number(delta)} under {relations[0]} ({kind}).")
+        say(f"Composed: epsilon {shown} at delta {number(delta)} per {units[0]} under {relations[0]} ({kind}).")
         say(f"Added up: epsilon {number(sums[0], 4)} at delta {number(sums[1], 4)}.")
         say("The composition holds if no run was chosen from what another one released.")
 
@@ -215,7 +224,7 @@ def _document(account: Account, used: list[float], attempts: dict[int, Attempt])
         )
     return {
         "budget": row.name,
-        **{name: getattr(row, name) for name in ("kind", "epsilon", "delta", "created")},
+        **{name: getattr(row, name) for name in ("kind", "epsilon", "delta", "unit", "created")},
         "relation": name_of(row.relation),
         "used": used[-1],
         "fits_again": last is not None and account.seems_to_allow(last),

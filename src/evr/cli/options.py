@@ -89,6 +89,8 @@ def choice(words: str, help: str) -> Any:
 
 
 RELATIONS = "add-or-remove|replace-one|zero-out"
+UNITS = "record|example|user|client"
+Unit = Annotated[str | None, choice(UNITS, "Whose data one record holds.")]
 Csv = Annotated[Path | None, file("Write the table to this file too.")]
 Plot = Annotated[Path | None, file("Draw the result into this file: .png, .svg or .pdf.")]
 Force = Annotated[bool, option("Replace an existing file.", "--force")]

@@ -21,7 +21,7 @@ from evr.certification.event_json import digest_of, event_from_json, event_to_js
 from evr.certification.event_words import describe
 from evr.certification.ledger import Attempt, Ledger, Wanted, now
 from evr.certification.proof_file import check_texts, proof_file, seal_of, write_proof
-from evr.certification.words import description_of
+from evr.certification.words import description_of, protected
 from evr.errors import ClusterError, DeviceError, EvrError, FalseClaimError, LedgerError
 from evr.estimation import Estimate, UpperBound, calibrate, estimate_delta, estimate_epsilon
 from evr.estimation.calibration import TIGHTEST, noise_of, other_noise
@@ -67,6 +67,7 @@ class Request:
         progress: ProgressHook | None = None,
         announce: Announce | None = None,
         neighboring_relation: Relation | None = None,
+        unit: str | None = None,
         record: dict[str, Any] | None = None,
         description: Mapping[str, Any] | None = None,
         **sampling: Any,
@@ -82,12 +83,15 @@ class Request:
         self.composition = Composition.of(event, neighboring_relation)
         written = event_from_json(self.document)
         describe(written)  # the words of a mechanism of somebody's own may fail
-        self.description = description_of(description, written)
+        self.description = description_of({**(description or {}), **({"unit": unit} if unit else {})}, written)
         self.path = writable(path=path)
         if self.budget is not None:
-            self.budget.account().check(event)
+            account = self.budget.account()
+            account.check_unit(written, self.description["unit"])
+            account.check(event)
         self.claim = _claimed(self.composition, event, epsilon=epsilon, delta=delta, tau=tau, refuses=not for_output)
-        self.wanted = Wanted(self.claim, name, self.composition.relation, for_output)
+        whose = protected(written, self.description["unit"])
+        self.wanted = Wanted(self.claim, name, self.composition.relation, whose, for_output)
         self.strict = StrictProving(self.composition)
         enough = threshold_of(self.claim) * (1 - Fraction(self.claim.kappa))  # as an attempt of a release
         self.settings = self.strict.settings(method, self.sampling, self.claim, enough)
@@ -264,7 +268,7 @@ def perform(
 def _spent(ledger: Ledger, attempt: Attempt) -> dict[str, Any]:
     """Spend what an attempt is about from its budget; an attempt that is continued spends once."""
     budget = Budget(**attempt.options["budget"], ledger=ledger)
-    spending = budget.spend(event_from_json(attempt.event), attempt=attempt)
+    spending = budget.spend(event_from_json(attempt.event), unit=attempt.unit, attempt=attempt)
     row = budget.account().row
     named = {name: getattr(row, name) for name in ("name", "epsilon", "delta", "kind")}
     return {**named, "spending": spending.number, "by": spending.spender}

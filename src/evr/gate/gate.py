@@ -43,6 +43,7 @@ def certify(
     progress: ProgressHook | None = None,
     announce: Announce | None = None,
     neighboring_relation: Relation | None = None,
+    unit: str | None = None,
     record: dict[str, Any] | None = None,
     description: Mapping[str, Any] | None = None,
     **sampling: Any,
@@ -74,11 +75,14 @@ def certify(
         written, and the certificate names it. What does not fit is refused.
     announce
         Called with a ``Forecast`` before the attempt is counted; what it raises stops everything, and costs nothing.
+    unit
+        Whose data one record holds, all of it: ``"example"`` (or ``"record"``), ``"user"`` or ``"client"``; of events
+        about users, what these are. The guarantee is per unit.
     record
         What the certificate says of the record that the event comes from: ``Record.certify`` gives it.
     description
-        The training in the numbers that people state, for the statement: ``title``, ``unit`` (``"example"``, ``"user"``
-        or ``"client"``), ``dataset_size``, ``batch_size``, ``epochs``. Numbers that do not fit the event are refused.
+        The training in the numbers that people state, for the statement: ``title``, ``dataset_size``, ``batch_size``,
+        ``epochs``. Numbers that do not fit the event are refused.
     method, progress, neighboring_relation, sampling
         As of ``evr.verify``.
 

@@ -41,6 +41,7 @@ def record(
     *,
     constants: Mapping[str, Any] | None = None,
     breaches: Literal["refuse", "note"] = "refuse",
+    extend: bool = False,
 ) -> Recording:
     """Record what an Opacus training does, step by step, in a file that survives a crash.
 
@@ -54,8 +55,8 @@ def record(
     loader
         The data loader that ``make_private`` returned.
     path
-        The file. One that exists is continued, after a crash or a pause; steps after the last checkpoint stay in it,
-        for they ran. Each process of a distributed training has its own.
+        The file. One that exists is continued, after a crash; steps after the last checkpoint stay in it, for they ran.
+        Each process of a distributed training has its own.
     constants
         ``{"divisor": ..., "sampling_probability": ..., "steps": ...}``, if you fixed these three numbers without
         looking at the data. Opacus computes them from the number of records, so that without constants the record is
@@ -65,6 +66,8 @@ def record(
         What to do about what breaks the accounting (a shuffled loader, a generator seeded by hand, a dropped batch,
         clipping switched off, a step past the recorder): ``"refuse"`` raises ``RecordError`` before the weights move,
         ``"note"`` writes it down and lets the training go on, and the record has no event.
+    extend
+        Whether a record that has ended is continued, because its weights are trained on. Else it is refused.
 
     Returns
     -------
@@ -83,15 +86,13 @@ def record(
         raise ImportError("evr.record observes Opacus trainings: pip install evr-dp[opacus]") from None
     if not isinstance(optimizer, DPOptimizer):
         raise TypeError(f"{type(optimizer).__name__} is not recorded: give the optimizer that make_private returned")
-    return Recording(optimizer, loader, Path(path), constants, refuse=breaches == "refuse")
+    return Recording(optimizer, loader, Path(path), constants, refuse=breaches == "refuse", extend=extend)
 
 
 class Recording(contextlib.AbstractContextManager["Recording"]):
     """A training that is being recorded: made by ``evr.record``."""
 
-    def __init__(
-        self, optimizer: Any, loader: Any, path: Path, constants: Mapping[str, Any] | None, *, refuse: bool
-    ) -> None:
+    def __init__(self, optimizer: Any, loader: Any, path: Path, constants: Any, *, refuse: bool, extend: bool) -> None:
         self._optimizer, self._refuse = optimizer, refuse
         self._sampler = sampler = _batch_sampler(loader)
         self._accountant = _accountant_of(optimizer)
@@ -101,7 +102,8 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
         rank, ranks, run = _place()
         self.path = path if ranks == 1 else rank_path(path, rank)
         conditions = _conditions(optimizer, sampler)
-        self._recorder = Recorder(self.path, conditions, constants=constants, rank=rank, ranks=ranks, run=run)
+        place: dict[str, Any] = {"rank": rank, "ranks": ranks, "run": run}
+        self._recorder = Recorder(self.path, conditions, constants=constants, extend=extend, **place)
         self._written: set[tuple[str, str]] = set()  # findings
         self._drawn: deque[int] = deque()  # sizes of batches that no step has used yet
         self._used: int | None = 0  # records of this step so far; None where Opacus keeps no gradients of each

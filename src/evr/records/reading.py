@@ -13,12 +13,13 @@ from dp_accounting import NeighboringRelation, dp_event
 
 from evr.certification.certificate import Certificate
 from evr.certification.event_json import event_digest
+from evr.certification.judging import contradictions
 from evr.certification.words import NOTES, Phase, phases_of
 from evr.errors import RecordError
 from evr.events import opacus_history
 from evr.gate import Release, certify, release
 from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT, Relation, relation_named
-from evr.records.recorder import Chain, Constants, Line, read_lines
+from evr.records.recorder import Chain, Constants, Line, last_of, read_lines
 
 T = TypeVar("T")
 _FACTS = ("noise_multiplier", "clipping_norm", "sampling_probability", "divisor")
@@ -138,10 +139,8 @@ class Record:
         for run in self.runs:
             if unlike := fixed.unlike(divisor=run.divisor, sampling_probability=run.sampling_probability):
                 return unlike
-        was_restarted = len(self.conditions) > self.ranks  # then steps that were lost have run twice
-        if self.steps == fixed.steps or (self.steps > fixed.steps and was_restarted):
-            return None
-        return f"{self.steps:,} steps ran, and the constant is {fixed.steps:,}"
+        # steps that were lost in a crash ran too, and their number need not be a constant
+        return None if self.steps == fixed.steps else f"{self.steps:,} steps ran, and the constant is {fixed.steps:,}"
 
     def checked_relation(self, asked: Relation | None) -> NeighboringRelation:
         """The relation asked for, unless this record does not support it."""
@@ -182,9 +181,8 @@ class Record:
         return {**options, "neighboring_relation": relation, "record": self._section}
 
     def add(self, certificate: Certificate) -> None:
-        """Name a certificate in the record's file. Raises ``RecordError`` if it is of another event."""
-        if event_digest(certificate.dp_event()) != event_digest(self.event):
-            raise RecordError("the certificate is of another event than what this record says ran")
+        """Name a certificate in the record's file. Raises ``RecordError`` if this record does not support it."""
+        self._check(certificate)
         if certificate.digest not in self.certificates:
             with contextlib.closing(Chain(self.paths[0])) as chain:
                 chain.write("certificate", digest=certificate.digest, verdict=certificate.verdict)
@@ -193,19 +191,27 @@ class Record:
     def certificates(self) -> tuple[str, ...]:
         """Digests of the certificates that the record's file names now. The rest of it must be as it was read."""
         lines, seals, _ = read_lines(self.paths[0])
-        if seals[_last(lines)["line"]] != self.seals[0]:
+        if seals[last_of(lines)["line"]] != self.seals[0]:
             raise RecordError(f"{self.paths[0]}: the record has changed since it was read: read it again")
         return tuple(line["digest"] for line in lines if line["kind"] == "certificate")
 
     def is_certified_by(self, certificate: Certificate) -> bool:
-        """Whether a certificate is accepted, of this event, named in the file, and of this record if it names one."""
+        """Whether a certificate is accepted and agrees with itself, is named in the file, of this event, under a
+        relation that this record supports, and of this record if it names one.
+        """
         named = certificate.record
-        return (
-            certificate.accepted
-            and certificate.digest in self.certificates
-            and event_digest(certificate.dp_event()) == event_digest(self.event)
-            and (named is None or named.model_dump() == self._section)
-        )
+        if not certificate.accepted or any(contradictions(certificate)) or certificate.digest not in self.certificates:
+            return False
+        with contextlib.suppress(RecordError):
+            self._check(certificate)
+            return named is None or named.model_dump() == self._section
+        return False
+
+    def _check(self, certificate: Certificate) -> None:
+        """Raise unless this record supports what a certificate says."""
+        if event_digest(certificate.dp_event()) != event_digest(self.event):
+            raise RecordError("the certificate is of another event than what this record says ran")
+        self.checked_relation(certificate.relation)
 
     def require(self, plan: dp_event.DpEvent) -> None:
         """Raise ``RecordError`` unless every step was at least as private as the plan's: no less noise, no higher rate,
@@ -264,7 +270,7 @@ def _read(paths: list[Path], *, together: bool = False) -> Record:
         secure=all(line["secure"] for line in every if line["kind"] == "step"),
         rank=None if together else ranks[0],
         paths=tuple(paths),
-        seals=tuple(seals[_last(lines)["line"]] for lines, seals in files),
+        seals=tuple(seals[last_of(lines)["line"]] for lines, seals in files),
     )
 
 
@@ -276,12 +282,7 @@ def _story(lines: list[Line]) -> dict[str, Any]:
     return {
         "run": first["run"],
         "ranks": first["ranks"],
-        "finished": _last(lines)["kind"] == "end",
+        "finished": last_of(lines)["kind"] == "end",
         "constants": None if fixed is None else Constants.of(fixed),
         "runs": tuple(Run(**facts, steps=len(list(some))) for facts, some in itertools.groupby(steps)),
     }
-
-
-def _last(lines: list[Line]) -> Line:
-    """The last line that is about the training; certificates are named after it, or in between."""
-    return next(line for line in reversed(lines) if line["kind"] != "certificate")

@@ -18,13 +18,31 @@ from pathlib import Path
 from typing import Any, Literal
 
 from evr import atomic, validate
-from evr.certification.event_json import canonical
+from evr.certification.event_json import canonical, walk
 from evr.certification.ledger import now
 from evr.errors import RecordError
 from evr.kinds import instead
 
 FORMAT = 1
-_KINDS = ("start", "resumed", "step", "note", "breach", "end", "certificate")
+_LINES = {
+    "start": "format run rank ranks constants time conditions",
+    "resumed": "steps cut_off time conditions",
+    "step": "step noise_multiplier clipping_norm divisor sampling_probability skipped secure",
+    "note": "what words after_step",
+    "breach": "what words after_step",
+    "end": "steps time",
+    "certificate": "digest verdict",
+}
+"""The keys of each kind of line, in order."""
+_TYPES: dict[type | tuple[type, ...], str] = {
+    int: "line format rank ranks steps cut_off step skipped after_step",
+    str: "kind run time what words digest verdict",
+    (int, float): "noise_multiplier clipping_norm sampling_probability",
+    (int, float, type(None)): "divisor",
+    (dict, type(None)): "constants",
+    dict: "conditions",
+    bool: "secure",
+}
 _sync = getattr(os, "fdatasync", os.fsync)
 
 Line = dict[str, Any]
@@ -39,26 +57,61 @@ def read_lines(path: Path) -> tuple[list[Line], list[str], int]:
     whole = data.rfind(b"\n") + 1
     lines: list[Line] = []
     seals: list[str] = []
+    steps = 0
     for number, text in enumerate(data[:whole].splitlines()):
         try:
             line = json.loads(text)
             seal = line.pop("seal")
-            right = line["line"] == number and line["kind"] in _KINDS and seal == _sealed(line, seals)
+            steps += line["kind"] == "step"
+            counted = all(line.get(key, steps) == steps for key in ("step", "steps", "after_step"))
+            # no key twice, no space: what is sealed is what is read
+            right = line["line"] == number and counted and text == _spelled(line, seal) and seal == _sealed(line, seals)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             right = False
         if not right:
             raise RecordError(f"{path}: line {number + 1} is not what was written: the record was altered or damaged")
+        if number == 0 and line.get("format", FORMAT) != FORMAT:
+            raise RecordError(f"{path}: format {line['format']!r}; this evr knows {FORMAT}: use the evr that wrote it")
+        if wrong := _wrong(line):
+            raise RecordError(f"{path}: line {number + 1}: {wrong}")
         lines.append(line)
         seals.append(seal)
     if not lines or lines[0]["kind"] != "start":
         raise RecordError(f"{path}: not a record of a training")
-    if lines[0]["format"] != FORMAT:
-        raise RecordError(f"{path}: format {lines[0]['format']!r}; this evr knows {FORMAT}: use a newer evr")
     return lines, seals, whole
+
+
+def last_of(lines: list[Line]) -> Line:
+    """The last line that is about the training; certificates are named after it, or in between."""
+    return next(line for line in reversed(lines) if line["kind"] != "certificate")
 
 
 def _sealed(line: Line, before: list[str]) -> str:
     return hashlib.sha256(((before[-1] if before else "") + canonical(line)).encode()).hexdigest()
+
+
+def _spelled(line: Line, seal: str) -> bytes:
+    return json.dumps({**line, "seal": seal}, ensure_ascii=False).encode()
+
+
+def _wrong(line: Line) -> str | None:
+    """What is wrong with the form of a line: a kind or a key that is unknown, a value of another type, characters that
+    could command a terminal.
+    """
+    if (kind := line["kind"]) not in _LINES:
+        return f"{validate.shown(kind)} is not a kind of line: altered, or of a newer evr"
+    keys = ["line", "kind", *_LINES[kind].split()]
+    if list(line) != keys:
+        odd = [key for key in line if key not in keys] or [key for key in keys if key not in line] or ["their order"]
+        return f"{validate.shown(odd[0])}: the keys of a {kind} line are {', '.join(keys)}: altered, or of another evr"
+    for types, names in _TYPES.items():
+        for key in set(names.split()) & line.keys():
+            if not isinstance(line[key], types) or (isinstance(line[key], bool) and types is not bool):
+                return f"{key}={validate.shown(line[key])} is of another type than evr writes"
+    for text, _ in walk(line):
+        if isinstance(text, str) and not text.isprintable():
+            return f"it contains characters that do not print: {validate.shown(text)[:80]}"
+    return None
 
 
 class Chain:
@@ -97,11 +150,13 @@ class Chain:
         if self._file.closed:
             raise RecordError(f"{self.path}: the record is closed: nothing can be added")
         line = {"line": len(self.seals), "kind": kind, **fields}
+        if wrong := _wrong(line):
+            raise RecordError(f"{self.path}: {wrong}")
         try:
             seal = _sealed(line, self.seals)
         except ValueError as error:
             raise RecordError(f"{kind}: {error}: a record holds finite numbers and text") from None
-        data = (json.dumps({**line, "seal": seal}, ensure_ascii=False) + "\n").encode()
+        data = _spelled(line, seal) + b"\n"
         if self._file.write(data) != len(data):
             raise RecordError(f"{self.path}: a line could not be written in full: is the disk full?")
         _sync(self._file.fileno())
@@ -156,6 +211,9 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         adjacency (``Record.relation``).
     rank, ranks, run
         In a distributed training: this process, the number of processes, and the name of the run that they share.
+    extend
+        Whether a record that has ended is continued: the training goes on from its weights. Else it is refused, since
+        another training needs a record of its own.
 
     Examples
     --------
@@ -181,6 +239,7 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         rank: int = 0,
         ranks: int = 1,
         run: str | None = None,
+        extend: bool = False,
     ) -> None:
         self.path = Path(path)
         self._constants = None if constants is None else Constants.of(constants)
@@ -194,6 +253,9 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
                 if begun != place:
                     differ = f"the record was begun with {begun}, and {place} is given now"
                     raise RecordError(f"{self.path}: {differ}: continue it with the same, or write another record")
+                if last_of(self._chain.lines)["kind"] == "end" and not extend:
+                    ended = f"{self.path}: the training of this record has ended, after {self.steps} steps"
+                    raise RecordError(f"{ended}: name another file, or give extend=True to train its weights on")
                 self._chain.write("resumed", steps=self.steps, cut_off=self._chain.cut_off, **given)
             else:
                 name = run or secrets.token_hex(16)

@@ -58,7 +58,7 @@ class Driver:
                 alive()
                 told = now
             if ending is not None:
-                return self._report(ending, state)
+                return self.report(ending, state)
         raise AssertionError("the samples are used up, and the test has not ended")
 
     def _ending(self, state: State) -> Ending | None:
@@ -115,7 +115,8 @@ class Driver:
             seconds_left=seconds / state.samples * max(left, 0.0) if math.isfinite(left) else None,
         )
 
-    def _report(self, ending: Ending, state: State) -> DirectionReport:
+    def report(self, ending: Ending, state: State) -> DirectionReport:
+        """What is reported of a test that ended so."""
         plan, drawing, test, unit = self.plan, self.drawing, self.test, self.unit
         mean, error = state.mean_and_error()
         report = DirectionReport(

@@ -1,0 +1,65 @@
+"""What a forger can do to a certificate: alter a value at any place, and mend what does not fit any more."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from evr.certification import judging
+from evr.certification.certificate import Certificate, digest_of
+
+Place = tuple[Any, ...]
+
+
+def leaves(value: Any, path: Place = ()) -> Iterator[Place]:
+    """The place of every value; of a long list, its first and last element."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from leaves(item, (*path, key))
+    elif isinstance(value, list) and value:
+        for index in sorted({0, len(value) - 1}):
+            yield from leaves(value[index], (*path, index))
+    else:
+        yield path
+
+
+def dotted(path: Place) -> str:
+    return ".".join(map(str, path))
+
+
+def at(document: Any, path: Place) -> Any:
+    for key in path:
+        document = document[key]
+    return document
+
+
+def altered(document: dict[str, Any], path: Place, change: Callable[[Any], Any]) -> dict[str, Any]:
+    """The document with another value at one place."""
+    result = copy.deepcopy(document)
+    at(result, path[:-1])[path[-1]] = change(at(result, path))
+    return result
+
+
+def text(document: dict[str, Any], *, mend: bool = True) -> str:
+    """The file, its digest mended."""
+    return json.dumps({**document, "digest": digest_of(document)} if mend else document)
+
+
+def restated(document: dict[str, Any]) -> dict[str, Any]:
+    """With the statement and the digest that belong to it."""
+    return Certificate.sealed(document).document()
+
+
+def consistent(document: dict[str, Any]) -> dict[str, Any]:
+    """With all that follows from event, claim, proofs and samples: a file that does not contradict itself."""
+    claim, release, checked = (document[key] for key in ("claim", "release", "verification"))
+    if release["attempt"] == 1:
+        claim = {**claim, "kappa": (1 - claim["tau"]) / 40}
+    unsealed = Certificate.sealed({**document, "claim": claim})
+    facts = (release["attempt"], release["name"], checked["entropy"], checked["entropy_is_fresh"])
+    settings, directions = judging.settings_of(unsealed), unsealed.verification.directions
+    found = judging.followed(judging.claim_of(unsealed), settings, directions, *facts)
+    found["verification"]["directions"] = checked["directions"]
+    return restated({**document, **found})
