@@ -36,7 +36,7 @@ _RAISES = 5  # of the precision, until a ball decides a floor
 _INSTEAD = "leave the proof file out, and check the certificate by `evr replay`"
 _MOST_ORDER = 48
 
-_PARTS: dict[type[exact.ExactLaw], Callable[[Any], tuple[Any, ...]]] = {
+_PARTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {
     exact.ExactGaussian: lambda law: _gaussian(law.square),
     exact.ExactLaplace: lambda law: ("laplace", law.scale),
     exact.ExactMixture: lambda law: (
@@ -61,7 +61,8 @@ _PARTS: dict[type[exact.ExactLaw], Callable[[Any], tuple[Any, ...]]] = {
     exact.WithoutReplacementOutcomes: lambda law: ("without_replacement", law.g, law.base),
 }
 """The text of each law (docs/proof_format.md, "Laws"): its name, and numbers, named lists of numbers, and laws."""
-_WITHOUT_TEXT: dict[type[exact.ExactLaw], str] = {
+_WITHOUT_TEXT: dict[type, str] = {
+    type(None): "a mechanism that is known by samples only",
     exact.ExactBins: "a training in shuffled batches (balls in bins)",
     Selection: "a selection of the best of several runs",
 }
@@ -136,10 +137,10 @@ def word_of(data: bytes) -> str:
 
 def check_texts(composition: Composition) -> list[tuple[str, str]]:
     """The laws of each step in both directions as text; a composition that no proof file can state is refused."""
-    remove, add = (composition.exact(one) for one in Direction)
+    remove, add = (composition.simplified(one) for one in Direction)
     if [step.count for step in remove] != [step.count for step in add]:
         raise UnsupportedEventError("the two directions are not made of the same steps, and a proof file is about both")
-    found = [(law_text(one.exact_law), law_text(other.exact_law)) for one, other in zip(remove, add, strict=True)]
+    found = [(law_text(one.exact), law_text(other.exact)) for one, other in zip(remove, add, strict=True)]
     try:
         for law in (text for pair in found for text in pair):
             check_proof.check_law(name_of(composition.relation), law)
@@ -148,14 +149,14 @@ def check_texts(composition: Composition) -> list[tuple[str, str]]:
     return found
 
 
-def law_text(law: exact.ExactLaw) -> str:
+def law_text(law: exact.ExactLaw | None) -> str:
     """The law as a word; one without a text is refused.
 
     >>> law_text(exact.ExactGaussian(Fraction(4, 9)))
     'gaussian(3/2)'
     """
     if type(law) not in _PARTS:
-        what = _WITHOUT_TEXT.get(type(law), "a mechanism of your own")
+        what = _WITHOUT_TEXT.get(type(law), "a law of your own")
         raise UnsupportedEventError(f"{what} cannot be stated in a proof file: {_INSTEAD}")
     return _text(_PARTS[type(law)](law))
 
