@@ -486,7 +486,7 @@ def extra(section: Section, kind: Kind) -> int:
     """Bits beyond those asked for, because of the greatest loss on the grid."""
     ends = [first + number - 1 << h for (first, number), h in zip(kind.runs, (kind.halv, 0, kind.halv)) if number]
     over, under = (kind.off << kind.halv) + max([0, *ends]) * section.spacing, section.den << kind.halv
-    return min(kind.vbits, max(0, 3 * over // (2 * under))) if under else 0
+    return max(0, 3 * over // (2 * under)) if under else 0
 
 
 def own_values(section: Section, kind: Kind, law: str, up: bool) -> list[Pair]:
