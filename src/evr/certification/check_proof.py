@@ -59,8 +59,8 @@ class Law(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """What is known of a step: (v, d) at each place, or an infinite mass and (cell, p, loss); of an `own` kind nothing,
-    until it is computed.
+    """What is known of a step: (v, d) at each place, which an `own` kind does not list; or an infinite mass and
+    (cell, p, loss).
     """
 
     name: str
@@ -208,7 +208,7 @@ class Words:
     def file(self) -> File:
         (version,) = self.read("evr-proof", str)
         if version != "2":
-            raise NotReadError(f"not version 2: the file is of version {version[:40]!r}; its author can write it anew")
+            raise NotReadError(f"not version 2: {version[:40]!r}; the certificate's author can write it anew")
         head = ("relation", str, "epsilon", Fraction, "delta", Fraction, "steps", MOST_KINDS)
         relation, epsilon, delta, number = self.read(*head)
         steps = [(count, law) for count, law in (self.read(None, str) for _ in range(number))]
@@ -252,7 +252,7 @@ RELATIONS = {
 
 
 class Own(NamedTuple):
-    """A law whose curve a checker computes: its rate a/b, and its noise multiplier c/d, or c/d one over its square."""
+    """A law whose curve a checker computes: its rate, and its noise multiplier or, if `squared`, 1 over its square."""
 
     rate: Pair
     noise: Pair
@@ -272,60 +272,60 @@ class Own(NamedTuple):
 def parts(law: str) -> tuple[str, list[str]]:
     """The name of a law, and its arguments."""
     name, _, rest = law.partition("(")
-    depth, cuts = 0, [-1]
-    for found in re.finditer("[(),]", rest[:-1]):
-        depth += {"(": 1, ")": -1, ",": 0}[found[0]]
+    depth, commas = 0, [-1]
+    for sign in re.finditer("[(),]", rest[:-1]):
+        depth += {"(": 1, ")": -1, ",": 0}[sign[0]]
         if depth < 0:
             break
-        if found[0] == "," and depth == 0:
-            cuts.append(found.start())
+        if sign[0] == "," and depth == 0:
+            commas.append(sign.start())
     if depth != 0 or not rest.endswith(")"):
         raise RefusedError(f"{law[:400]} is not a law: that is a name and arguments in parentheses")
-    return name, [rest[i + 1 : j] for i, j in zip(cuts, [*cuts[1:], len(rest) - 1])]
+    return name, [rest[i + 1 : j] for i, j in zip(commas, [*commas[1:], len(rest) - 1])]
 
 
 def stands(relation: str, law: str) -> bool:
     """Whether the law may stand under the relation."""
     alone, sampling, sampled = RELATIONS[relation]
-    name, given = parts(law)
-    return name in alone or (name == sampling and len(given) == 2 and parts(given[1])[0] in sampled)
+    name, arguments = parts(law)
+    return name in alone or (name == sampling and len(arguments) == 2 and parts(arguments[1])[0] in sampled)
 
 
 def check_law(relation: str, law: str) -> None:
     """Raise where no such law may stand under the relation."""
     if relation not in RELATIONS:
         raise RefusedError(f"the relation {relation[:40]!r} is not one of {', '.join(RELATIONS)}")
-    name, given = parts(law)
-    pair = name == "pair" and len(given) == 2
-    if not all(stands(relation, one) for one in (given if pair else [law])):
+    name, arguments = parts(law)
+    is_pair = name == "pair" and len(arguments) == 2
+    if not all(stands(relation, part) for part in (arguments if is_pair else [law])):
         raise RefusedError(f"{readable(law)[:400]} is not a law for {relation} neighbours")
 
 
-def read_ratio(law: str, word: str) -> Pair:
+def read_ratio(word: str) -> Pair:
     """An integer, or a ratio of two in lowest terms."""
-    most = MOST_DIGITS - 1
-    known = re.fullmatch(f"(0|[1-9][0-9]{{0,{most}}})(/[1-9][0-9]{{0,{most}}})?", word)
-    over, under = (int(known[1]), int((known[2] or "/1")[1:])) if known else (0, 0)
+    digits = f"[0-9]{{0,{MOST_DIGITS - 1}}}"
+    form = re.fullmatch(f"(0|[1-9]{digits})(/[1-9]{digits})?", word)
+    over, under = (int(form[1]), int((form[2] or "/1")[1:])) if form else (0, 0)
     if gcd(over, under) != 1 or word.endswith("/1"):
-        raise RefusedError(f"{law[:200]}: {word[:60]!r} is neither an integer nor a ratio of two in lowest terms")
+        raise RefusedError(f"{word[:60]!r} is neither an integer nor a ratio of two in lowest terms")
     return over, under
 
 
 def read_law(law: str) -> Own | None:
     """A law whose curve a checker computes; None if it is another one."""
-    (name, given), q = parts(law), "1"
-    if name == "poisson" and len(given) == 2:
-        q, (name, given) = given[0], parts(given[1])
+    (name, arguments), q = parts(law), "1"
+    if name == "poisson" and len(arguments) == 2:
+        q, (name, arguments) = arguments[0], parts(arguments[1])
     if name not in GAUSSIANS:
         return None
-    rate, noise = read_ratio(law, q), read_ratio(law, ",".join(given))
+    rate, noise = read_ratio(q), read_ratio(",".join(arguments))
     if rate[0] > rate[1] or noise[0] == 0:
         raise RefusedError(f"{readable(law)}: the noise is not above 0, or the rate is above 1")
     return Own(rate, noise, name == "gaussians")
 
 
 def check_kinds(file: File) -> None:
-    """Raise where laws and relation, laws and kinds, or directions do not belong together, or curves are too many."""
+    """Raise where laws, relation, directions and kinds do not belong together, or computing curves takes too long."""
     for _, law in file.steps:
         check_law(file.relation, law)
     if [section.mark for section in file.sections] not in (["both"], ["remove", "add"]):
@@ -340,15 +340,25 @@ def check_kinds(file: File) -> None:
             if own is not None:
                 if section.mark == "both" and own.rate != (1, 1):
                     raise RefusedError(f"{readable(law)} is not the same in both directions")
-                long = log2(section.den + abs(kind.off) + section.spacing + sum(own.rate) + sum(own.noise))
                 places = sum(number for _, number in kind.runs)
-                effort += places * (kind.vbits + extra(section, kind) + long + 300) ** 3
+                effort += places * bits_at_most(section, kind, own) ** 3
     if effort > MOST_EFFORT:
         raise NotReadError(f"too large: curves of an effort of {effort:,}, and {MOST_EFFORT:,} is the most")
 
 
+def bits_at_most(section: Section, kind: Kind, own: Own) -> int:
+    """About how long the numbers are in which a curve is computed."""
+    largest = section.den + abs(kind.off) + section.spacing + sum(own.rate) + sum(own.noise)
+    return kind.vbits + extra(section, kind) + log2(largest) + 300
+
+
 # --- the curve of a Poisson-sampled Gaussian ------------------------------------------------------
 # proofs/coq/Enclose.v, which is proved right, by the same names. A pair encloses a number times M = 2^B.
+
+
+def csh(x: int, b: int) -> int:
+    """x / 2^b, rounded up."""
+    return -(-x >> b)
 
 
 def log2(z: int) -> int:
@@ -361,24 +371,24 @@ class Precision:
     def __init__(self, b: int, fuel: int) -> None:
         self.b, self.m, self.fuel, self.root = b, 1 << b, fuel, isqrt(b)
 
-    def exp_minus(self, n: int, d: int) -> Pair:
-        """M e^(-n/d), n >= 0: j times the square of M e^(-u), u = n / (d 2^j)."""
-        j = self.root + log2(n // d + 1)
-        ul = (n << self.b) // (d << j)
-        lo, hi = self.exp_terms(ul, ul + 1)
-        lo = max(0, lo)
-        for _ in range(j):
-            lo, hi = lo * lo >> self.b, -(-hi * hi >> self.b)
-        return lo, hi
-
     def exp_terms(self, ul: int, uh: int) -> Pair:
         """M e^(-u), by the series: i terms are in [sl, sh], the next one is in [tl, th]."""
         b, i, tl, th, sl, sh = self.b, 0, self.m, self.m, 0, 0
         while th > 1 and i < self.fuel:
             sl, sh = (sl - th, sh - tl) if i % 2 else (sl + tl, sh + th)
             i += 1
-            tl, th = (tl * ul >> b) // i, ceiling(-(-th * uh >> b), i)
+            tl, th = (tl * ul >> b) // i, ceiling(csh(th * uh, b), i)
         return sl - th, sh + th
+
+    def exp_minus(self, n: int, d: int) -> Pair:
+        """M e^(-n/d), n >= 0: j times the square of M e^(-n / (d 2^j))."""
+        j = self.root + log2(n // d + 1)
+        u = (n << self.b) // (d << j)
+        lo, hi = self.exp_terms(u, u + 1)
+        lo = max(0, lo)
+        for _ in range(j):
+            lo, hi = lo * lo >> self.b, csh(hi * hi, self.b)
+        return lo, hi
 
     def exp_both(self, n: int, d: int) -> Pair | None:
         """M e^(n/d)."""
@@ -388,24 +398,26 @@ class Precision:
         return (self.m * self.m // hi, ceiling(self.m * self.m, lo)) if lo > 0 else None
 
     def g_at(self, x: int) -> Pair:
-        """M G(x/M), G the integral of e^(-t^2/2) from 0: j terms are in [sl, sh], the next in [tl, th] / (2 j + 1)."""
+        """M times the integral of e^(-t^2/2) from 0 to x/M: j terms are in [sl, sh], the next one is in
+        [tl, th] / (2 j + 1).
+        """
         b, j, tl, th, sl, sh = self.b, 0, x, x, 0, 0
-        ul, uh = x * x >> b + 1, -(-x * x >> b + 1)
+        ul, uh = x * x >> b + 1, csh(x * x, b + 1)
         while th > 1 and j < self.fuel:
             low, high = tl // (2 * j + 1), ceiling(th, 2 * j + 1)
             sl, sh = (sl - high, sh - low) if j % 2 else (sl + low, sh + high)
             j += 1
-            tl, th = (tl * ul >> b) // j, ceiling(-(-th * uh >> b), j)
+            tl, th = (tl * ul >> b) // j, ceiling(csh(th * uh, b), j)
         return sl - ceiling(th, 2 * j + 1), sh + ceiling(th, 2 * j + 1)
 
     def half_z(self, m: int) -> Pair:
-        """M times the limit of G, from G(m) and the tail beyond m."""
+        """M times the integral up to infinity, from that up to m and the tail beyond."""
         lo, hi = self.g_at(m * self.m)
         return lo, hi + ceiling(self.exp_minus(m * m, 2)[1], m)
 
 
 class Curve(Precision):
-    """Bounds over M of the curve of one law, whose rate is qn / qd."""
+    """Bounds over M of the curve for one rate, qn / qd, and any noise multiplier sn / sd."""
 
     def __init__(self, b: int, fuel: int, far: int, half_z: Pair, margin: int, rate: Pair) -> None:
         super().__init__(b, fuel)
@@ -413,11 +425,12 @@ class Curve(Precision):
 
     def phi_pos(self, n: int, d: int) -> Pair:
         """M Phi(n/d), n >= 0."""
-        x, lo, hi = n * self.m // d, self.zlo, self.zhi
-        if x < self.far * self.m:
+        m, zlo, zhi, x = self.m, self.zlo, self.zhi, n * self.m // d
+        lo, hi = zlo, zhi
+        if x < self.far * m:
             lo, hi = self.g_at(x)
             hi += 1
-        return (self.zhi + max(0, lo)) * self.m // (2 * self.zhi), ceiling((self.zlo + hi) * self.m, 2 * self.zlo)
+        return (zhi + max(0, lo)) * m // (2 * zhi), ceiling((zlo + hi) * m, 2 * zlo)
 
     def phi(self, n: int, d: int) -> Pair:
         """M Phi(n/d)."""
@@ -425,67 +438,68 @@ class Curve(Precision):
         return (self.m - hi, self.m - lo) if n < 0 else (lo, hi)
 
     def hint_of(self, al: int, be: int) -> int:
-        """A little less than M log(be / al), by Halley's iteration with more and more bits. Nothing rests on it."""
+        """A little less than M log(be / al), by Halley's iteration, with more and more bits. Nothing rests on it."""
         size = log2(be) - log2(al)
         hint, turns = (size * 693147 << self.b) // 1000000, (60, 60, 80, 160, 440, 1300, 3900, 11700)
         for b in [*(b + abs(size) for b in turns if b + abs(size) < self.b), self.b]:
             s = self.b - b
-            found = Precision(b, self.fuel).exp_both(hint >> s, 1 << b)
-            if found is None:
+            power = Precision(b, self.fuel).exp_both(hint >> s, 1 << b)
+            if power is None:
                 break
-            p, q = be << b, found[0] * al
+            p, q = be << b, power[0] * al
             over, under = 2 * (p - q >> s) << b, p + q >> s
             hint = (hint >> s) + (over // under if under else 0) << s
         return hint - self.margin
 
     def between(self, al: int, ah: int, bl: int, bh: int, sn: int, sd: int) -> Pair | None:
-        """M times the curve, for alpha in [al, ah], beta in [bl, bh] over M, and the noise multiplier sn / sd."""
+        """M times the curve, for alpha in [al, ah] and beta in [bl, bh] over M."""
         m, hint = self.m, self.hint_of(ah, bl)
-        found = self.exp_both(hint, m)
-        if found is None or found[1] * ah > bl * m:
+        power = self.exp_both(hint, m)
+        if power is None or power[1] * ah > bl * m:
             return None
         den = 2 * sn * sd * m
-        al2, ah2 = self.phi(sd * sd * m - 2 * sn * sn * hint, den)
-        bl2, bh2 = self.phi(-(sd * sd * m) - 2 * sn * sn * hint, den)
-        upper = ah * max(0, ah2 * m - found[0] * max(0, bl2))
-        return max(0, al * max(0, al2) - bh * bh2 >> self.b), -(-upper >> 2 * self.b)
+        a_low, a_high = self.phi(sd * sd * m - 2 * sn * sn * hint, den)
+        b_low, b_high = self.phi(-(sd * sd * m) - 2 * sn * sn * hint, den)
+        high = ah * max(0, a_high * m - power[0] * max(0, b_low))
+        return max(0, al * max(0, a_low) - bh * b_high >> self.b), csh(high, 2 * self.b)
 
     def remove_at(self, n: int, d: int, sn: int, sd: int) -> Pair | None:
         """M times the curve at the loss n / d."""
-        m, found = self.m, self.exp_both(n, d)
-        if found is None:
+        m, ratio = self.m, self.exp_both(n, d)
+        if ratio is None:
             return None
-        (rl, rh), al, ah = found, self.qn * m // self.qd, ceiling(self.qn * m, self.qd)
+        (rl, rh), al, ah = ratio, self.qn * m // self.qd, ceiling(self.qn * m, self.qd)
         if rh - m + ah <= 0:
             return m - rh, m - rl
         return self.between(al, ah, rl - m + al, rh - m + ah, sn, sd) if rl - m + al > 0 else None
 
     def add_at(self, n: int, d: int, sn: int, sd: int) -> Pair | None:
         """The same in the other direction."""
-        m, found, qn, qd = self.m, self.exp_both(n, d), self.qn, self.qd
-        if found is None:
+        m, qn, qd, ratio = self.m, self.qn, self.qd, self.exp_both(n, d)
+        if ratio is None:
             return None
-        rl, rh = found
+        rl, rh = ratio
         al, ah = m - ceiling((qd - qn) * rh, qd), m - (qd - qn) * rl // qd
         if ah <= 0:
             return 0, 0
         return self.between(al, ah, qn * rl // qd, ceiling(qn * rh, qd), sn, sd) if al >= 0 else None
 
     def rounded(self, w: int, up: bool, below: Pair, above: Pair, n: int, d: int) -> Pair | None:
-        """v and d with v <= 2^w H <= v + d and d <= 1: the upper bound for less noise, the lower one for more."""
+        """v and d with v <= 2^w H <= v + d, d <= 1: the upper bound is for less noise, the lower one for more."""
         at = self.remove_at if up else self.add_at
         high = at(n, d, *below)
         low = high if below == above else at(n, d, *above)
         if high is None or low is None:
             return None
-        v, end = low[0] << w >> self.b, -(-high[1] << w >> self.b)
+        v, end = low[0] << w >> self.b, csh(high[1] << w, self.b)
         return (v, end - v) if end - v <= 1 else None
 
 
 def extra(section: Section, kind: Kind) -> int:
     """Bits beyond those asked for, because of the greatest loss on the grid."""
-    ends = [first + number - 1 << h for (first, number), h in zip(kind.runs, (kind.halv, 0, kind.halv)) if number]
-    over, under = (kind.off << kind.halv) + max([0, *ends]) * section.spacing, section.den << kind.halv
+    sizes = (kind.halv, 0, kind.halv)
+    last = [first + number - 1 << size for (first, number), size in zip(kind.runs, sizes) if number]
+    over, under = (kind.off << kind.halv) + max([0, *last]) * section.spacing, section.den << kind.halv
     return max(0, 3 * over // (2 * under)) if under else 0
 
 
@@ -494,18 +508,19 @@ def own_values(section: Section, kind: Kind, law: str, up: bool) -> list[Pair]:
     own, w, e, values = read_law(law), kind.vbits, extra(section, kind), []
     assert own is not None
     b2, fuel, far = 2 * w + 280 + 2 * e, 8 * (w + e) + 1200, isqrt(7 * (w + 100 + e) // 5) + 1
-    (zlo, zhi), ends = Precision(b2, fuel).half_z(far), own.multipliers(b2)
+    (zlo, zhi), noises = Precision(b2, fuel).half_z(far), own.multipliers(b2)
     first, second = (
-        Curve(b, fuel, far, (zlo >> b2 - b, ceiling(zhi, 1 << b2 - b)), 1 << b - w - 80, own.rate)
+        Curve(b, fuel, far, (zlo >> b2 - b, csh(zhi, b2 - b)), 1 << b - w - 80, own.rate)
         for b in (min(b2, w + 190 + e), b2)
     )
-    start, d, runs = kind.off << kind.halv, section.den << kind.halv, section.den > 0 and first.zlo > 0
+    can_run = section.den > 0 and first.zlo > 0
     for i, place in enumerate(kind.places()):
-        n = start + place * section.spacing
-        found = (first.rounded(w, up, *ends, n, d) or second.rounded(w, up, *ends, n, d)) if runs else None
-        if found is None:
-            raise RefusedError(f"direction {section.mark}: the curve of {readable(law)} is not enclosed at place {i}")
-        values.append(found)
+        at = (kind.off << kind.halv) + place * section.spacing, section.den << kind.halv
+        value = (first.rounded(w, up, *noises, *at) or second.rounded(w, up, *noises, *at)) if can_run else None
+        if value is None:
+            where = f"place {i} of direction {section.mark}"
+            raise RefusedError(f"the curve of {readable(law)} is not enclosed at {where}")
+        values.append(value)
     return values
 
 
@@ -757,7 +772,8 @@ def bound(file: File, section: Section) -> int:
     counts, x, y = pair(*section.halves)
     for planned, (count, law) in zip(counts, file.steps):
         if planned != count:
-            raise RefusedError(f"the file states {count:,} x {readable(law)}, and its plan is about {planned:,}")
+            stated = f"{count:,} x {readable(law)}"
+            raise RefusedError(f"the file states {stated}, and its plan is about {planned:,}")
     offset = sum(count * kind.off for count, kind in zip(counts, section.kinds))
     return check.last_sum(int(eps), offset, x, y)
 
@@ -787,8 +803,9 @@ def computed(file: File, section: Section) -> Section:
     """The section with the numbers that the file does not list."""
     kinds = []
     for kind, (_, law) in zip(section.kinds, file.steps):
-        own = kind.name == "own"
-        kinds.append(kind._replace(values=own_values(section, kind, law, section.mark != "add")) if own else kind)
+        if kind.name == "own":
+            kind = kind._replace(values=own_values(section, kind, law, section.mark != "add"))
+        kinds.append(kind)
     return section._replace(kinds=kinds)
 
 
@@ -832,9 +849,9 @@ def shown(number: Fraction, digits: int = 6) -> str:
 def readable(law: str) -> str:
     """A law with each ratio that a float holds as that float, unless it is long."""
 
-    def near(found: re.Match[str]) -> str:
-        ratio = Fraction(found[0])
-        return repr(float(ratio)) if 0 < ratio < 1 << 1000 and Fraction(float(ratio)) == ratio else found[0]
+    def near(text: re.Match[str]) -> str:
+        ratio = Fraction(text[0])
+        return repr(float(ratio)) if 0 < ratio < 1 << 1000 and Fraction(float(ratio)) == ratio else text[0]
 
     return law if len(law) > 2000 else re.sub("[0-9]+/[1-9][0-9]*", near, law)
 
@@ -849,9 +866,10 @@ def too_small(file: File, delta: Fraction) -> str:
 
 
 NOTES = {
-    PROVED: """The curve of each step was computed here; no number in the file had to be believed. DP-SGD means: each
-step draws every record by a coin of its own, clips gradients to a norm C, adds them up, and adds
-normal noise of the stated multiple of C to the sum. Not checked: that this is what ran.""",
+    PROVED: """The curve of each step was computed here; no number in the file had to be believed. DP-SGD means:
+each step draws every record by a coin of its own, clips gradients to a norm C, adds them up, and adds
+normal noise of the stated multiple of C; rate, noise, C and steps do not depend on the data.
+Not checked: that this is what ran.""",
     LISTED: """Not checked: that the numbers in the file enclose the privacy curve of each step, and that this
 mechanism is what ran.""",
     REPLACED: """The curve of each step was computed here. Not checked: that the noise is stated for two data sets

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -78,34 +78,26 @@ def proof_file(
     if len(plans) == 1 and any(a != b for a, b in pairs):
         raise UnsupportedEventError("one plan is given, and the two directions are not the same")
     laws = [a if a == b else f"pair({a},{b})" for a, b in pairs]
-    for precision in (lambda bits: bits + GUARD, lambda bits: 2 * bits + 4 * GUARD):  # as evr's own
-        text = "\n".join([*_lines(composition, laws, epsilon, delta, plans, precision), ""])
-        data = text.encode() + f"sha256 {hashlib.sha256(text.encode()).hexdigest()}\n".encode()
+    head = [
+        "evr-proof 2",
+        f"relation {name_of(composition.relation)}",
+        f"epsilon {epsilon.numerator}/{epsilon.denominator}",
+        f"delta {delta.numerator}/{delta.denominator}",
+        f"steps {len(laws)}",
+        *(f"{s.count} {law}" for s, law in zip(composition.exact(Direction.REMOVE), laws, strict=True)),
+        f"directions {len(plans)}",
+    ]
+    for more in (1, 2):  # precisions, as evr's own
+        lines = list(head)
+        for direction, plan in plans.items():
+            lines.append(f"direction {direction.value if len(plans) == 2 else 'both'}")
+            lines += _section(composition.exact(direction), laws, epsilon, plan, more)
+        text = "\n".join([*lines, "end", ""]).encode()
+        data = text + f"sha256 {hashlib.sha256(text).hexdigest()}\n".encode()
         answer = check_proof.check(data)
         if answer.accepted:
             return data
     raise ValueError(f"the plans do not show delta: {'; '.join(answer.reasons)}")
-
-
-def _lines(
-    composition: Composition,
-    laws: Sequence[str],
-    epsilon: Fraction,
-    delta: Fraction,
-    plans: Mapping[Direction, ProofPlan | None],
-    precision: Callable[[int], int],
-) -> Iterator[str]:
-    """The text of a file, up to its last line."""
-    yield "evr-proof 2"
-    yield f"relation {name_of(composition.relation)}"
-    yield from (f"{name} {x.numerator}/{x.denominator}" for name, x in (("epsilon", epsilon), ("delta", delta)))
-    yield f"steps {len(laws)}"
-    yield from (f"{s.count} {law}" for s, law in zip(composition.exact(Direction.REMOVE), laws, strict=True))
-    yield f"directions {len(plans)}"
-    for one, plan in plans.items():
-        yield f"direction {one.value if len(plans) == 2 else 'both'}"
-        yield from _section(composition.exact(one), laws, epsilon, plan, precision)
-    yield "end"
 
 
 def proof_of(certificate: Certificate) -> bytes:
@@ -211,14 +203,11 @@ class _Places(NamedTuple):
 
 
 def _section(
-    steps: Sequence[Step],
-    laws: Sequence[str],
-    epsilon: Fraction,
-    plan: ProofPlan | None,
-    precision: Callable[[int], int],
+    steps: Sequence[Step], laws: Sequence[str], epsilon: Fraction, plan: ProofPlan | None, more: int
 ) -> list[str]:
     """One direction: grid, kinds of steps, products, halves."""
     bits = GUARD if plan is None else plan.bits
+    precision = more * bits + more**2 * GUARD
     if plan is not None and plan.grids:
         spacing, grids = plan.spacing, plan.grids
     else:  # one step alone: its curve at epsilon; no loss beyond epsilon: each step at its greatest one
@@ -235,9 +224,9 @@ def _section(
     def kind(step: Step, law: str, grid: Grid) -> str:
         places = _Places.of(grid, spacing, den)
         if isinstance(step.exact_law, ExactOutcomes):
-            return _outcomes(step.exact_law, places, precision(bits))
+            return _outcomes(step.exact_law, places, precision)
         assert isinstance(step.exact_law, ExactCurve)  # every law with a text is one of the two
-        vbits = precision(bits) + grid.halvings + max(0, int(1 / spacing).bit_length())
+        vbits = precision + grid.halvings + max(0, int(1 / spacing).bit_length())
         start, end = 0, int(plan is not None)
         if plan is not None and plan.grids:
             start, end = _reach(step.exact_law, places.losses(), bits)
