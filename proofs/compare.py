@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -31,7 +32,7 @@ try:
 except check_proof.NotReadError as why:
     print(str(why).partition(":")[0])
 else:
-    print("accepted" if answer.accepted else "refused")
+    print(answer.word)
     for section, units in zip(answer.file.sections, answer.bounds):
         print(section.mark, "-" if units is None else units, section.bits)
 """
@@ -53,8 +54,9 @@ def javascript(paths: list[Path]) -> list[str]:
 
 
 def _run(command: str) -> str:
+    """What it prints, but for its reasons, of which each checker has words of its own."""
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=LONGEST, check=False)
-    return done.stdout.strip()
+    return re.sub("(?m)^reason .*\n?", "", done.stdout).strip()
 
 
 def checkers() -> dict[str, object]:
@@ -114,9 +116,11 @@ def settings() -> str:
     """A table: the integer of evr and of each checker, for 30 settings."""
     from agreement import SETTINGS, certified
 
+    from evr.certification.proof_file import word_of
+
     rows = [
-        "| setting | delta | evr's integers, remove / add | the same in | kB | seconds |",
-        "|---|---|---|---|---|---|",
+        "| setting | delta | evr's integers, remove / add | the same in | word | kB | seconds |",
+        "|---|---|---|---|---|---|---|",
     ]
     with tempfile.TemporaryDirectory() as folder:
         for name, make in SETTINGS.items():
@@ -130,13 +134,13 @@ def settings() -> str:
                 (answer,) = check([path])  # type: ignore[operator]
                 times.append(f"{time.perf_counter() - began:.1f}")
                 first, *bounds = answer.split("\n")
-                same = first == "accepted" and [row.split()[1] for row in bounds] == own
+                same = first == word_of(data) and [row.split()[1] for row in bounds] == own
                 said.append(which if same else f"**not {which}**")
             shown = " / ".join(one if len(one) < 14 else f"{one[:6]}…{one[-6:]}" for one in own)
             delta = max(proof.delta for proof, _ in proofs)
             rows.append(
-                f"| {name} | {float(delta):.4g} | {shown} | {', '.join(said)} "
-                f"| {len(data) / 1000:.0f} | {' / '.join(times)} |"
+                f"| {name} | {float(delta):.4g} | {shown} | {', '.join(said)} | {word_of(data)} "
+                f"| {len(data) / 1000:.1f} | {' / '.join(times)} |"
             )
             print(rows[-1], flush=True)
     return "\n".join(rows) + "\n"

@@ -7,12 +7,14 @@ needs to trust a change of the seed, and what a wrong implementation has to get 
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -62,6 +64,15 @@ def together(*parts: dp_event.DpEvent | tuple[Pairs, int]) -> Composition:
     walking = Walk(ADD_OR_REMOVE)
     counts = [[one] if isinstance(one, tuple) else walking.counts(one) for one in parts]
     return Composition.from_counts(itertools.chain(*counts))
+
+
+def proof_script(name: str) -> Any:
+    """A module of ``proofs/``."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "proofs"))
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.pop(0)
 
 
 def exact_step(law: ExactLaw, count: int) -> Step:
