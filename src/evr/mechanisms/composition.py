@@ -20,7 +20,7 @@ from evr import validate
 from evr.errors import OtherRelationError, UnsupportedEventError
 from evr.laws import NON_PRIVATE_PAIR, Direction, Pairs, Step, merged, simplify
 from evr.laws.selection import Selection
-from evr.mechanisms.registry import MECHANISMS, known, unsupported
+from evr.mechanisms.registry import MECHANISMS, known, not_an_event, unsupported
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT, Relation, name_of, not_under, relation_named
 from evr.mechanisms.sampling import NON_PRIVATE_PAIRS, SAMPLED, SELECTED, Sampling, Selecting, part_of, sampled_already
 from evr.mechanisms.schemes import ZeroOutDpEvent
@@ -132,9 +132,7 @@ class _Walk:
         """The pairs of a mechanism, or the place of an event that stands for it."""
         _, path, times, around, settled = place
         if not isinstance(node, dp_event.DpEvent):
-            why = f"{validate.shown(node)} at {path} is not a DpEvent (it is a {type(node).__name__})"
-            remedy = "give one of dp_accounting's, or what evr.dpsgd(...) or evr.events.from_jax_privacy(plan) returns"
-            raise TypeError(f"{why}: {remedy}")
+            raise not_an_event(node, path)
         mechanism = MECHANISMS.get(type(node))
         if mechanism is None:
             supported = ", ".join(sorted(cls.__name__ for cls in MECHANISMS))
