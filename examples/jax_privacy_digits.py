@@ -30,9 +30,9 @@ RECORDS, STEPS, RATE = 1500, 150, 2.0
 SAMPLING_PROBABILITY = 0.2
 
 
-def execution_plan() -> DPExecutionPlan:
+def configuration() -> BandMFExecutionPlanConfig:
     """DP-SGD (one band), with the least noise for the claim and 1% of room for its proof."""
-    config = BandMFExecutionPlanConfig(
+    return BandMFExecutionPlanConfig(
         iterations=STEPS,
         strategy=np.ones(1),
         epsilon=EPSILON,
@@ -41,7 +41,6 @@ def execution_plan() -> DPExecutionPlan:
         accountant=evr.FFTAccountant(NeighboringRelation.REPLACE_SPECIAL),  # zero-out adjacency
         normalize_by=SAMPLING_PROBABILITY * RECORDS,
     )
-    return config.plan
 
 
 def digits() -> tuple[Any, Any, Any, Any]:
@@ -81,10 +80,10 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("digits"), help="where everything is written")
     chosen = parser.parse_args()
     chosen.folder.mkdir(parents=True, exist_ok=True)
-    plan = execution_plan()
+    config = configuration()
     out = evr.release(
-        lambda: train(plan),
-        evr.events.from_jax_privacy(plan),
+        lambda: train(config.plan),
+        evr.events.from_jax_privacy(config),
         epsilon=EPSILON,
         delta=DELTA,
         ledger=chosen.folder / "ledger.sqlite",

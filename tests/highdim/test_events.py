@@ -4,12 +4,10 @@ told.
 
 from __future__ import annotations
 
-import enum
 import itertools
 import json
 import math
 import random
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -303,62 +301,6 @@ def test_spec_names_the_table() -> None:
     text = '[[mechanism]]\nkind = "balls_in_bins"\nnoise_multiplier = 1.0\niterations = 4\ncycle_length = 2\n'
     with pytest.raises(SpecError, match=messages.NEGATIVE_STRATEGY):
         parse(text + "strategy = [1.0, -1.0]").event()
-
-
-# --- JAX Privacy's objects ------------------------------------------------------------------------
-
-
-class PartitionType(enum.Enum):
-    INDEPENDENT = enum.auto()
-    EQUAL_SPLIT = enum.auto()
-
-
-@dataclass
-class CyclicPoissonSampling:
-    sampling_prob: float
-    iterations: int
-    truncated_batch_size: int | None = None
-    cycle_length: int = 1
-    partition_type: PartitionType = PartitionType.EQUAL_SPLIT
-
-
-@dataclass
-class BMinSepSampling:
-    sampling_prob: float
-    iterations: int
-    min_sep: int = 1
-    warm_start: bool = True
-    truncated_batch_size: int | None = None
-
-
-@dataclass
-class RandomAllocationSampling:
-    total_participations: int
-    iterations: int
-
-
-def test_schemes_of_jax_privacy() -> None:
-    read = E.from_jax_privacy
-    cyclic = CyclicPoissonSampling(0.1, 100, cycle_length=4)
-    assert read(cyclic, noise_multiplier=2.0) == E.CyclicPoissonDpEvent(2.0, 100, 4, 0.1, "fixed")
-    cyclic.partition_type = PartitionType.INDEPENDENT
-    assert read(cyclic, noise_multiplier=2.0).partition == "independent"
-    min_sep = BMinSepSampling(0.1, 100, 8)
-    found = read(min_sep, noise_multiplier=2.0, strategy=np.array([1.0, 0.5]))
-    assert found == E.BMinSepDpEvent(2.0, 100, 8, 0.1, True, (1.0, 0.5))
-    one = RandomAllocationSampling(1, 100)
-    assert read(one, noise_multiplier=2.0) == E.BallsInBinsDpEvent(2.0, 100, 100)
-    assert read(RandomAllocationSampling(3, 100), noise_multiplier=2.0) == E.RandomAllocationDpEvent(2.0, 100, 3)
-
-
-def test_what_of_jax_privacy_is_refused() -> None:
-    read = E.from_jax_privacy
-    with pytest.raises(UnsupportedEventError, match=messages.TRUNCATED_BATCHES):
-        read(BMinSepSampling(0.1, 100, 8, truncated_batch_size=64), noise_multiplier=2.0)
-    with pytest.raises(UnsupportedEventError, match=messages.LIMITED_PARTICIPATION):
-        read(RandomAllocationSampling(3, 100), noise_multiplier=2.0, strategy=(1.0, 0.5))
-    with pytest.raises(UnsupportedEventError, match=messages.NOT_ACCOUNTED_FOR):
-        read(3, noise_multiplier=2.0)
 
 
 # --- there and back, and in words -----------------------------------------------------------------

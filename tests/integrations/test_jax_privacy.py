@@ -64,8 +64,9 @@ def test_a_plan_with_bands_and_defaults_is_for_zero_out(tmp_path):
     bands = BandMFExecutionPlanConfig(
         iterations=200, strategy=[1, 0.5, 0.375, 0.3125], epsilon=3, delta=0.99e-5, sampling_prob=0.2
     )
-    event = read(bands.plan)
-    assert event == read(bands)
+    event = read(bands)
+    with pytest.raises(ValueError, match=messages.GIVE_THE_CONFIGURATION):
+        read(bands.plan)
     certificate = evr.certify(event, epsilon=3, delta=1e-5, ledger=tmp_path / "ledger.sqlite")
     assert certificate.accepted
     assert "4 fixed groups in turn" in certificate.statement
@@ -83,15 +84,14 @@ def test_a_plan_for_add_or_remove():
         partition_type=PartitionType.INDEPENDENT,
         accountant=evr.FFTAccountant(),
     )
-    assert read(made) == made.dp_event
+    assert read(made, neighboring_relation="add-or-remove") == made.dp_event
+    assert read(made) == evr.events.ZeroOutDpEvent(made.dp_event), "a plan of 2.0 does not say for whom"
 
 
 def test_their_own_strategies_are_read():
-    made = BandMFExecutionPlanConfig.default(
-        num_bands=3, iterations=21, epsilon=2.0, delta=1e-6, sampling_prob=0.3
-    ).plan
+    made = BandMFExecutionPlanConfig.default(num_bands=3, iterations=21, epsilon=2.0, delta=1e-6, sampling_prob=0.3)
     ours = evr.estimate_epsilon(read(made), 1e-6).value
-    theirs = evr.estimate_epsilon(made.dp_event, 1e-6).value
+    theirs = evr.estimate_epsilon(made.plan.dp_event, 1e-6).value
     assert abs(ours - theirs) <= 1e-6 * theirs, "strategies are in single precision"
 
 
@@ -100,7 +100,7 @@ def test_columns_that_are_normalised_have_the_noise_that_runs():
     config = BandMFExecutionPlanConfig(
         iterations=6, strategy=[0.5, 0.25], epsilon=None, delta=None, noise_multiplier=2.0, column_normalize=True
     )
-    columns = read(config.plan).event.strategy
+    columns = read(config).event.strategy
     noise = toeplitz.inverse_as_streaming_matrix(np.array([0.5, 0.25]), 6).materialize(6)
     strategy = np.linalg.inv(np.asarray(noise, dtype=float))
     for i, column in enumerate(columns):

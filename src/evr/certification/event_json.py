@@ -18,7 +18,7 @@ from dp_accounting import dp_event
 from evr import validate
 from evr.described import event_class, event_name
 from evr.errors import CertificateError
-from evr.mechanisms.registry import known, written_fields
+from evr.mechanisms.registry import known, not_an_event, written_fields
 
 UNENDING = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 """Numbers that JSON lacks, by the words for them."""
@@ -128,7 +128,7 @@ def event_to_json(event: Any) -> dict[str, Any]:
      'event': {'type': 'GaussianDpEvent', 'noise_multiplier': 1.5}, 'count': 10}
     """
     if not isinstance(known(event), dp_event.DpEvent):
-        raise TypeError(f"{validate.shown(event)} is not a DpEvent (it is a {type(event).__name__})")
+        raise not_an_event(event)
     return checked_tree(_encoded(event, DEEPEST))
 
 

@@ -13,7 +13,7 @@ from dp_accounting import NeighboringRelation, dp_event
 from evr import validate
 from evr.errors import OtherRelationError
 from evr.mechanisms.hypotheses import HYPOTHESES as HYPOTHESES
-from evr.mechanisms.registry import MECHANISMS, known, unsupported, written_fields
+from evr.mechanisms.registry import MECHANISMS, known, not_an_event, unsupported, written_fields
 from evr.mechanisms.relations import Answer, Hypothesis, Meaning, Mechanism, Refused, Variant, name_of
 from evr.mechanisms.table import BUILT_IN, WRAPPERS
 
@@ -142,9 +142,7 @@ def events_in(node: Any) -> list[Any]:
 
 def _mechanism(node: Any, path: str) -> Mechanism:
     if not isinstance(node, dp_event.DpEvent):
-        why = f"{validate.shown(node)} at {path} is not a DpEvent (it is a {type(node).__name__})"
-        remedy = "give one of dp_accounting's, or what evr.dpsgd(...) or evr.events.from_jax_privacy(plan) returns"
-        raise TypeError(f"{why}: {remedy}")
+        raise not_an_event(node, path)
     found = WRAPPERS.get(type(node)) or MECHANISMS.get(type(node))
     if found is None:
         supported = ", ".join(sorted(cls.__name__ for cls in MECHANISMS))

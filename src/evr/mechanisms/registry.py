@@ -6,6 +6,7 @@ from typing import Any
 import attr
 from dp_accounting import dp_event
 
+from evr import validate
 from evr.errors import UnsupportedEventError
 from evr.mechanisms import schemes
 from evr.mechanisms.relations import Mechanism
@@ -16,6 +17,16 @@ MECHANISMS: dict[type[dp_event.DpEvent], Mechanism] = dict(BUILT_IN)
 
 def unsupported(node: object, path: str, why: str) -> UnsupportedEventError:
     return UnsupportedEventError(f"unsupported {type(node).__name__} at {path}: {why}", node)
+
+
+def not_an_event(node: object, path: str = "event") -> TypeError:
+    """The error that says what to give instead, in one line."""
+    kind = type(node)
+    if kind.__module__.partition(".")[0] == "jax_privacy":
+        remedy = "give evr.events.from_jax_privacy(config) of its configuration"
+        return TypeError(f"{kind.__name__} of JAX Privacy at {path} is not a DpEvent: {remedy}")
+    why = f"{validate.shown(node)} at {path} is not a DpEvent (it is a {kind.__name__})"
+    return TypeError(f"{why}: give one of dp_accounting's, or what evr.dpsgd(...) returns")
 
 
 def is_writable(event: type[dp_event.DpEvent]) -> bool:
