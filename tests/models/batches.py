@@ -29,10 +29,7 @@ def poisson(data: Batch, probability: float) -> dict[Batch, float]:
     """One batch: each record by a coin of its own."""
     coins = itertools.product((False, True), repeat=len(data))
     return mixed(
-        (
-            tuple(itertools.compress(data, heads)),
-            math.prod(probability if head else 1 - probability for head in heads),
-        )
+        (tuple(itertools.compress(data, heads)), math.prod(probability if head else 1 - probability for head in heads))
         for heads in coins
     )
 
@@ -54,9 +51,7 @@ def truncated(data: Batch, probability: float, most: int) -> dict[Batch, float]:
 
 def each_by_itself(data: Batch, steps: int, patterns: Mapping[Pattern, float]) -> dict[Batches, float]:
     """Each record draws the steps that it takes part in, independently of all others."""
-    return mixed(
-        (assigned(data, steps, drawn), chance) for drawn, chance in joined(*[patterns] * len(data)).items()
-    )
+    return mixed((assigned(data, steps, drawn), chance) for drawn, chance in joined(*[patterns] * len(data)).items())
 
 
 def assigned(data: Batch, steps: int, patterns: Sequence[Pattern]) -> Batches:

@@ -13,6 +13,7 @@ from evr.laws.patterns.law import PatternLaw
 
 DRAWS, DEVIATIONS = 100_000, 6.0
 """A false alarm is as likely as a normal variable 6 deviations out, 1e-9."""
+FEWEST = 500  # draws of equal weight that a delta has to rest on: below, it is not compared
 WIDE = 1.5  # normal variables are drawn so much wider than they are, since large losses count
 
 
@@ -48,4 +49,6 @@ def deltas_of(steps: tuple[Step, ...], epsilons: np.ndarray) -> tuple[np.ndarray
     p, q = np.exp(log_p + wide.log_weights), np.exp(log_q + wide.log_weights)
 
     draws = np.maximum(p - np.exp(epsilons)[:, None] * q, 0.0)
-    return draws.mean(axis=1), DEVIATIONS * draws.std(axis=1) / math.sqrt(DRAWS) + 1e-6
+    totals, squares = draws.sum(axis=1), (draws**2).sum(axis=1)
+    errors = DEVIATIONS * np.sqrt(squares) / DRAWS
+    return totals / DRAWS, np.where(totals**2 > FEWEST * squares, errors, np.inf)

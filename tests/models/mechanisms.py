@@ -184,9 +184,7 @@ def _choice(
     def model(data: DataSet) -> Law:
         return dict(enumerate(choose([score / sensitivity for score in scores_of(data, options)])))
 
-    known: list[DataSet] = [
-        (first, *[tuple(x * weight for x in first)] * 2) for weight in (-1.0, -0.5, 0.0, 0.5, 1.0)
-    ]
+    known: list[DataSet] = [(first, *[tuple(x * weight for x in first)] * 2) for weight in (-1.0, -0.5, 0.0, 0.5, 1.0)]
     return Case(event, model, [*known, (ballots(), ballots())], [opposed, ballots()])
 
 
@@ -380,12 +378,14 @@ def poisson_of_everybody(rng: random.Random, relation: str) -> Case:
 
 def without_replacement_of_noise(rng: random.Random, relation: str) -> Case:
     """A uniformly random set of places, and noise on the sum of their records."""
-    return _without_replacement(rng, rng.choice([gaussian, laplace, discrete_laplace, discrete_gaussian])(rng, relation))
+    make = rng.choice([gaussian, laplace, discrete_laplace, discrete_gaussian])
+    return _without_replacement(rng, make(rng, relation))
 
 
 def without_replacement_of_others(rng: random.Random, relation: str) -> Case:
     """A uniformly random set of places, and a mechanism that is known to be private on their records."""
-    return _without_replacement(rng, rng.choice([epsilon_delta, epsilon_delta, exponential, concentrated])(rng, relation))
+    make = rng.choice([epsilon_delta, epsilon_delta, exponential, concentrated])
+    return _without_replacement(rng, make(rng, relation))
 
 
 def _without_replacement(rng: random.Random, base: Case) -> Case:
@@ -413,7 +413,7 @@ def steps(batching: Callable[[DataSet], dict[DataSet, float]], count: int = 1) -
 
 
 def zero_out_only(rng: random.Random, relation: str) -> Case:
-    """As many steps of Poisson sampling as there are records, each in the batch with probability 1 over their number."""
+    """As many steps as there are records; each is in a batch with probability 1 over their number."""
     noise, size = rng.choice([0.7, 1.5]), 2
     step = dp_event.PoissonSampledDpEvent(1 / size, dp_event.GaussianDpEvent(noise))
     event = schemes.ZeroOutDpEvent(dp_event.SelfComposedDpEvent(step, size))

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-from dp_accounting import dp_event
+from dp_accounting import NeighboringRelation, dp_event
 
 from evr.errors import UnsupportedEventError
 from evr.mechanisms import Composition, schemes
@@ -112,7 +112,8 @@ REFUSED: dict[str, dp_event.DpEvent] = {
 
 # --- how a row is checked --------------------------------------------------------------------------
 
-MERGED = 2000
+CASES = 3  # random ones, for each row
+MERGED = 2000  # outcomes
 
 
 def merged(p: Law, q: Law) -> tuple[Law, Law]:
@@ -169,13 +170,19 @@ def check_row(row: Row, seeds: Iterable[int]) -> list[Comparison]:
 
 def check_refused(row: Row, event: dp_event.DpEvent) -> None:
     assert isinstance(row.answer, Refused), f"{row.subject} has a meaning, and no model"
+    message = refusal_of(event, row.answer.relation)
+    assert message is not None, f"{row.subject} is refused under {row.answer.relation} by the table, and accepted"
+    assert row.answer.why in message, f"{row.subject}: the refusal does not say why: {message}"
+    assert row.answer.remedy in message, f"{row.subject}: the refusal has no remedy: {message}"
+
+
+def refusal_of(event: dp_event.DpEvent, relation: NeighboringRelation) -> str | None:
+    """The words by which an event is refused under a relation; None if it is not."""
     try:
-        Composition.of(event, row.answer.relation)
+        Composition.of(event, relation)
     except UnsupportedEventError as error:
-        assert row.answer.why in str(error), f"{row.subject}: the refusal does not say why: {error}"
-        assert row.answer.remedy in str(error), f"{row.subject}: the refusal has no remedy: {error}"
-    else:
-        raise AssertionError(f"{row.subject} is refused under {row.answer.relation} by the table, and accepted")
+        return str(error)
+    return None
 
 
 def check_unit(row: Row) -> None:
@@ -189,12 +196,9 @@ def check_unit(row: Row) -> None:
     event = MODELS[row.subject].make(random.Random(0), name_of(relation)).event
     user = schemes.PoissonSampledUsersDpEvent(1.0, 0.5, 2)
     for other, other_unit in ((dp_event.GaussianDpEvent(1.0), "record"), (user, "user")):
-        try:
-            Composition.of(dp_event.ComposedDpEvent([event, other]), relation)
-            mixed = False
-        except UnsupportedEventError as error:
-            mixed = "one unit" in str(error)
-        assert mixed == (unit != other_unit), f"{row.subject} beside a mechanism for a {other_unit}"
+        message = refusal_of(dp_event.ComposedDpEvent([event, other]), relation)
+        refused = message is not None and "one unit" in message
+        assert refused == (unit != other_unit), f"{row.subject} beside a mechanism for a {other_unit}"
 
 
 def check_default(subject: str) -> None:
@@ -209,13 +213,22 @@ def tightness(comparisons: list[Comparison]) -> float:
     return float(np.median(shares)) if shares else 1.0
 
 
+with mechanisms.registered():
+    ROWS = rows()
+"""The whole table, the mechanisms that are registered here included."""
+
+
+def name(row: Row) -> str:
+    return f"{row.subject} under {name_of(row.answer.relation)}"
+
+
 def main(cases: int = 5) -> None:
     """Print the tightness of each row."""
     with mechanisms.registered():
-        for row in rows():
+        for row in ROWS:
             comparisons = check_row(row, range(cases))
             words = f"{tightness(comparisons):.4f}" if comparisons else "refused"
-            print(f"{row.subject:65}{name_of(row.answer.relation):15}{words}")
+            print(f"{name(row):80}{words}")
 
 
 if __name__ == "__main__":

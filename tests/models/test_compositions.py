@@ -1,4 +1,4 @@
-"""Adaptive compositions of two and three models: what a later mechanism does with the data depends on earlier outputs."""
+"""Adaptive compositions of two and three models: which data a later mechanism gets depends on earlier outputs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RECORDS: dict[str, list[Maker]] = {
     ZERO_OUT: [*SINGLE, *SAMPLED, *KNOWN, mechanisms.randomized_response, trainings.shuffled, trainings.matrix],
     REPLACE_ONE: [*SINGLE, *SAMPLED, *KNOWN, mechanisms.randomized_response, mechanisms.without_replacement_of_noise],
 }
-USERS: dict[str, list[Maker]] = dict.fromkeys(RELATIONS, [trainings.poisson_users, *KNOWN])
+USERS: dict[str, list[Maker]] = {relation: [trainings.poisson_users, *KNOWN] for relation in RELATIONS}
 OUTCOMES = 60  # of one mechanism
 DELTAS = (1.0, 0.1, 1e-3)  # of the models, about: at epsilon 0 and where these are reached
 

@@ -18,10 +18,8 @@ from evr.mechanisms.meaning import Row, row_of, rows, rows_in, settled
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT, Meaning, Variant, relation_named
 from evr.mechanisms.table import WRAPPERS
 from models.broken import BROKEN, check_assumed, check_breaks
-from models.rows import MODELS, PIPELINES, REFUSED, check_default, check_row, check_unit
-from models.test_rows import CASES, registered
+from models.rows import CASES, MODELS, PIPELINES, REFUSED, check_default, check_row, check_unit
 
-__all__ = ["registered"]  # a fixture
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 

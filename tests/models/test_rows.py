@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from evr.mechanisms.meaning import Row, rows
-from evr.mechanisms.relations import name_of
-from models import mechanisms
-from models.rows import MODELS, PIPELINES, REFUSED, check_default, check_row, check_unit, tightness
+from models.rows import CASES, MODELS, PIPELINES, REFUSED, ROWS, check_default, check_row, check_unit, name, tightness
 
-CASES = 2
 LOOSE = {
     # rounding of noise on the integers costs something where it is small
     "DiscreteGaussianDpEvent on many numbers": 0.3,
@@ -32,36 +27,26 @@ LOOSE = {
 """The least median tightness of rows whose law is known to be loose; that of all others is 0.9."""
 
 
-@pytest.fixture(autouse=True, scope="module")
-def registered() -> Iterator[None]:
-    with mechanisms.registered():
-        yield
-
-
-with mechanisms.registered():
-    ROWS = [pytest.param(row, id=f"{row.subject} under {name_of(row.answer.relation)}") for row in rows()]
-
-
 def test_every_subject_has_a_model() -> None:
     assert {row.subject for row in rows()} == {*MODELS, *REFUSED}
     assert len(MODELS) >= 40
 
 
-@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("row", ROWS, ids=name)
 def test_the_law_of_a_row_dominates_its_model(row: Row) -> None:
     comparisons = check_row(row, range(CASES))
     if comparisons:
-        print(f"{row.subject} under {name_of(row.answer.relation)}: median tightness {tightness(comparisons):.4f}")
+        print(f"{name(row)}: median tightness {tightness(comparisons):.4f}")
         assert tightness(comparisons) >= LOOSE.get(row.subject, 0.9)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("row", ROWS, ids=name)
 def test_the_law_of_a_row_dominates_its_model_in_many_cases(row: Row) -> None:
     check_row(row, range(CASES, 60))
 
 
-@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("row", ROWS, ids=name)
 def test_a_row_has_the_unit_of_its_model(row: Row) -> None:
     check_unit(row)
 

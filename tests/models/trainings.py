@@ -45,7 +45,8 @@ def _training(
 
 def bins(rng: random.Random, relation: str) -> Case:
     """Each record is in one bin, drawn once; batch ``i`` is bin ``i`` modulo their number."""
-    noise, column, (count, number) = rng.choice([1.0, 2.0]), rng.choice(BANDS), rng.choice([(2, 2), (3, 3), (3, 3), (3, 2)])
+    noise, column = rng.choice([1.0, 2.0]), rng.choice(BANDS)
+    count, number = rng.choice([(2, 2), (3, 3), (3, 3), (3, 2)])
     event = schemes.BallsInBinsDpEvent(noise, count, number, column)
     return _training(rng, event, drawn_by_each(batches.bins(count, number), count), count, column)
 
@@ -97,8 +98,12 @@ def matrix(rng: random.Random, relation: str) -> Case:
     separation = rng.choice([1, 2])
     event = schemes.MatrixMechanismDpEvent(noise, column, count, separation)
     own = tuple(range(0, count, separation))
-    model = summed(lambda data: {batches.assigned(data, count, [own] * len(data)): 1.0}, noise,
-                   matrix=toeplitz(column, count), greatest=2)
+    model = summed(
+        lambda data: {batches.assigned(data, count, [own] * len(data)): 1.0},
+        noise,
+        matrix=toeplitz(column, count),
+        greatest=2,
+    )
     data_sets, values = numbers(rng, 2, steps=count)
     turning = tuple(itertools.repeat((-1.0, 1.0), 2))
     return Case(event, model, [*data_sets, turning], values)
@@ -108,17 +113,17 @@ def matrix_in_order(rng: random.Random, relation: str) -> Case:
     """What people run: correlated noise, batches of a fixed size in a fixed order. Each record takes part once."""
     noise, column, count = rng.choice([1.0, 2.0]), rng.choice(BANDS), 3
     event = schemes.MatrixMechanismDpEvent(noise, column, count, count, 1)
-    model = summed(
-        lambda data: {batches.in_order(data, count): 1.0}, noise, matrix=toeplitz(column, count), greatest=1
-    )
+    model = summed(lambda data: {batches.in_order(data, count): 1.0}, noise, matrix=toeplitz(column, count), greatest=1)
     return Case(event, model, [(1.0, -1.0, 1.0, -1.0)], [1.0, -1.0])
 
 
 def users_in_order(rng: random.Random, relation: str) -> Case:
     """As ``matrix_in_order``, for users of two records."""
     base = matrix_in_order(rng, relation)
-    users = ((1.0, -1.0), (1.0, -1.0))
-    return Case(schemes.UsersDpEvent(base.event, 2), lambda data: base.model(records_of(data, 2)), [users], [(-1.0, 1.0)])
+    data_sets: list[DataSet] = [((1.0, -1.0), (1.0, -1.0))]
+    return Case(
+        schemes.UsersDpEvent(base.event, 2), lambda data: base.model(records_of(data, 2)), data_sets, [(-1.0, 1.0)]
+    )
 
 
 def tree(rng: random.Random, relation: str) -> Case:
@@ -129,12 +134,14 @@ def tree(rng: random.Random, relation: str) -> Case:
 
 
 def shuffled(rng: random.Random, relation: str) -> Case:
-    """In each epoch the records in a random order, cut into batches. Who knows the order learns most: some models keep
-    the first order for all epochs.
-    """
+    """In each epoch the records in a random order, cut into batches of one, or one batch of all of them."""
     noise, epochs = rng.choice([1.0, 2.0]), rng.choice([1, 2])
     event = schemes.ShuffledBatchesDpEvent(noise, epochs)
-    batching: Any = rng.choice([lambda data: batches.shuffled(data, 1, epochs), lambda data: batches.everybody(data, epochs)])
+    shuffle = rng.choice([True, False])
+
+    def batching(data: DataSet) -> dict[batches.Batches, float]:
+        return batches.shuffled(data, 1, epochs) if shuffle else batches.everybody(data, epochs)
+
     return _training(rng, event, batching, 2 * epochs)
 
 
