@@ -99,6 +99,8 @@ def unsupported(event: Any) -> str:
 
 KNOWN_RELATIONS = "neighboring_relation=.*'add-or-remove', 'replace-one'"
 ADD_OR_REMOVE_HERE = "'add-or-remove' adjacency here.*'zero-out'"
+ANOTHER_ANSWER = "--adjacency replace-one.*another answer"
+READ_ONCE = "events=.* can be read only once: give a list"
 FOR_REPLACE_ONE = "for replace-one adjacency"
 CYCLIC_HAS_NO_LAW = "CyclicPoissonDpEvent has no law under 'add"
 HAS_ONE_UNDER_REPLACE_ONE = "has one under 'replace-one'"

@@ -6,6 +6,7 @@ docs/guarantees_relations.md, Section R9, goes through them one by one.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from dp_accounting import NeighboringRelation, dp_event
@@ -273,10 +274,10 @@ WRAPPERS = _by_class(_WRAPPERS)
 def registered(
     event_type: type[dp_event.DpEvent],
     translator: Translator,
-    hypotheses: tuple[relations.Hypothesis, ...],
-    kind: str,
-    relation: Callable[[Any], NeighboringRelation] | None,
-    under: Mapping[NeighboringRelation, Translator | None],
+    hypotheses: tuple[relations.Hypothesis, ...] = (),
+    kind: str = "any",
+    relation: Callable[[Any], NeighboringRelation] | None = None,
+    under: Mapping[NeighboringRelation, Translator | None] = MappingProxyType({}),
 ) -> Mechanism:
     """Its rows of the table: one variant for each relation that a function of the event may name, or for adding or
     removing one record. These laws serve zeroing out too, unless ``under`` says otherwise.
