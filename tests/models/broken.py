@@ -102,6 +102,17 @@ def score_sensitivity() -> Broken:
 
 
 @breaks
+def empty_as_absent() -> Broken:
+    """An alarm that rings for an empty record as it does for a positive one, known by its laws of add-or-remove."""
+
+    def model(data: DataSet) -> Law:
+        rings = 0.9 if any(record is EMPTY or record > 0 for record in data) else 0.2
+        return {"rings": rings, "silent": 1 - rings}
+
+    return Case(mechanisms.NoisyAlarmDpEvent(0.9, 0.2), model, [(-1.0,)], []), ZERO_OUT
+
+
+@breaks
 def empty_record_answers() -> Broken:
     """A record that was emptied does not answer: the number of answers tells."""
     answers = mechanisms.published_answers(0.5, 2)

@@ -100,7 +100,7 @@ def binomial_runs(most: int, probability: float) -> Runs:
 
 def threshold_select(rng: random.Random, relation: str) -> Case:
     """The first good output; after each other one, with some probability, none."""
-    stop, share = rng.choice([0.1, 0.5]), rng.choice([0.25, 0.5])
+    stop, share = rng.choice([0.1, 0.5, 0.5]), rng.choice([0.35, 0.45, 0.55])
 
     def first_good(base: Mapping[Any, float], ranking: list[Any]) -> Law:
         chances = {outcome: base.get(outcome, 0.0) for outcome in ranking[: round(share * len(ranking))]}
