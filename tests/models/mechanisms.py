@@ -37,7 +37,9 @@ def gaussian(rng: random.Random, relation: str) -> Case:
         return release({sums: 1.0}, releases.gaussian(noise), noise, greatest=2)
 
     east, west, north = (1.0, 0.0), (-1.0, 0.0), (0.0, 1.0)
-    return Case(dp_event.GaussianDpEvent(noise), model, [(east, north), (east, west)], [west, north])
+    angle = rng.uniform(0, 2 * math.pi)
+    some = (math.cos(angle), math.sin(angle))
+    return Case(dp_event.GaussianDpEvent(noise), model, [(east, north), (east, some)], [west, north, some])
 
 
 def laplace(rng: random.Random, relation: str) -> Case:
