@@ -17,7 +17,7 @@ from evr.mechanisms import Composition
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, Relation, relation_named
 
 EMPTY = None  # the record that contributes nothing, which zero-out puts in the place of another
-EPSILONS = np.array([-3, -1, -0.4, -0.1, 0, 0.03, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1, 1.4, 1.8, 2.3, 3, 4, 6, 9])
+EPSILONS = np.concatenate(([-3.0, -1.0, -0.4, -0.1, 0.0], np.geomspace(0.03, 9.0, 19)))
 DataSet: TypeAlias = tuple[Any, ...]
 Law: TypeAlias = Mapping[Any, float] | Floats
 Model: TypeAlias = Callable[[DataSet], Law]
@@ -72,7 +72,7 @@ def check_model(
     event: Any, model: Model, data_sets: list[DataSet], neighboring_relation: Relation, values: Sequence[Any] = ()
 ) -> list[Comparison]:
     """Assert that evr's law of ``event`` dominates ``model``: for all neighbours of ``data_sets``, in both directions,
-    at 20 epsilons. ``values`` are the records that replace-one puts in the place of others. Returns what was compared.
+    at 20 epsilons or more. ``values`` are what replace-one puts in the place of records. Returns what was compared.
     """
     others = [(data, other) for data in data_sets for other in neighbours(data, values, neighboring_relation)]
     laws = [(model(data), model(other)) for data, other in others]

@@ -203,13 +203,8 @@ def without_replacement() -> Broken:
 @breaks
 def batch_by_itself() -> Broken:
     """Everybody in the batch publishes a noisy bit, and who they are: it is 1-DP to replace the bit of anybody."""
-
-    def base(batch: DataSet) -> Law:
-        bits = [noisy_bit(bit, 1.0, 0.0) for _, bit in batch]
-        return joined({tuple(name for name, _ in batch): 1.0}, *bits)
-
     event = dp_event.SampledWithoutReplacementDpEvent(3, 1, schemes.EpsilonDeltaDpEvent(1.0, 0.0))
-    model = sampled(lambda data: batches.without_replacement(data, 1), base)
+    model = sampled(lambda data: batches.without_replacement(data, 1), mechanisms.named_bits(1.0))
     people = (("Ann", True), ("Bob", False), ("Eve", False))
     return Case(event, model, [people], [("Ann", False)]), REPLACE_ONE
 
@@ -235,14 +230,14 @@ def truncated_dataset_size() -> Broken:
 # --- training schemes -----------------------------------------------------------------------------
 
 
-def _in_step(batch: DataSet) -> DataSet:
-    """The batch, in which others add 1 if the record in question is there, and -1 if not: it is the first."""
-    there = batch and batch[0] == 0.5
-    return tuple(x if x == 0.5 else float(there) - float(not there) for x in batch if x is not EMPTY)
-
-
 def _in_company(batching: batches.Batching) -> batches.Batching:
-    return lambda data: mixed((tuple(map(_in_step, part)), chance) for part, chance in batching(data).items())
+    """The record that adds 0.5 makes others in its batch add 1, who add -1 by themselves."""
+
+    def contributions(batch: DataSet) -> DataSet:
+        others = 1.0 if 0.5 in batch else -1.0
+        return tuple(record if record == 0.5 else others for record in batch if record is not EMPTY)
+
+    return lambda data: mixed((tuple(map(contributions, steps)), chance) for steps, chance in batching(data).items())
 
 
 @breaks

@@ -248,7 +248,7 @@ def sampled(
         laws = [(base(batch), chance) for batch, chance in batching(data).items()]
         if isinstance(laws[0][0], dict):
             return mixed((outcome, share * chance) for law, chance in laws for outcome, share in law.items())
-        return sum(chance * np.asarray(law) for law, chance in laws)
+        return np.sum([chance * np.asarray(law) for law, chance in laws], axis=0)
 
     return model
 
@@ -273,9 +273,14 @@ def _poisson(rng: random.Random, base: Case, probability: float | None = None) -
 
 
 def poisson_of_gaussian(rng: random.Random, relation: str) -> Case:
-    """Each record is in the batch by a coin of its own; the sum of the batch has normal noise, once or twice."""
-    if rng.random() < 0.7:
+    """Each record is in the batch by a coin of its own; the sum of the batch has normal noise, once or twice. Or the
+    batch is sampled once more.
+    """
+    kind = rng.choice(["once", "once", "twice", "sampled twice"])
+    if kind == "once" or (kind == "sampled twice" and relation == REPLACE_ONE):
         return _poisson(rng, gaussian(rng, relation))
+    if kind == "sampled twice":
+        return _poisson(rng, _poisson(rng, gaussian(rng, relation)))
     noise = rng.choice([1.0, 2.0])
     event = dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(noise), 2)
     model = summed(lambda batch: batches.everybody(batch, 2), noise)
@@ -379,8 +384,8 @@ def poisson_of_everybody(rng: random.Random, relation: str) -> Case:
 
 
 def without_replacement_of_noise(rng: random.Random, relation: str) -> Case:
-    """A uniformly random set of places, and noise on the sum of their records."""
-    make = rng.choice([gaussian, laplace, discrete_laplace, discrete_gaussian])
+    """A uniformly random set of places, and noise on the sum of their records, or of a sample of them."""
+    make = rng.choice([gaussian, laplace, discrete_laplace, discrete_gaussian, poisson_of_gaussian])
     return _without_replacement(rng, make(rng, relation))
 
 

@@ -74,7 +74,7 @@ def release(
         parts = (chances[:negative], low), (chances[negative:], high)
         return np.concatenate([np.multiply.outer(first, later) for first, later in parts])
 
-    return sum(chance * cells(path, (path[0][0],)) for path, chance in sums.items())
+    return np.sum([chance * cells(path, (path[0][0],)) for path, chance in sums.items()], axis=0)
 
 
 def cells_of(noise: Noise, edges: np.ndarray) -> np.ndarray:

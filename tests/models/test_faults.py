@@ -48,7 +48,7 @@ def answer(subject: str, relation: NeighboringRelation, **changes: Any) -> Plant
 
     def plant(patch: pytest.MonkeyPatch) -> None:
         answers = variant_of(subject).answers
-        patch.setitem(answers, relation, replace(answers[relation], **changes))  # type: ignore[arg-type]
+        patch.setitem(answers, relation, replace(answers[relation], **changes))
 
     return plant
 
@@ -62,7 +62,7 @@ def copied(subject: str, source: NeighboringRelation, target: NeighboringRelatio
         assert isinstance(meaning, Meaning)
         constant = HYPOTHESES[f"constant-rate-and-steps-{name_of(target)}".removesuffix("-add-or-remove")]
         stated = tuple(constant if "constant" in one.id else one for one in meaning.hypotheses)
-        patch.setitem(answers, target, replace(meaning, relation=target, hypotheses=stated))  # type: ignore[arg-type]
+        patch.setitem(answers, target, replace(meaning, relation=target, hypotheses=stated))
 
     return plant
 

@@ -23,7 +23,7 @@ BANDS = [(1.0,), (1.0, 0.5), (1.0, 0.3)]
 
 def toeplitz(column: tuple[float, ...], size: int) -> np.ndarray:
     """The lower triangular matrix with this first column, and the same on all diagonals."""
-    return sum(value * np.eye(size, k=-lag) for lag, value in enumerate(column[:size]))
+    return np.sum([value * np.eye(size, k=-lag) for lag, value in enumerate(column[:size])], axis=0)
 
 
 def drawn_by_each(patterns: Mapping[batches.Pattern, float], count: int) -> batches.Batching:
@@ -46,7 +46,7 @@ def _training(
 def bins(rng: random.Random, relation: str) -> Case:
     """Each record is in one bin, drawn once; batch ``i`` is bin ``i`` modulo their number."""
     noise, column = rng.choice([1.0, 2.0]), rng.choice(BANDS)
-    count, number = rng.choice([(2, 2), (3, 3), (3, 3), (3, 2)])
+    count, number = rng.choice([(2, 2), (3, 3), (3, 3), (3, 2), (2, 1)])
     event = schemes.BallsInBinsDpEvent(noise, count, number, column)
     return _training(rng, event, drawn_by_each(batches.bins(count, number), count), count, column)
 
@@ -68,8 +68,8 @@ def allocation(rng: random.Random, relation: str) -> Case:
 
 def min_sep(rng: random.Random, relation: str) -> Case:
     """Whoever was in none of the last batches is in the next by a coin."""
-    noise, probability, warm = rng.choice([1.0, 2.0]), rng.choice([0.3, 0.8]), rng.choice([False, True])
-    count, separation, column = rng.choice([2, 3]), 2, rng.choice(BANDS)
+    noise, probability, warm = rng.choice([1.0, 2.0]), rng.choice([0.3, 0.8, 1.0]), rng.choice([False, True])
+    count, (separation, column) = rng.choice([2, 3]), rng.choice([(2, bands) for bands in BANDS] + [(1, (1.0,))])
     event = schemes.BMinSepDpEvent(noise, count, separation, probability, warm, column)
     patterns = batches.min_sep(count, separation, probability, warm)
     return _training(rng, event, drawn_by_each(patterns, count), count, column)
