@@ -58,7 +58,7 @@ SEEN = {
         0.00884,
     ),
 }
-"""What was certified by a strict proof at delta 1e-6, and the truth at that epsilon, if the output shows who was sampled."""
+"""What was certified strictly at delta 1e-6, and the truth at that epsilon, if the output shows who was sampled."""
 
 
 @pytest.mark.parametrize("name", SEEN)
