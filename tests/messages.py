@@ -105,6 +105,11 @@ def unsupported(event: Any) -> str:
 
 KNOWN_RELATIONS = "neighboring_relation=.*'add-or-remove', 'replace-one'"
 ADD_OR_REMOVE_HERE = "'add-or-remove' adjacency here.*'zero-out'"
+NOT_ITS_HYPOTHESES = "hypotheses are not those of its event"
+NOT_A_RELATION = "was registered with is not a NeighboringRelation"
+SAMPLED_ALREADY = "says itself who takes part|nor made on a sample"
+ANOTHER_ANSWER = "--adjacency replace-one.*another answer"
+READ_ONCE = "events=.* can be read only once: give a list"
 FOR_REPLACE_ONE = "for replace-one adjacency"
 CYCLIC_HAS_NO_LAW = "CyclicPoissonDpEvent has no law under 'add"
 HAS_ONE_UNDER_REPLACE_ONE = "has one under 'replace-one'"

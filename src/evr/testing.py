@@ -1,11 +1,11 @@
 """Check the law of a mechanism against an executable model of it, for mechanisms of your own (docs/extending.md).
 
 A *model* is a function from a data set, a tuple of records, to the law of the output: a mapping from outcomes to their
-probabilities, or an array of the probabilities of cells, the same cells for all data sets. An output that is only seen
-through cells tells no more than the output itself: coarse cells may miss a fault, and never raise a false alarm.
+probabilities, or an array of the probabilities of cells, the same for all data sets. Cells may be coarse: an output
+that is only seen through cells tells no more than itself. So that may miss a fault, and never raises a false alarm.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -14,79 +14,66 @@ from evr.estimation.fft import FftCurve
 from evr.estimation.selected import on_lines
 from evr.laws import Direction, Floats, Step
 from evr.mechanisms import Composition
-from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, NeighboringRelation, relation_named
+from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, Relation, relation_named
 
-EMPTY = None
-"""The record that contributes nothing, which zero-out puts in the place of another."""
+EMPTY = None  # the record that contributes nothing, which zero-out puts in the place of another
+EPSILONS = np.concatenate(([-3.0, -1.0, -0.4, -0.1, 0.0], np.geomspace(0.03, 9.0, 19)))
 DataSet: TypeAlias = tuple[Any, ...]
 Law: TypeAlias = Mapping[Any, float] | Floats
+Model: TypeAlias = Callable[[DataSet], Law]
 
 
 class Comparison(NamedTuple):
-    """The greatest delta of neighbours by the model, and delta by evr's law."""
-
     direction: Direction
     epsilon: float
-    model: float
-    evr: float
+    model: float  # the greatest delta of neighbours
+    evr: float  # delta by evr's law
 
 
-def neighbours(data: DataSet, values: Iterable[Any], relation: NeighboringRelation | str) -> list[DataSet]:
-    """The data sets that differ from ``data`` by a record less, by one that is empty, or by another one of ``values``.
-
-    >>> neighbours((1, 2), [3], "replace-one")
-    [(3, 2), (1, 3)]
-    """
-    relation = relation_named(relation)
-    instead = [()] if relation is ADD_OR_REMOVE else [(x,) for x in (values if relation is REPLACE_ONE else [EMPTY])]
+def neighbours(data: DataSet, values: Sequence[Any], relation: Relation) -> list[DataSet]:
+    """Data sets with a record less than ``data``, with an empty one in its place, or with one of ``values`` there."""
+    known = relation_named(relation)
+    instead = [()] if known is ADD_OR_REMOVE else [(x,) for x in (values if known is REPLACE_ONE else [EMPTY])]
     return [(*data[:i], *record, *data[i + 1 :]) for i in range(len(data)) for record in instead]
 
 
-def hockey_stick(p: Law, q: Law, epsilons: Iterable[float]) -> Floats:
-    """``sup_A P(A) - e^epsilon Q(A)`` at each epsilon, any sign."""
-    if isinstance(p, Mapping) and isinstance(q, Mapping):
+def hockey_stick(p: Any, q: Any, epsilons: Iterable[float]) -> Floats:
+    """``sup_A P(A) - e^epsilon Q(A)`` of two laws at each epsilon, any sign."""
+    if isinstance(p, Mapping):
         p, q = (np.array([law.get(outcome, 0.0) for outcome in {**p, **q}]) for law in (p, q))
-    return np.array([np.maximum(np.subtract(p, np.exp(x) * np.asarray(q)), 0.0).sum() for x in epsilons])
+    if max(abs(p.sum() - 1.0), abs(q.sum() - 1.0)) > 1e-9:
+        raise ValueError(f"the laws of a model sum to {p.sum():.9g} and {q.sum():.9g}, not to 1: name all outcomes")
+    return np.array([np.maximum(p - np.exp(epsilon) * q, 0.0).sum() for epsilon in epsilons])
 
 
 def deltas_of(steps: tuple[Step, ...], epsilons: Floats) -> tuple[Floats, Floats]:
     """Deltas by evr's laws of the steps, at rising epsilons, and how far they may be from the truth."""
     curve = FftCurve(on_lines(steps), asked=epsilons[::-1])
-    deltas = np.array([curve.value(epsilon) for epsilon in epsilons[::-1]])[::-1]
-    return deltas, 1e-7 * deltas + 1e-11
+    return (deltas := np.array([curve.value(x) for x in epsilons[::-1]])[::-1]), 1e-7 * deltas + 1e-11
 
 
-def check_laws(
-    composition: Composition, laws: list[tuple[Law, Law]], deltas_of: Callable[..., tuple[Floats, Floats]] = deltas_of
-) -> list[Comparison]:
+def check_laws(composition: Composition, laws: list[tuple[Law, Law]], deltas_of: Any = deltas_of) -> list[Comparison]:
     """As ``check_model``, given the output laws of neighbours: that of the data set with the record comes first."""
     comparisons = []
     for direction in Direction:
-        steps, search = composition.simplified(direction), 0.05 * 1.5 ** np.arange(15)
-        last = search[np.argmax(np.append(deltas_of(steps, search)[0] < 1e-4, True)) % len(search)]
-        first = -last / 2 if sum(step.count for step in steps) == 1 else 0.0  # compositions use one step's whole curve
-        epsilons = np.linspace(first, last, 20)
-        ordered = laws if direction is Direction.REMOVE else [(q, p) for p, q in laws]
+        steps, ordered = composition.simplified(direction), laws if direction == "remove" else [x[::-1] for x in laws]
+        epsilons = EPSILONS[(EPSILONS >= 0) | (sum(step.count for step in steps) == 1)]  # a step's whole curve is used
         greatest = np.max([hockey_stick(p, q, epsilons) for p, q in ordered], axis=0)
         deltas, errors = deltas_of(steps, epsilons)
-        comparisons += map(Comparison, [direction] * 20, epsilons.tolist(), greatest.tolist(), deltas.tolist())
-        if np.any(greatest > deltas + errors):
-            _, epsilon, truth, delta = max(comparisons[-20:], key=lambda row: row.model - row.evr)
-            why = f"at epsilon={epsilon:.6g} neighbours have delta={truth:.6g} by the model, {delta:.6g} by evr's law"
-            raise AssertionError(f"{why} ({direction.value}): the law does not dominate the model")
+        for epsilon, truth, delta, error in np.stack([epsilons, greatest, deltas, errors], axis=1).tolist():
+            comparisons.append(Comparison(direction, epsilon, truth, delta))
+            if truth > delta + error:
+                what = f"delta={truth:.6g} of the model exceeds {delta:.6g} of evr's law"
+                raise AssertionError(f"{what}, at epsilon={epsilon:g} in the direction {direction.value!r}")
     return comparisons
 
 
 def check_model(
-    event: Any,
-    model: Callable[[DataSet], Law],
-    data_sets: Iterable[DataSet],
-    values: Iterable[Any] = (),
-    neighboring_relation: NeighboringRelation | str | None = None,
+    event: Any, model: Model, data_sets: list[DataSet], neighboring_relation: Relation, values: Sequence[Any] = ()
 ) -> list[Comparison]:
     """Assert that evr's law of ``event`` dominates ``model``: for all neighbours of ``data_sets``, in both directions,
-    at 20 epsilons. ``values`` are the records that replace-one puts in the place of others. Returns what was compared.
+    at 20 epsilons or more. ``values`` are what replace-one puts in the place of records. Returns what was compared.
     """
-    composition, values = Composition.of(event, neighboring_relation), list(values)
-    pairs = [(data, other) for data in data_sets for other in neighbours(data, values, composition.relation)]
-    return check_laws(composition, [(model(data), model(other)) for data, other in pairs])
+    others = [(data, other) for data in data_sets for other in neighbours(data, values, neighboring_relation)]
+    laws = [(model(data), model(other)) for data, other in others]
+    return check_laws(Composition.of(event, neighboring_relation), laws)

@@ -16,7 +16,8 @@ import messages
 from evr import events
 from evr.certification.event_json import DEEPEST, canonical, event_digest, event_from_json, event_to_json
 from evr.errors import CertificateError
-from evr.mechanisms import MECHANISMS, Mechanism
+from evr.mechanisms import MECHANISMS
+from evr.mechanisms.table import registered
 
 GAUSSIAN = dp_event.GaussianDpEvent(1.1)
 EVENTS = [
@@ -86,7 +87,7 @@ class OwnDpEvent(dp_event.DpEvent):
 def test_registered_classes_are_named_with_their_module(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=messages.REGISTER_IT):
         event_to_json(OwnDpEvent(1.0))
-    monkeypatch.setitem(MECHANISMS, OwnDpEvent, Mechanism(OwnDpEvent, lambda event: None))
+    monkeypatch.setitem(MECHANISMS, OwnDpEvent, registered(OwnDpEvent, lambda event: None))
     document = event_to_json(OwnDpEvent(2.0))
     assert document["type"].endswith(".OwnDpEvent")
     assert "." in document["type"].removesuffix(".OwnDpEvent") or document["type"].startswith(OwnDpEvent.__module__)

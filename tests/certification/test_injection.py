@@ -20,7 +20,8 @@ from evr.certification.build import software
 from evr.certification.certificate import SoftwareSection, digest_of
 from evr.certification.event_json import in_alphabet
 from evr.errors import CertificateError
-from evr.mechanisms import MECHANISMS, Mechanism, noise
+from evr.mechanisms import MECHANISMS, noise
+from evr.mechanisms.table import registered
 from forging import at, restated, text
 
 LIE = "also satisfies (0.01, 0)-differential privacy"
@@ -171,7 +172,7 @@ def test_events_with_sentences_are_refused_before_anything_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(
-        MECHANISMS, WordyDpEvent, Mechanism(WordyDpEvent, lambda _: noise.gaussian(dp_event.GaussianDpEvent(2.0)))
+        MECHANISMS, WordyDpEvent, registered(WordyDpEvent, lambda _: noise.gaussian(dp_event.GaussianDpEvent(2.0)))
     )
     with evr.Ledger(tmp_path / "ledger.sqlite") as ledger:
         with pytest.raises(ValueError, match=messages.NEITHER_NAME_NOR_NUMBER):

@@ -27,7 +27,7 @@ from evr.laws.exact.law import ball
 from evr.laws.law import Direction
 from evr.mechanisms import Composition
 from evr.planning.strict import StrictCurve
-from helpers import proof_script
+from helpers import answers, proof_script, together
 
 PROOFS = Path(__file__).parents[2] / "proofs"
 VECTORS = PROOFS / "vectors"
@@ -61,7 +61,7 @@ def said(lines):
         evr.dpsgd(noise_multiplier=1.1, sampling_probability=0.01, steps=37),
         evr.dpsgd(noise_multiplier=1.1, sampling_probability=0.01, steps=1),
         dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(3.0), 6),
-        dp_event.ComposedDpEvent([dp_event.RandomizedResponseDpEvent(0.5, 3), dp_event.GaussianDpEvent(4.0)]),
+        together((answers(0.5, 3), 1), dp_event.GaussianDpEvent(4.0)),
     ],
 )
 def test_the_checker_finds_evrs_integers(event):

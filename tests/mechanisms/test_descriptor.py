@@ -188,7 +188,9 @@ def test_words_and_assumptions_come_from_the_descriptor(tmp_path: Path) -> None:
     assert "assumes that nobody heard the alarm twice; that no battery was empty; that the" in certificate.statement
     assert evr.replay(certificate).agrees
     evr.register(AlarmDpEvent, alarm)
-    assert [m.field for m in evr.replay(certificate).mismatches] == ["statement"], "the words are whose code it is"
+    assert [m.field for m in evr.replay(certificate).mismatches] == ["statement", "hypotheses"], (
+        "the words are whose code it is"
+    )
 
 
 def test_a_mechanism_that_is_forgotten_is_unknown_everywhere() -> None:

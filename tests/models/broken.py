@@ -102,6 +102,17 @@ def score_sensitivity() -> Broken:
 
 
 @breaks
+def empty_as_absent() -> Broken:
+    """An alarm that rings for an empty record as it does for a positive one, known by its laws of add-or-remove."""
+
+    def model(data: DataSet) -> Law:
+        rings = 0.9 if any(record is EMPTY or record > 0 for record in data) else 0.2
+        return {"rings": rings, "silent": 1 - rings}
+
+    return Case(mechanisms.NoisyAlarmDpEvent(0.9, 0.2), model, [(-1.0,)], []), ZERO_OUT
+
+
+@breaks
 def empty_record_answers() -> Broken:
     """A record that was emptied does not answer: the number of answers tells."""
     answers = mechanisms.published_answers(0.5, 2)
@@ -192,13 +203,8 @@ def without_replacement() -> Broken:
 @breaks
 def batch_by_itself() -> Broken:
     """Everybody in the batch publishes a noisy bit, and who they are: it is 1-DP to replace the bit of anybody."""
-
-    def base(batch: DataSet) -> Law:
-        bits = [noisy_bit(bit, 1.0, 0.0) for _, bit in batch]
-        return joined({tuple(name for name, _ in batch): 1.0}, *bits)
-
     event = dp_event.SampledWithoutReplacementDpEvent(3, 1, schemes.EpsilonDeltaDpEvent(1.0, 0.0))
-    model = sampled(lambda data: batches.without_replacement(data, 1), base)
+    model = sampled(lambda data: batches.without_replacement(data, 1), mechanisms.named_bits(1.0))
     people = (("Ann", True), ("Bob", False), ("Eve", False))
     return Case(event, model, [people], [("Ann", False)]), REPLACE_ONE
 
@@ -224,14 +230,14 @@ def truncated_dataset_size() -> Broken:
 # --- training schemes -----------------------------------------------------------------------------
 
 
-def _in_step(batch: DataSet) -> DataSet:
-    """The batch, in which others add 1 if the record in question is there, and -1 if not: it is the first."""
-    there = batch and batch[0] == 0.5
-    return tuple(x if x == 0.5 else float(there) - float(not there) for x in batch if x is not EMPTY)
-
-
 def _in_company(batching: batches.Batching) -> batches.Batching:
-    return lambda data: mixed((tuple(map(_in_step, part)), chance) for part, chance in batching(data).items())
+    """The record that adds 0.5 makes others in its batch add 1, who add -1 by themselves."""
+
+    def contributions(batch: DataSet) -> DataSet:
+        others = 1.0 if 0.5 in batch else -1.0
+        return tuple(record if record == 0.5 else others for record in batch if record is not EMPTY)
+
+    return lambda data: mixed((tuple(map(contributions, steps)), chance) for steps, chance in batching(data).items())
 
 
 @breaks
@@ -400,11 +406,11 @@ def fresh_runs() -> Broken:
 @breaks
 def scored_by_output() -> Broken:
     """The best run is one whose output is right."""
-    generating = selections.negative_binomial_runs(4.0, 1.0)
+    runs = selections.negative_binomial_runs(4.0, 1.0)
 
     def model(bit: bool) -> Law:
         ranking = _RANKING if bit else [_RANKING[1], _RANKING[0], *_RANKING[2:]]
-        return selections.best_of(noisy_bit(bit, 0.5, 0.0), ranking, generating)
+        return selections.best_of(noisy_bit(bit, 0.5, 0.0), ranking, runs)
 
     return _selected(model)
 
@@ -414,10 +420,10 @@ def hidden_number_of_runs() -> Broken:
     """The number of runs is shown, and with it how likely the best of them is by chance."""
 
     def model(bit: bool) -> Law:
-        best = [
-            (runs, selections.best_of(noisy_bit(bit, 0.5, 0.0), _RANKING, lambda z: z**runs)) for runs in range(1, 200)
-        ]
-        return {(runs, outcome): 0.25 * 0.75 ** (runs - 1) * c for runs, law in best for outcome, c in law.items()}
+        right = noisy_bit(bit, 0.5, 0.0)[True, "likely"]  # the bit True is best
+        none_right = {runs: (1 - right) ** runs for runs in range(1, 200)}
+        laws = {runs: {(runs, True): 1 - chance, (runs, False): chance} for runs, chance in none_right.items()}
+        return {outcome: 0.25 * 0.75 ** (runs - 1) * c for runs, law in laws.items() for outcome, c in law.items()}
 
     return _selected(model)
 
@@ -442,7 +448,7 @@ def exceeds(case: Case, relation: str) -> bool:
     try:
         check_case(case, relation)
     except AssertionError as error:
-        return "does not dominate" in str(error)
+        return "exceeds" in str(error)
     return False
 
 

@@ -9,10 +9,12 @@ import numpy as np
 from evr import testing
 from evr.estimation.selected import on_lines
 from evr.laws import Direction, Measure, Step, on_a_line
+from evr.laws.line.pair import line_pair
 from evr.laws.patterns.law import PatternLaw
 
 DRAWS, DEVIATIONS = 100_000, 6.0
 """A false alarm is as likely as a normal variable 6 deviations out, 1e-9."""
+FEWEST = 500  # draws of equal weight that a delta has to rest on: below, it is not compared
 WIDE = 1.5  # normal variables are drawn so much wider than they are, since large losses count
 
 
@@ -41,11 +43,14 @@ def deltas_of(steps: tuple[Step, ...], epsilons: np.ndarray) -> tuple[np.ndarray
             ratio = law.log_ratio(coordinates)
             own, loss = 0.0 if law.direction is Direction.ADD else ratio, law.loss(coordinates, ratio)
         else:  # half of the draws are from P, half from Q
-            halves = [law.draw(measure, wide.generator, DRAWS // 2) for measure in Measure]
-            loss = law.privacy_loss(wide.generator.permutation(np.concatenate(halves)))
+            pair = line_pair(law)
+            halves = [pair.draw(measure, wide.generator, DRAWS // 2) for measure in Measure]
+            loss = pair.privacy_loss(wide.generator.permutation(np.concatenate(halves)))
             own = math.log(2) - np.logaddexp(0.0, -loss)
         log_p, log_q = log_p + own, log_q + own - loss
     p, q = np.exp(log_p + wide.log_weights), np.exp(log_q + wide.log_weights)
 
     draws = np.maximum(p - np.exp(epsilons)[:, None] * q, 0.0)
-    return draws.mean(axis=1), DEVIATIONS * draws.std(axis=1) / math.sqrt(DRAWS) + 1e-6
+    totals, squares = draws.sum(axis=1), (draws**2).sum(axis=1)
+    errors = DEVIATIONS * np.sqrt(squares) / DRAWS
+    return totals / DRAWS, np.where(totals**2 > FEWEST * squares, errors, np.inf)

@@ -37,7 +37,9 @@ def gaussian(rng: random.Random, relation: str) -> Case:
         return release({sums: 1.0}, releases.gaussian(noise), noise, greatest=2)
 
     east, west, north = (1.0, 0.0), (-1.0, 0.0), (0.0, 1.0)
-    return Case(dp_event.GaussianDpEvent(noise), model, [(east, north), (east, west)], [west, north])
+    angle = rng.uniform(0, 2 * math.pi)
+    some = (math.cos(angle), math.sin(angle))
+    return Case(dp_event.GaussianDpEvent(noise), model, [(east, north), (east, some)], [west, north, some])
 
 
 def laplace(rng: random.Random, relation: str) -> Case:
@@ -246,7 +248,7 @@ def sampled(
         laws = [(base(batch), chance) for batch, chance in batching(data).items()]
         if isinstance(laws[0][0], dict):
             return mixed((outcome, share * chance) for law, chance in laws for outcome, share in law.items())
-        return sum(chance * np.asarray(law) for law, chance in laws)
+        return np.sum([chance * np.asarray(law) for law, chance in laws], axis=0)
 
     return model
 
@@ -271,9 +273,14 @@ def _poisson(rng: random.Random, base: Case, probability: float | None = None) -
 
 
 def poisson_of_gaussian(rng: random.Random, relation: str) -> Case:
-    """Each record is in the batch by a coin of its own; the sum of the batch has normal noise, once or twice."""
-    if rng.random() < 0.7:
+    """Each record is in the batch by a coin of its own; the sum of the batch has normal noise, once or twice. Or the
+    batch is sampled once more.
+    """
+    kind = rng.choice(["once", "once", "twice", "sampled twice"])
+    if kind == "once" or (kind == "sampled twice" and relation == REPLACE_ONE):
         return _poisson(rng, gaussian(rng, relation))
+    if kind == "sampled twice":
+        return _poisson(rng, _poisson(rng, gaussian(rng, relation)))
     noise = rng.choice([1.0, 2.0])
     event = dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(noise), 2)
     model = summed(lambda batch: batches.everybody(batch, 2), noise)
@@ -377,17 +384,15 @@ def poisson_of_everybody(rng: random.Random, relation: str) -> Case:
 
 
 def without_replacement_of_noise(rng: random.Random, relation: str) -> Case:
-    """A uniformly random set of places, and noise on the sum of their records."""
-    return _without_replacement(
-        rng, rng.choice([gaussian, laplace, discrete_laplace, discrete_gaussian])(rng, relation)
-    )
+    """A uniformly random set of places, and noise on the sum of their records, or of a sample of them."""
+    make = rng.choice([gaussian, laplace, discrete_laplace, discrete_gaussian, poisson_of_gaussian])
+    return _without_replacement(rng, make(rng, relation))
 
 
 def without_replacement_of_others(rng: random.Random, relation: str) -> Case:
     """A uniformly random set of places, and a mechanism that is known to be private on their records."""
-    return _without_replacement(
-        rng, rng.choice([epsilon_delta, epsilon_delta, exponential, concentrated])(rng, relation)
-    )
+    make = rng.choice([epsilon_delta, epsilon_delta, exponential, concentrated])
+    return _without_replacement(rng, make(rng, relation))
 
 
 def _without_replacement(rng: random.Random, base: Case) -> Case:
@@ -415,7 +420,7 @@ def steps(batching: Callable[[DataSet], dict[DataSet, float]], count: int = 1) -
 
 
 def zero_out_only(rng: random.Random, relation: str) -> Case:
-    """As many steps of Poisson sampling as there are records, each in the batch with probability 1 over their number."""
+    """As many steps as there are records; each is in a batch with probability 1 over their number."""
     noise, size = rng.choice([0.7, 1.5]), 2
     step = dp_event.PoissonSampledDpEvent(1 / size, dp_event.GaussianDpEvent(noise))
     event = schemes.ZeroOutDpEvent(dp_event.SelfComposedDpEvent(step, size))

@@ -22,7 +22,7 @@ Sums = tuple[tuple[float, float], ...]
 records contribute may depend on what was released before.
 """
 Noise = Callable[[np.ndarray], np.ndarray]
-"""A distribution function, of noise around 0."""
+"""The distribution function of symmetric noise, accurate below 0."""
 
 CELLS = {1: 1000, 2: 120, 3: 40, 4: 18}  # of each number, by how many numbers are released
 FARTHEST = 6.0  # beyond the greatest sum, in deviations of the noise, where the last cell begins
@@ -47,7 +47,7 @@ def gaussian(scale: float) -> Noise:
 
 
 def laplace(scale: float) -> Noise:
-    return lambda x: np.where(x < 0, np.exp(np.minimum(x, 0) / scale) / 2, 1 - np.exp(-np.maximum(x, 0) / scale) / 2)
+    return lambda x: np.where(x < 0, np.exp(np.minimum(x, 0) / scale) / 2, 1 - np.exp(-np.abs(x) / scale) / 2)
 
 
 def release(
@@ -67,15 +67,20 @@ def release(
     def cells(path: Sums, so_far: tuple[float, ...]) -> Cells:
         """The law of the numbers from the last of ``so_far`` on; these are the sums up to it."""
         step = len(so_far)
-        inside = noise(edges - strategy[step - 1, :step] @ so_far)
-        chances = np.diff(inside, prepend=0.0, append=1.0)
+        chances = cells_of(noise, edges - strategy[step - 1, :step] @ so_far)
         if step == steps:
             return chances
         low, high = (cells(path, (*so_far, after)) for after in path[step])
         parts = (chances[:negative], low), (chances[negative:], high)
         return np.concatenate([np.multiply.outer(first, later) for first, later in parts])
 
-    return sum(chance * cells(path, (path[0][0],)) for path, chance in sums.items())
+    return np.sum([chance * cells(path, (path[0][0],)) for path, chance in sums.items()], axis=0)
+
+
+def cells_of(noise: Noise, edges: np.ndarray) -> np.ndarray:
+    """The probabilities of cells, accurate in both tails."""
+    below, above = np.diff(noise(edges), prepend=0.0, append=1.0), -np.diff(noise(-edges), prepend=1.0, append=0.0)
+    return np.where(np.append(edges, np.inf) < 0, below, above)
 
 
 def release_integers(sums: Mapping[tuple[int, ...], float], chances: np.ndarray, greatest: int) -> Cells:

@@ -1,7 +1,7 @@
 """Which model stands for which row of the table of meanings, and how a row is checked.
 
-``PYTHONPATH=src:tests python -m models.rows`` prints how tight each row is: the median, over random cases and
-epsilons, of what the worst neighbours have by the model over what evr's law says.
+``PYTHONPATH=src:tests python -m models.rows`` prints how tight each row is: what the worst neighbours have by the model
+over what evr's law says, the median over epsilons, for the median case of the model and for the tightest one.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-from dp_accounting import dp_event
+from dp_accounting import NeighboringRelation, dp_event
 
 from evr.errors import UnsupportedEventError
 from evr.mechanisms import Composition, schemes
 from evr.mechanisms.meaning import Row, row_of, rows
 from evr.mechanisms.relations import Refused, name_of
+from evr.mechanisms.table import BUILT_IN, WRAPPERS
 from evr.testing import Comparison, Law, check_laws, neighbours
 from models import mechanisms, selections, trainings
 from models.cases import Case, Maker
@@ -61,7 +62,7 @@ MODELS: dict[str, Model] = {
     "FixedBatchUsersDpEvent": Model(trainings.fixed_batch_users, "user"),
     "UsersDpEvent of CyclicPoissonDpEvent, fixed groups": Model(trainings.of_users(trainings.cyclic_fixed), "user"),
     "UsersDpEvent of MatrixMechanismDpEvent": Model(trainings.of_users(trainings.matrix), "user"),
-    "UsersDpEvent of bins, min-sep or independent groups": Model(
+    "UsersDpEvent of other schemes": Model(
         trainings.of_users(trainings.any_of(trainings.bins, trainings.redrawn_bins, trainings.min_sep)), "user"
     ),
     # sampling
@@ -112,7 +113,8 @@ REFUSED: dict[str, dp_event.DpEvent] = {
 
 # --- how a row is checked --------------------------------------------------------------------------
 
-MERGED = 2000
+CASES = 3  # random ones, for each row
+MERGED = 2000  # outcomes
 
 
 def merged(p: Law, q: Law) -> tuple[Law, Law]:
@@ -149,33 +151,43 @@ def check_case(case: Case, relation: str) -> list[Comparison]:
     return check_laws(Composition.of(case.event, relation), laws_of(case, relation), deltas_of)
 
 
-def check_row(row: Row, seeds: Iterable[int]) -> list[Comparison]:
-    """Fails unless the law of a row dominates its model, in so many random cases, or the row is refused as it says."""
+def check_row(row: Row, seeds: Iterable[int]) -> list[list[Comparison]]:
+    """Fails unless the law of a row dominates its model, in random cases, or the row is refused as it says. Returns
+    what was compared in each case.
+    """
     if row.subject in REFUSED:
         check_refused(row, REFUSED[row.subject])
         return []
     assert row.subject in MODELS, f"{row.subject} has no model: write one, and name it in MODELS"
-    relation, comparisons = name_of(row.answer.relation), list[Comparison]()
+    relation, comparisons = name_of(row.answer.relation), list[list[Comparison]]()
     for seed in seeds:
         case = MODELS[row.subject].make(random.Random(seed), relation)
-        used = row_of(case.event, row.answer.relation)
-        assert used.subject == row.subject, f"{case.event!r} is {used.subject}, and not {row.subject}"
+        used = row_of(
+            case.event, row.answer.relation
+        )  # of a registered mechanism, that of the event that stands for it
+        assert used.subject == row.subject or row.event not in BUILT_IN | WRAPPERS, f"{case.event!r} is {used.subject}"
         if isinstance(used.answer, Refused):
             check_refused(used, case.event)
         else:
-            comparisons += check_case(case, relation)
+            comparisons.append(check_case(case, relation))
     return comparisons
 
 
 def check_refused(row: Row, event: dp_event.DpEvent) -> None:
     assert isinstance(row.answer, Refused), f"{row.subject} has a meaning, and no model"
+    message = refusal_of(event, row.answer.relation)
+    assert message is not None, f"{row.subject} is refused under {row.answer.relation} by the table, and accepted"
+    assert row.answer.why in message, f"{row.subject}: the refusal does not say why: {message}"
+    assert row.answer.remedy in message, f"{row.subject}: the refusal has no remedy: {message}"
+
+
+def refusal_of(event: dp_event.DpEvent, relation: NeighboringRelation) -> str | None:
+    """The words by which an event is refused under a relation; None if it is not."""
     try:
-        Composition.of(event, row.answer.relation)
+        Composition.of(event, relation)
     except UnsupportedEventError as error:
-        assert row.answer.why in str(error), f"{row.subject}: the refusal does not say why: {error}"
-        assert row.answer.remedy in str(error), f"{row.subject}: the refusal has no remedy: {error}"
-    else:
-        raise AssertionError(f"{row.subject} is refused under {row.answer.relation} by the table, and accepted")
+        return str(error)
+    return None
 
 
 def check_unit(row: Row) -> None:
@@ -189,12 +201,9 @@ def check_unit(row: Row) -> None:
     event = MODELS[row.subject].make(random.Random(0), name_of(relation)).event
     user = schemes.PoissonSampledUsersDpEvent(1.0, 0.5, 2)
     for other, other_unit in ((dp_event.GaussianDpEvent(1.0), "record"), (user, "user")):
-        try:
-            Composition.of(dp_event.ComposedDpEvent([event, other]), relation)
-            mixed = False
-        except UnsupportedEventError as error:
-            mixed = "one unit" in str(error)
-        assert mixed == (unit != other_unit), f"{row.subject} beside a mechanism for a {other_unit}"
+        message = refusal_of(dp_event.ComposedDpEvent([event, other]), relation)
+        refused = message is not None and "one unit" in message
+        assert refused == (unit != other_unit), f"{row.subject} beside a mechanism for a {other_unit}"
 
 
 def check_default(subject: str) -> None:
@@ -203,19 +212,31 @@ def check_default(subject: str) -> None:
     check_case(case, name_of(Composition.of(case.event).relation))
 
 
-def tightness(comparisons: list[Comparison]) -> float:
-    """The median of what neighbours have by the model over what evr's law says, where that is not negligible."""
-    shares = [row.model / row.evr for row in comparisons if row.epsilon >= 0 and row.evr > 1e-4]
-    return float(np.median(shares)) if shares else 1.0
+def tightness(cases: list[list[Comparison]]) -> tuple[float, float]:
+    """What neighbours have by the model over what evr's law says, where that is not negligible: the median over
+    epsilons, of the median case and of the tightest one.
+    """
+    counted = [[row for row in case if row.epsilon >= 0 and row.evr > 1e-4] for case in cases]
+    medians = [float(np.median([row.model / row.evr for row in case])) for case in counted if case]
+    return float(np.median(medians)), max(medians)
+
+
+with mechanisms.registered():
+    ROWS = rows()
+"""The whole table, the mechanisms that are registered here included."""
+
+
+def name(row: Row) -> str:
+    return f"{row.subject} under {name_of(row.answer.relation)}"
 
 
 def main(cases: int = 5) -> None:
     """Print the tightness of each row."""
     with mechanisms.registered():
-        for row in rows():
+        for row in ROWS:
             comparisons = check_row(row, range(cases))
-            words = f"{tightness(comparisons):.4f}" if comparisons else "refused"
-            print(f"{row.subject:65}{name_of(row.answer.relation):15}{words}")
+            words = "{:.4f}  {:.4f}".format(*tightness(comparisons)) if comparisons else "refused"
+            print(f"{name(row):90}{words}")
 
 
 if __name__ == "__main__":

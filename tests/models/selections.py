@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping
-from itertools import pairwise
 from typing import Any
 
 from dp_accounting import dp_event
@@ -18,20 +17,20 @@ from models.cases import Case, numbers
 from models.mechanisms import ONE_BIT, any_bit, noisy_bit, summed
 from models.releases import CELLS
 
-Generating = Callable[[float], float]
-"""The generating function ``E z^K`` of the number of runs."""
+Runs = Callable[[float, float], float]
+"""The law of the number ``K`` of runs: the probability ``E (1 - b)^K - (1 - b - p)^K`` that the best run is one whose
+output has probability ``p``, if better outputs have probability ``b``. It is written so that nothing cancels.
+"""
 
 
-def best_of(base: Mapping[Any, float], ranking: list[Any], generating: Generating) -> dict[Any, float]:
-    """The law of the best output, best first in ``ranking``, and of none. No run is among the first outputs with the
-    probability ``E (1 - their probability)^K``.
-    """
-    better, none_better = 0.0, [1.0]
+def best_of(base: Mapping[Any, float], ranking: list[Any], runs: Runs) -> dict[Any, float]:
+    """The law of the best output, best first in ``ranking``, and of none."""
+    better, law = 0.0, {}
     for outcome in ranking:
-        better += base.get(outcome, 0.0)
-        none_better.append(generating(max(0.0, 1 - better)))
-    law = {outcome: before - after for outcome, (before, after) in zip(ranking, pairwise(none_better), strict=True)}
-    return law | {"none": none_better[-1]}
+        chance = base.get(outcome, 0.0)
+        law[outcome] = runs(better, chance)
+        better += chance
+    return law | {"none": max(0.0, 1 - math.fsum(law.values()))}
 
 
 def _case(rng: random.Random, make_event: Callable[[Any], Any], select: Callable[[Any, list[Any]], Law]) -> Case:
@@ -55,16 +54,16 @@ def _case(rng: random.Random, make_event: Callable[[Any], Any], select: Callable
 def repeat_and_select(rng: random.Random, relation: str) -> Case:
     """The best of a Poisson number of runs, or of a truncated negative binomial one."""
     shape, mean = rng.choice([math.inf, 1.0, 0.0, 0.5, 2.0]), rng.choice([1.5, 4.0])
-    generating = poisson_runs(mean) if shape == math.inf else negative_binomial_runs(mean, shape)
+    runs = poisson_runs(mean) if shape == math.inf else negative_binomial_runs(mean, shape)
     make = lambda base: dp_event.RepeatAndSelectDpEvent(base, mean, shape)  # noqa: E731
-    return _case(rng, make, lambda base, ranking: best_of(base, ranking, generating))
+    return _case(rng, make, lambda base, ranking: best_of(base, ranking, runs))
 
 
-def poisson_runs(mean: float) -> Generating:
-    return lambda z: math.exp(mean * (z - 1))
+def poisson_runs(mean: float) -> Runs:
+    return lambda better, chance: math.exp(-mean * better) * -math.expm1(-mean * chance)
 
 
-def negative_binomial_runs(mean: float, shape: float) -> Generating:
+def negative_binomial_runs(mean: float, shape: float) -> Runs:
     """Papernot and Steinke 2022, Definition 1, by its mean."""
 
     def mean_of(gamma: float) -> float:
@@ -73,9 +72,15 @@ def negative_binomial_runs(mean: float, shape: float) -> Generating:
         return shape * (1 - gamma) / (gamma * (1 - gamma**shape))
 
     gamma = brentq(lambda x: mean_of(x) - mean, 1e-6, 1 - 1e-9, xtol=1e-15)
-    if shape == 0:
-        return lambda z: math.log(1 - (1 - gamma) * z) / math.log(gamma)
-    return lambda z: ((1 - (1 - gamma) * z) ** -shape - 1) / (gamma**-shape - 1)
+
+    def runs(better: float, chance: float) -> float:
+        base = gamma + (1 - gamma) * better
+        growth = math.log1p((1 - gamma) * chance / base)
+        if shape == 0:
+            return growth / -math.log(gamma)
+        return base**-shape * -math.expm1(-shape * growth) / (gamma**-shape - 1)
+
+    return runs
 
 
 def binomial_select(rng: random.Random, relation: str) -> Case:
@@ -85,13 +90,17 @@ def binomial_select(rng: random.Random, relation: str) -> Case:
     return _case(rng, make, lambda base, ranking: best_of(base, ranking, binomial_runs(most, probability)))
 
 
-def binomial_runs(most: int, probability: float) -> Generating:
-    return lambda z: (1 - probability + probability * z) ** most
+def binomial_runs(most: int, probability: float) -> Runs:
+    def runs(better: float, chance: float) -> float:
+        base = 1 - probability * better
+        return base**most * -math.expm1(most * math.log1p(-probability * chance / base))
+
+    return runs
 
 
 def threshold_select(rng: random.Random, relation: str) -> Case:
     """The first good output; after each other one, with some probability, none."""
-    stop, share = rng.choice([0.1, 0.5]), rng.choice([0.25, 0.5])
+    stop, share = rng.choice([0.1, 0.5, 0.5]), rng.choice([0.35, 0.45, 0.55])
 
     def first_good(base: Mapping[Any, float], ranking: list[Any]) -> Law:
         chances = {outcome: base.get(outcome, 0.0) for outcome in ranking[: round(share * len(ranking))]}

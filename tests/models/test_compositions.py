@@ -1,8 +1,9 @@
-"""Adaptive compositions of two and three models: what a later mechanism does with the data depends on earlier outputs."""
+"""Adaptive compositions of two and three models: which data a later mechanism gets depends on earlier outputs."""
 
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from dp_accounting import dp_event
 import evr
 from evr.laws import Direction
 from evr.mechanisms import Composition
-from evr.testing import Law, hockey_stick
+from evr.testing import hockey_stick
 from models import mechanisms, trainings
 from models.cases import ADD_OR_REMOVE, RELATIONS, REPLACE_ONE, ZERO_OUT, Case, Maker
 from models.rows import laws_of
@@ -24,18 +25,17 @@ RECORDS: dict[str, list[Maker]] = {
     ZERO_OUT: [*SINGLE, *SAMPLED, *KNOWN, mechanisms.randomized_response, trainings.shuffled, trainings.matrix],
     REPLACE_ONE: [*SINGLE, *SAMPLED, *KNOWN, mechanisms.randomized_response, mechanisms.without_replacement_of_noise],
 }
-USERS: dict[str, list[Maker]] = dict.fromkeys(RELATIONS, [trainings.poisson_users, *KNOWN])
+USERS: dict[str, list[Maker]] = {relation: [trainings.poisson_users, *KNOWN] for relation in RELATIONS}
 OUTCOMES = 60  # of one mechanism
 DELTAS = (1.0, 0.1, 1e-3)  # of the models, about: at epsilon 0 and where these are reached
 
 Pair = tuple[np.ndarray, np.ndarray]
 
 
-def coarse(p: Law, q: Law) -> Pair:
+def coarse(p: Any, q: Any) -> Pair:
     """Both laws on few outcomes, those of similar likelihood ratios put together: what is seen tells less."""
     if not isinstance(p, np.ndarray):
-        outcomes = list({**p, **q})
-        p, q = (np.array([law.get(outcome, 0.0) for outcome in outcomes]) for law in (p, q))
+        p, q = (np.array([law.get(outcome, 0.0) for outcome in {**p, **q}]) for law in (p, q))
     with np.errstate(divide="ignore", invalid="ignore"):
         order = np.argsort(np.log(p / q))
     first = np.unique(np.linspace(0, len(p), OUTCOMES, endpoint=False).astype(int))
@@ -50,10 +50,8 @@ def adaptively(first: Pair, rng: random.Random, choices: list[Pair]) -> Pair:
     with np.errstate(divide="ignore", invalid="ignore"):
         order = np.argsort(np.log(p / q))
     parts = [(outcomes, rng.choice(choices)) for outcomes in np.array_split(order, rng.choice([2, 3]))]
-    return tuple(
-        np.concatenate([np.multiply.outer(law[outcomes], chosen[side]).ravel() for outcomes, chosen in parts])
-        for side, law in enumerate((p, q))
-    )
+    both = [(np.outer(p[part], next_p).ravel(), np.outer(q[part], next_q).ravel()) for part, (next_p, next_q) in parts]
+    return np.concatenate([of_p for of_p, _ in both]), np.concatenate([of_q for _, of_q in both])
 
 
 def check_composition(rng: random.Random, relation: str, makers: list[Maker], number: int) -> float:

@@ -13,15 +13,12 @@ from dp_accounting import NeighboringRelation, dp_event
 import evr
 from evr.laws import Pairs
 from evr.mechanisms import MECHANISMS, composition, schemes, training
-from evr.mechanisms.hypotheses import assumed
-from evr.mechanisms.meaning import Row, row_of, rows, rows_in, settled
-from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT, Meaning, Variant, relation_named
+from evr.mechanisms.meaning import HYPOTHESES, Row, meanings_in, row_of, rows
+from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT, Meaning, Variant, name_of, relation_named
 from evr.mechanisms.table import WRAPPERS
 from models.broken import BROKEN, check_assumed, check_breaks
-from models.rows import MODELS, PIPELINES, REFUSED, check_default, check_row, check_unit
-from models.test_rows import CASES, registered
+from models.rows import CASES, MODELS, PIPELINES, REFUSED, check_default, check_row, check_unit
 
-__all__ = ["registered"]  # a fixture
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -37,7 +34,7 @@ def check_subject(subject: str) -> None:
         check_default(subject)
     for hypothesis, make in BROKEN.items():
         case, relation = make()
-        if any(row.subject == subject for row in rows_in(case.event, relation_named(relation))):
+        if any(row.subject == subject for row, _ in meanings_in(case.event, relation_named(relation))):
             check_breaks(hypothesis)
 
 
@@ -51,7 +48,7 @@ def answer(subject: str, relation: NeighboringRelation, **changes: Any) -> Plant
 
     def plant(patch: pytest.MonkeyPatch) -> None:
         answers = variant_of(subject).answers
-        patch.setitem(answers, relation, replace(answers[relation], **changes))  # type: ignore[arg-type]
+        patch.setitem(answers, relation, replace(answers[relation], **changes))
 
     return plant
 
@@ -63,9 +60,9 @@ def copied(subject: str, source: NeighboringRelation, target: NeighboringRelatio
         answers = variant_of(subject).answers
         meaning = answers[source]
         assert isinstance(meaning, Meaning)
-        ids = " ".join("constant-rate-and-steps" if "constant" in one.id else one.id for one in meaning.hypotheses)
-        stated = replace(meaning, relation=target, hypotheses=assumed(ids, target))
-        patch.setitem(answers, target, stated)  # type: ignore[arg-type]
+        constant = HYPOTHESES[f"constant-rate-and-steps-{name_of(target)}".removesuffix("-add-or-remove")]
+        stated = tuple(constant if "constant" in one.id else one for one in meaning.hypotheses)
+        patch.setitem(answers, target, replace(meaning, relation=target, hypotheses=stated))
 
     return plant
 
@@ -99,9 +96,8 @@ def guarantee_as_noise(patch: pytest.MonkeyPatch) -> None:
 
 
 def refusals_ignored(patch: pytest.MonkeyPatch) -> None:
-    def never_refused(node: Any, relation: NeighboringRelation, path: str = "event") -> Row:
-        row = row_of(node, relation, path)
-        return row._replace(answer=settled(row, node, relation))
+    def never_refused(node: Any, relation: NeighboringRelation, path: str, settled: bool) -> Row:
+        return row_of(node, relation, path, settled=True)
 
     patch.setattr(composition, "row_of", never_refused)
 
@@ -121,7 +117,7 @@ GUARANTEE = "PoissonSampledDpEvent of a known guarantee"
 FIXED, FIXED_NOISE = "FixedBatchUsersDpEvent", "SampledWithoutReplacementDpEvent of noise on a sum"
 CYCLIC, TRUNCATED = "CyclicPoissonDpEvent, fixed groups", "TruncatedSubsampledGaussianDpEvent"
 SHUFFLED, TREE = "ShuffledBatchesDpEvent", "SingleEpochTreeAggregationDpEvent"
-SPLIT = "UsersDpEvent of bins, min-sep or independent groups"
+SPLIT = "UsersDpEvent of other schemes"
 
 FAULTS: dict[str, tuple[str, Plant]] = {
     "randomized response under add-or-remove": (ANSWERS, copied(ANSWERS, REPLACE_ONE, ADD_OR_REMOVE)),

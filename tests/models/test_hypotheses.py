@@ -6,9 +6,7 @@ import pytest
 
 from evr.mechanisms.meaning import HYPOTHESES, Row
 from models.broken import BROKEN, check_assumed, check_breaks
-from models.test_rows import ROWS, registered
-
-__all__ = ["registered"]  # a fixture
+from models.rows import ROWS, name
 
 
 def test_every_hypothesis_has_a_counterexample() -> None:
@@ -20,6 +18,6 @@ def test_a_hypothesis_is_needed(hypothesis: str) -> None:
     check_breaks(hypothesis)
 
 
-@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("row", ROWS, ids=name)
 def test_a_row_says_what_breaks_mechanisms_of_its_kind(row: Row) -> None:
     check_assumed(row)

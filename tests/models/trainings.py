@@ -23,7 +23,7 @@ BANDS = [(1.0,), (1.0, 0.5), (1.0, 0.3)]
 
 def toeplitz(column: tuple[float, ...], size: int) -> np.ndarray:
     """The lower triangular matrix with this first column, and the same on all diagonals."""
-    return sum(value * np.eye(size, k=-lag) for lag, value in enumerate(column[:size]))
+    return np.sum([value * np.eye(size, k=-lag) for lag, value in enumerate(column[:size])], axis=0)
 
 
 def drawn_by_each(patterns: Mapping[batches.Pattern, float], count: int) -> batches.Batching:
@@ -45,11 +45,8 @@ def _training(
 
 def bins(rng: random.Random, relation: str) -> Case:
     """Each record is in one bin, drawn once; batch ``i`` is bin ``i`` modulo their number."""
-    noise, column, (count, number) = (
-        rng.choice([1.0, 2.0]),
-        rng.choice(BANDS),
-        rng.choice([(2, 2), (3, 3), (3, 3), (3, 2)]),
-    )
+    noise, column = rng.choice([1.0, 2.0]), rng.choice(BANDS)
+    count, number = rng.choice([(2, 2), (3, 3), (3, 3), (3, 2), (2, 1)])
     event = schemes.BallsInBinsDpEvent(noise, count, number, column)
     return _training(rng, event, drawn_by_each(batches.bins(count, number), count), count, column)
 
@@ -71,8 +68,8 @@ def allocation(rng: random.Random, relation: str) -> Case:
 
 def min_sep(rng: random.Random, relation: str) -> Case:
     """Whoever was in none of the last batches is in the next by a coin."""
-    noise, probability, warm = rng.choice([1.0, 2.0]), rng.choice([0.3, 0.8]), rng.choice([False, True])
-    count, separation, column = rng.choice([2, 3]), 2, rng.choice(BANDS)
+    noise, probability, warm = rng.choice([1.0, 2.0]), rng.choice([0.3, 0.8, 1.0]), rng.choice([False, True])
+    count, (separation, column) = rng.choice([2, 3]), rng.choice([(2, bands) for bands in BANDS] + [(1, (1.0,))])
     event = schemes.BMinSepDpEvent(noise, count, separation, probability, warm, column)
     patterns = batches.min_sep(count, separation, probability, warm)
     return _training(rng, event, drawn_by_each(patterns, count), count, column)
@@ -123,9 +120,9 @@ def matrix_in_order(rng: random.Random, relation: str) -> Case:
 def users_in_order(rng: random.Random, relation: str) -> Case:
     """As ``matrix_in_order``, for users of two records."""
     base = matrix_in_order(rng, relation)
-    users = ((1.0, -1.0), (1.0, -1.0))
+    data_sets: list[DataSet] = [((1.0, -1.0), (1.0, -1.0))]
     return Case(
-        schemes.UsersDpEvent(base.event, 2), lambda data: base.model(records_of(data, 2)), [users], [(-1.0, 1.0)]
+        schemes.UsersDpEvent(base.event, 2), lambda data: base.model(records_of(data, 2)), data_sets, [(-1.0, 1.0)]
     )
 
 
@@ -137,14 +134,14 @@ def tree(rng: random.Random, relation: str) -> Case:
 
 
 def shuffled(rng: random.Random, relation: str) -> Case:
-    """In each epoch the records in a random order, cut into batches. Who knows the order learns most: some models keep
-    the first order for all epochs.
-    """
+    """In each epoch the records in a random order, cut into batches of one, or one batch of all of them."""
     noise, epochs = rng.choice([1.0, 2.0]), rng.choice([1, 2])
     event = schemes.ShuffledBatchesDpEvent(noise, epochs)
-    batching: Any = rng.choice(
-        [lambda data: batches.shuffled(data, 1, epochs), lambda data: batches.everybody(data, epochs)]
-    )
+    shuffle = rng.choice([True, False])
+
+    def batching(data: DataSet) -> dict[batches.Batches, float]:
+        return batches.shuffled(data, 1, epochs) if shuffle else batches.everybody(data, epochs)
+
     return _training(rng, event, batching, 2 * epochs)
 
 

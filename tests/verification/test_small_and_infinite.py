@@ -15,7 +15,8 @@ import evr
 from conformance.proposal_cases import named
 from evr.events import EpsilonDeltaDpEvent
 from evr.laws import DiscretePair, Pairs
-from evr.mechanisms import MECHANISMS, Mechanism
+from evr.mechanisms import MECHANISMS
+from evr.mechanisms.table import registered
 from evr.planning.sampled import planned
 from helpers import answers, near, together
 
@@ -162,7 +163,7 @@ def test_losses_that_are_all_positive(monkeypatch: pytest.MonkeyPatch) -> None:
     knee was a crash.
     """
     pairs = Pairs(DiscretePair.from_probabilities(P, Q), DiscretePair.from_probabilities(Q, P))
-    monkeypatch.setitem(MECHANISMS, Gap, Mechanism(Gap, lambda _: pairs))
+    monkeypatch.setitem(MECHANISMS, Gap, registered(Gap, lambda _: pairs))
     gap = dp_event.ComposedDpEvent([Gap(), evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=50)])
     delta = evr.estimate_delta(gap, 1.0).value
     assert evr.verify(gap, epsilon=1.0, delta=delta / 0.9, tau=0.9, seed=1).accepted

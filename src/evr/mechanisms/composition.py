@@ -20,9 +20,9 @@ from evr import validate
 from evr.errors import OtherRelationError, UnsupportedEventError
 from evr.laws import NON_PRIVATE_PAIR, Direction, Pairs, Step, merged, simplify
 from evr.laws.selection import Selection
-from evr.mechanisms.meaning import events_in, refusal, row_of, settled
+from evr.mechanisms.meaning import events_in, refusal, row_of
 from evr.mechanisms.registry import MECHANISMS, known, unsupported
-from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT, Meaning, Relation, name_of, relation_named
+from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT, Meaning, Relation, Translator, name_of, relation_named
 from evr.mechanisms.sampling import NON_PRIVATE_PAIRS, SAMPLED, SELECTED, Sampling, Selecting, part_of
 
 
@@ -126,31 +126,35 @@ class Walk:
                 return [place.below(node.event)]
             self.inside.append([])
             return [place.below(node.event, times=1), _Part(part, times)]
-        meaning = self._meaning(node, place)
-        return [place.below(node.event) if meaning.pair is None else self._translated(node, place, meaning)]
+        mechanism = MECHANISMS.get(type(node))
+        with _at(path):
+            other = mechanism and mechanism.stands_for(node, self.relation)
+        if other is not None:
+            return [place._replace(event=other)]
+        pair = self._meaning(node, place).pair
+        return [place.below(node.event) if pair is None else self._translated(node, place, pair)]
 
     def _meaning(self, node: Any, place: _Place) -> Meaning:
         """What an event means here, or an error that says why it means nothing."""
-        row = row_of(node, self.relation, place.path)
-        if place.settled:
-            return settled(row, node, self.relation)
-        if not isinstance(row.answer, Meaning) or (row.answer.instead is not None and not self.is_asked_for):
-            raise refusal(node, row.answer, place.path)
-        if row.answer.unit is not None:
-            self._check_unit(row.answer.unit, node, place.path)
-        return row.answer
+        answer = row_of(node, self.relation, place.path, settled=place.settled).answer
+        if isinstance(answer, Meaning) and place.settled:
+            return answer
+        if not isinstance(answer, Meaning) or (answer.instead is not None and not self.is_asked_for):
+            raise refusal(node, answer, place.path)
+        if answer.unit is not None:
+            self._check_unit(answer.unit, node, place.path)
+        return answer
 
-    def _translated(self, node: Any, place: _Place, meaning: Meaning) -> _Found:
+    def _translated(self, node: Any, place: _Place, translator: Translator) -> _Found:
         """The pairs of a mechanism, or the place of an event that stands for it."""
-        assert meaning.pair is not None
         with _at(place.path):
-            found = meaning.pair(node)
-        if not isinstance(found, Pairs | dp_event.DpEvent):
-            why = f"the translator of {type(node).__name__} at {place.path} returned {validate.shown(found)}"
-            raise TypeError(f"{why}: let it return Pairs, or an event (NonPrivateDpEvent() if it has no privacy)")
+            found = translator(node)
+        if isinstance(found, dp_event.DpEvent):
+            return place._replace(event=found, settled=True)
         if isinstance(found, Pairs):
             return Visited(found, place.times)
-        return place._replace(event=found, settled=place.settled or MECHANISMS[type(node)].settles)
+        why = f"the translator of {type(node).__name__} at {place.path} returned {validate.shown(found)}"
+        raise TypeError(f"{why}: let it return Pairs, or an event (NonPrivateDpEvent() if it has no privacy)")
 
     def _check_unit(self, unit: str, node: Any, path: str) -> None:
         """Refuse a mechanism whose unit is not that of those before it."""

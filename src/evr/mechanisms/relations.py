@@ -3,7 +3,7 @@ made of: what a mechanism means under a relation, or why it means nothing there.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from dp_accounting import NeighboringRelation, dp_event
@@ -44,9 +44,7 @@ NON_PRIVATE = dp_event.NonPrivateDpEvent()
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """What a guarantee assumes of whoever ran a mechanism: an id for files, and a clause that follows "It is assumed
-    that".
-    """
+    """What is assumed of whoever ran a mechanism: an id for files, and a clause that follows "It is assumed that"."""
 
     id: str
     sentence: str
@@ -55,10 +53,8 @@ class Hypothesis:
 @dataclass(frozen=True)
 class Meaning:
     """What a mechanism means under a relation: whose data is protected (``"record"``, ``"user"``; None where it may be
-    either), by which theorem, and under which hypotheses.
-
-    ``pair`` translates an event to its ``Pairs``, or to another event that stands for it. It is None for what wraps
-    other events. ``instead`` is the relation that is taken in place of this one where none was asked for.
+    either), by which theorem, under which hypotheses. ``pair`` translates an event to its laws, None for what wraps
+    other events; ``instead`` is the relation that is taken in place of this one where none was asked for.
     """
 
     relation: NeighboringRelation
@@ -79,39 +75,35 @@ class Refused:
     instead: NeighboringRelation | None = None
 
 
-Answer: TypeAlias = Meaning | Refused
-
-
 @dataclass(frozen=True)
 class Variant:
     """Some events of a class, with their answer under each relation: those for which ``holds`` is true and, of events
     that wrap others, whose mechanisms are all of a kind in ``inside``.
 
-    ``kind`` is what wrappers have to know of a mechanism: ``"gaussian"``, ``"scalar"``, ``"noise"`` and
-    ``"own noise"`` (of a registered one) add noise to a sum, ``"known"`` is a guarantee, ``"scheme"`` and
-    ``"selection"`` say themselves who takes part in which run, ``"any"`` is every other mechanism.
+    ``kind`` is what wrappers have to know of a mechanism; ``meanings.md`` says which kinds there are.
     """
 
     subject: str
     kind: str
-    answers: Mapping[NeighboringRelation, Answer]
+    answers: Mapping[NeighboringRelation, Meaning | Refused]
     holds: Callable[[Any], bool] = lambda event: True
     inside: frozenset[str] | None = None
+
+    @property
+    def meanings(self) -> list[Meaning]:
+        return [one for one in self.answers.values() if isinstance(one, Meaning)]
 
 
 @dataclass(frozen=True, eq=False)
 class Mechanism:
-    """A class of events and its variants, of which the first that fits an event counts.
-
-    Of a registered one another event may stand for it. That event is settled if this answer ``settles`` the relation,
-    it has its own hypotheses unless this mechanism ``speaks`` of some, and it answers for what ``stands_for`` lists.
+    """A class of events and its variants, of which the first that fits an event counts. For a registered one that names
+    no relation another event may stand (``stands_for``), which then answers; ``hypotheses`` are its own.
     """
 
     event: type[dp_event.DpEvent]
     variants: tuple[Variant, ...]
-    settles: bool = True
-    speaks: bool = True
-    stands_for: Mapping[NeighboringRelation, Meaning] = field(default_factory=dict)
+    hypotheses: tuple[Hypothesis, ...] = ()
+    stands_for: Callable[[Any, NeighboringRelation], dp_event.DpEvent | None] = lambda event, relation: None
 
     @property
     def takes_sampling(self) -> bool:
