@@ -54,7 +54,8 @@ def differences(old: Any, new: Any, path: str = "") -> Iterator[Mismatch]:
     """Every field in which the two differ, at every depth."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in {**new, **old}:
-            yield from differences(old.get(key), new.get(key), f"{path}.{key}" if path else key)
+            absent = "nothing"
+            yield from differences(old.get(key, absent), new.get(key, absent), f"{path}.{key}" if path else key)
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for index, (one, other) in enumerate(zip(old, new, strict=True)):
             yield from differences(one, other, f"{path}[{index}]")
@@ -137,7 +138,7 @@ def contradictions(certificate: Certificate) -> Iterator[Mismatch]:
     proved = strict and certificate.accepted
     may_be = {"proof": proved, "per_record": proved and words.is_about_users(certificate.dp_event())}
     may_be["budget"] = certificate.accepted
-    right |= {name: document.get(name) if allowed else None for name, allowed in may_be.items()}
+    right |= {name: None for name, allowed in may_be.items() if name in document and not allowed}
     found = list(differences(document, {**document, **right}))
     for name, part in checked.directions.items():
         proof, path = certificate.proofs().get(name), f"verification.directions.{name}"
