@@ -69,22 +69,38 @@ def checkers() -> dict[str, object]:
     return found
 
 
+KEYWORDS = "relation epsilon delta steps directions direction grid own curve outcomes products halves end"
+
+
 def mutated(data: bytes, draw: random.Random) -> bytes:
-    """A file with one to three changed words, and the seal that fits."""
-    words = data[:-72].decode().split(" ")
-    lines = [line.split(" ") for line in " ".join(words).removesuffix("\n").split("\n")]
+    """A file with one to three changed words, and the seal that fits. A keyword is changed rarely."""
+    lines = [line.split(" ") for line in data[:-72].decode().removesuffix("\n").split("\n")]
     for _ in range(draw.randint(1, 3)):
-        row = draw.choice(lines[2:])
+        row = draw.choice(lines[1:])
         at = draw.randrange(len(row))
-        word = row[at]
-        if word.lstrip("-").isdigit() and len(word) < 400:
-            row[at] = str(int(word) + draw.choice([-1000, -3, -2, -1, 1, 2, 3, 10, 1000, 10**9]))
-        else:
-            place = draw.randrange(len(word))
-            letter = chr(draw.randrange(48, 112))
-            row[at] = word[:place] + letter + word[place + draw.randint(0, 1) :]
+        while row[at] in KEYWORDS.split() and draw.random() < 0.98:
+            row = draw.choice(lines[1:])
+            at = draw.randrange(len(row))
+        row[at] = _changed(row[at], draw)
     body = ("\n".join(" ".join(row) for row in lines) + "\n").encode()
     return body + f"sha256 {hashlib.sha256(body).hexdigest()}\n".encode()
+
+
+def _changed(word: str, draw: random.Random) -> str:
+    """Another number for a number; for other words another digit, word or letter."""
+    if word.lstrip("-").isdigit() and len(word) < 400:
+        return str(int(word) + draw.choice([-1000, -3, -2, -1, 1, 2, 3, 10, 1000, 10**9]))
+    if word in OTHER_WORDS and draw.random() < 0.8:
+        return draw.choice(OTHER_WORDS)
+    digits = [i for i, letter in enumerate(word) if letter.isdigit()]
+    if "/" in word and digits and draw.random() < 0.8:
+        place, letter = draw.choice(digits), str(draw.randrange(10))
+        return word[:place] + letter + word[place + 1 :]
+    place, letter = draw.randrange(len(word)), chr(draw.randrange(48, 112))
+    return word[:place] + letter + word[place + draw.randint(0, 1) :]
+
+
+OTHER_WORDS = ["add-or-remove", "replace-one", "zero-out", "remove", "add", "both", "own", "curve", "outcomes"]
 
 
 def differing(paths: list[Path]) -> tuple[list[Path], Counter[str]]:
