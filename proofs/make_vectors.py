@@ -22,6 +22,9 @@ from dp_accounting import dp_event
 from evr.bounds.strict import prove_within
 from evr.certification import check_proof
 from evr.certification.proof_file import _packed, proof_file
+from evr.laws import Pairs
+from evr.laws.exact import exact_sampled
+from evr.laws.line.poisson import sampled as poisson_pair
 from evr.mechanisms import Composition
 from evr.mechanisms.schemes import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
 from evr.planning.strict import StrictCurve
@@ -45,8 +48,19 @@ def of_each(*events: dp_event.DpEvent) -> dp_event.DpEvent:
 
 
 RESPONSE = dp_event.RandomizedResponseDpEvent(0.5, 3)
+
+
+def sampled_answers(q: float, count: int) -> Composition:
+    """The laws of two answers, seen through Poisson sampling, as a registered mechanism may have them."""
+    answers = Composition.of(RESPONSE, "replace-one").remove[0]
+    pairs = Pairs.each(
+        lambda one: poisson_pair(answers.pair, q, one), lambda one: exact_sampled(answers.exact_law, Fraction(q), one)
+    )
+    return Composition.from_counts([(pairs, count)])
+
+
 MIXTURE = dp_event.MixtureOfGaussiansDpEvent(1.0, [0.0, 1.0, 2.0], [0.9, 0.07, 0.03])
-GOOD: dict[str, tuple[dp_event.DpEvent, float, str]] = {
+GOOD: dict[str, tuple[dp_event.DpEvent | Composition, float, str]] = {
     "gaussian": (times(GAUSSIAN(5.0), 10), 1.0, "add-or-remove"),
     "gaussian-replace": (times(GAUSSIAN(10.0), 5), 1.0, "replace-one"),
     "laplace-10": (times(LAPLACE(3.0), 10), 1.0, "add-or-remove"),
@@ -60,9 +74,9 @@ GOOD: dict[str, tuple[dp_event.DpEvent, float, str]] = {
     "poisson-7": (times(poisson(0.3, GAUSSIAN(1.7)), 7), 1.8, "add-or-remove"),
     "poisson-100": (times(poisson(0.01, GAUSSIAN(1.1)), 100), 0.5, "add-or-remove"),
     "poisson-1000": (times(poisson(0.001, GAUSSIAN(0.6)), 1000), 1.5, "add-or-remove"),
-    "response": (times(RESPONSE, 5), 1.0, "add-or-remove"),
-    "response-one": (RESPONSE, 0.2, "add-or-remove"),
-    "poisson-response": (times(poisson(0.25, RESPONSE), 5), 0.25, "add-or-remove"),
+    "response": (times(RESPONSE, 5), 1.0, "replace-one"),
+    "response-one": (RESPONSE, 0.2, "replace-one"),
+    "poisson-response": (sampled_answers(0.25, 5), 0.25, "add-or-remove"),
     "epsilon-delta": (times(EpsilonDeltaDpEvent(0.125, 1e-6), 20), 1.0, "add-or-remove"),
     "epsilon-delta-0": (times(EpsilonDeltaDpEvent(0.1, 0.0), 20), 1.0, "add-or-remove"),
     "discrete-laplace": (times(dp_event.DiscreteLaplaceDpEvent(0.25, 2), 20), 3.0, "add-or-remove"),
@@ -94,7 +108,7 @@ GOOD: dict[str, tuple[dp_event.DpEvent, float, str]] = {
             times(poisson(0.01, GAUSSIAN(1.0)), 100),
             LAPLACE(4.0),
             times(GAUSSIAN(20.0), 3),
-            times(dp_event.RandomizedResponseDpEvent(0.9, 2), 3),
+            times(EpsilonDeltaDpEvent(0.1, 1e-9), 3),
         ),
         1.0,
         "add-or-remove",

@@ -332,7 +332,7 @@ MAKERS: dict[str, Callable[[Any], Mechanism | None]] = {
     "GaussianDpEvent": _gaussian,
     "LaplaceDpEvent": _laplace,
     "MixtureOfGaussiansDpEvent": _mixture,
-    "RandomizedResponseDpEvent": _randomized_response,
+    "AnswersDpEvent": _randomized_response,
     "EpsilonDeltaDpEvent": _epsilon_delta,
     "DiscreteLaplaceDpEvent": _discrete_laplace,
     "DiscreteGaussianDpEvent": _discrete_gaussian,
