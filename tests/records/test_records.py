@@ -10,13 +10,14 @@ import sys
 from typing import Any
 
 import pytest
-from dp_accounting import dp_event
+from dp_accounting import NeighboringRelation, dp_event
 
 import evr
 import messages
 from evr.certification.certificate import Certificate
 from evr.certification.words import statement
 from evr.errors import CertificateError, RecordError
+from evr.mechanisms.meaning import hypotheses_of
 from evr.records import Recorder, recorder
 from evr.records.reading import rank_path
 
@@ -403,6 +404,8 @@ def test_what_are_not_constants(path, bad):
 def forged(certificate, **changes):
     """A certificate whose document was altered, with everything mended that can be."""
     document = {**certificate.document(), **changes}
+    relation = NeighboringRelation[document["neighboring_relation"]]
+    document["hypotheses"] = [one.id for one in hypotheses_of(certificate.dp_event(), relation)]
     return Certificate.sealed({**document, "statement": statement(document)})
 
 
