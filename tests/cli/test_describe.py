@@ -34,6 +34,21 @@ def run(capsys, monkeypatch, *arguments):
     return code, out, err
 
 
+def test_what_the_number_means(capsys, monkeypatch):
+    """Relation, unit, theorems and hypotheses, as the table of meanings has them."""
+    code, out, _ = run(capsys, monkeypatch, "describe", *FLAGS, "--records-per-user", "3", "--adjacency", "zero-out")
+    assert code == 0
+    assert "Neighbours: zero-out adjacency (all records of one user are replaced" in out
+    assert "Protected: each user." in out
+    assert "PoissonSampledUsersDpEvent, R5.4 (docs/meaning.md)." in out
+    assert "by a rule that looked at that user alone (records-per-user)." in out
+    code, out, _ = run(capsys, monkeypatch, "describe", *FLAGS, "--json")
+    found = json.loads(out)
+    assert (found["adjacency"], found["unit"]) == ("add-or-remove", "record")
+    assert found["theorems"]["PoissonSampledDpEvent of Gaussian noise"] == "guarantees 1.4"
+    assert list(found["hypotheses"]) == ["poisson", "constant-rate-and-steps", "sensitivity"]
+
+
 def test_flags(capsys, monkeypatch):
     code, out, err = run(capsys, monkeypatch, "describe", *FLAGS)
     assert (code, err) == (0, "")

@@ -276,7 +276,7 @@ REFUSED = [
     (
         dp_event.PoissonSampledDpEvent(0.5, E.BallsInBinsDpEvent(1.0, 10, 2)),
         UnsupportedEventError,
-        "it says itself who takes part",
+        "says itself who takes part",
     ),
 ]
 

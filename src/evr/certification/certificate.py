@@ -384,7 +384,8 @@ def validated(kind: type[S], document: dict[str, Any]) -> S:
         if problem["type"] == "string_pattern_mismatch":
             raise CertificateError(f"{path}={str(problem['input'])[:40]!r} is not as evr writes it") from None
         message = problem["msg"].removeprefix("Value error, ")
-        raise CertificateError(f"{path}: {message[0].lower()}{message[1:]}"[:300]) from None
+        where = f"{path}: {message[0].lower()}" if path else message[0]
+        raise CertificateError(f"{where}{message[1:]}"[:300]) from None
 
 
 def digest_of(document: dict[str, Any]) -> str:

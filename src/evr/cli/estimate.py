@@ -269,16 +269,17 @@ def describe(ran: options.WhatRan, json: options.Json = False) -> None:
     """
     from evr.certification.event_words import describe
     from evr.certification.words import trained
-    from evr.described import ADJACENCIES
+    from evr.described import adjacency
     from evr.estimation.closed_forms import pair_delta
     from evr.laws import Direction, DominatingPair
     from evr.mechanisms import Composition
-    from evr.mechanisms.meaning import hypotheses_of
+    from evr.mechanisms.meaning import hypotheses_of, meanings_in
     from evr.mechanisms.relations import name_of
 
     event, _, relation = ran.described()
     composition = Composition.of(event, relation)
-    assumed = [one.sentence for one in hypotheses_of(event, composition.relation)]
+    hypotheses = {one.id: one.sentence for one in hypotheses_of(event, composition.relation)}
+    theorems = {row.subject: meaning.theorem for row, meaning in meanings_in(event, composition.relation)}
     steps: list[dict[str, Any]] = []
     for direction in Direction:
         for step in composition.steps(direction):
@@ -288,8 +289,9 @@ def describe(ran: options.WhatRan, json: options.Json = False) -> None:
             about = {"direction": direction.value, "count": step.count, "pair": law.describe()}
             steps.append(about | {"delta": deltas})
     if json:
-        words = {"event": repr(event), "adjacency": name_of(composition.relation), "what_ran": describe(event)}
-        as_json({**words, "assumptions": assumed, "steps": steps})
+        meaning = {"adjacency": name_of(composition.relation), "unit": composition.unit, "theorems": theorems}
+        ran_and_meant = {"event": repr(event), "what_ran": describe(event), **meaning, "hypotheses": hypotheses}
+        as_json({**ran_and_meant, "steps": steps})
         return
     if not steps:
         print("This composition costs no privacy.")
@@ -298,9 +300,11 @@ def describe(ran: options.WhatRan, json: options.Json = False) -> None:
         say(f"Training: {training}.")
         say("A noise multiplier is the standard deviation of the noise over the clipping norm.")
     say(f"What ran: {describe(event)}.")
-    say(f"Neighbours: {ADJACENCIES[composition.relation]}.")
-    for clause in assumed:
-        say(f"It is assumed that {clause}.")
+    say(f"Neighbours: {adjacency(composition.relation.name, users=composition.unit == 'user')}.")
+    say(f"Protected: each {composition.unit or 'record or user, whichever was meant'}.")
+    say(f"Theorems: {'; '.join(f'{name}, {theorem}' for name, theorem in theorems.items())} (docs/meaning.md).")
+    for id, sentence in hypotheses.items():
+        say(f"It is assumed that {sentence} ({id}).")
     print()
     rows = [
         {"direction": one["direction"], "count": f"{one['count']:,}", "dominating pair P | Q": one["pair"]}
