@@ -13,10 +13,12 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import typer
 from dp_accounting import dp_event
 
 import evr
@@ -74,6 +76,7 @@ COMMANDS: dict[str, list[str]] = {
 }
 """Every command that says something about a certificate."""
 DRAWING = ("replay", "attested")  # these draw the recorded samples again
+parsers = cache(typer.main.get_command)
 
 
 class Forgery(NamedTuple):
@@ -128,7 +131,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 def run(made: Made, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
     """A command about a document: its exit code, and what it printed."""
     monkeypatch.chdir(made.folder)
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(typer.main, "get_command", parsers)  # made once, and not for each command line
     sha256 = sha256_of("model.bin")
 
     def command(name: str, document: dict[str, Any]) -> tuple[int, str]:
