@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from dp_accounting import NeighboringRelation
+
 from evr.certification import judging
 from evr.certification.certificate import Certificate, digest_of
+from evr.certification.event_json import event_from_json
+from evr.errors import EvrError
+from evr.mechanisms.meaning import hypotheses_of
 
 Place = tuple[Any, ...]
 
@@ -47,6 +53,15 @@ def text(document: dict[str, Any], *, mend: bool = True) -> str:
     return json.dumps({**document, "digest": digest_of(document)} if mend else document)
 
 
+def assuming(document: dict[str, Any]) -> dict[str, Any]:
+    """With the hypotheses of its event under its relation, where that has any."""
+    with contextlib.suppress(EvrError, KeyError, TypeError, ValueError):
+        relation = NeighboringRelation[document["neighboring_relation"]]
+        ids = [one.id for one in hypotheses_of(event_from_json(document["event"]), relation)]
+        return {**document, "hypotheses": ids}
+    return document
+
+
 def restated(document: dict[str, Any]) -> dict[str, Any]:
     """With the statement and the digest that belong to it."""
     return Certificate.sealed(document).document()
@@ -54,6 +69,7 @@ def restated(document: dict[str, Any]) -> dict[str, Any]:
 
 def consistent(document: dict[str, Any]) -> dict[str, Any]:
     """With all that follows from event, claim, proofs and samples: a file that does not contradict itself."""
+    document = assuming(document)
     claim, release, checked = (document[key] for key in ("claim", "release", "verification"))
     if release["attempt"] == 1:
         claim = {**claim, "kappa": (1 - claim["tau"]) / 40}

@@ -80,10 +80,9 @@ def test_units_do_not_mix(evr: Callable[..., Any], refused: Callable[..., str]) 
     composed = evr("budget", "compose", "example.json", "record.json", "--delta", "1e-5")
     assert "at delta 1e-05 per record under add-or-remove (proved)" in composed.out
     owned = ["--noise-multiplier", 50, "--records-per-user", 2, *RUN]
-    spent = {
-        "records": [(["--noise-multiplier", 10, *RUN], None), (["--noise-multiplier", 10, *RUN, "--unit", "user"], "a user")],
-        "users": [(["--noise-multiplier", 10, *RUN, "--unit", "user"], None), (["--noise-multiplier", 10, *RUN], "a record")],
-    }  # fmt: skip
+    plain = ["--noise-multiplier", 10, *RUN]
+    by_user = [*plain, "--unit", "user"]
+    spent = {"records": [(plain, None), (by_user, "a user")], "users": [(by_user, None), (plain, "a record")]}
     for budget, commands in spent.items():
         made = evr("budget", "create", budget, "--epsilon", 4, "--delta", 1e-4, "--unit", budget[:-1])
         assert f"per {budget[:-1]} under add-or-remove" in made.out

@@ -10,15 +10,15 @@ import sys
 from typing import Any
 
 import pytest
-from dp_accounting import NeighboringRelation, dp_event
+from dp_accounting import dp_event
 
 import evr
 import messages
 from evr.certification.certificate import Certificate
 from evr.errors import CertificateError, RecordError
-from evr.mechanisms.meaning import hypotheses_of
 from evr.records import Recorder, recorder
 from evr.records.reading import rank_path
+from forging import assuming
 
 STEP: dict[str, Any] = {"noise_multiplier": 1.0, "clipping_norm": 0.5, "sampling_probability": 0.01}
 
@@ -406,10 +406,7 @@ def test_what_are_not_constants(path, bad):
 
 def forged(certificate, **changes):
     """A certificate whose document was altered, with everything mended that can be."""
-    document = {**certificate.document(), **changes}
-    relation = NeighboringRelation[document["neighboring_relation"]]
-    document["hypotheses"] = [one.id for one in hypotheses_of(certificate.dp_event(), relation)]
-    return Certificate.sealed(document)
+    return Certificate.sealed(assuming({**certificate.document(), **changes}))
 
 
 def test_a_forged_record_does_not_strengthen_the_claim(path):
