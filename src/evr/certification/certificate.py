@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, TypeVar
 
 from dp_accounting import NeighboringRelation, dp_event
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema
 
 from evr import atomic, validate
 from evr.bounds.strict import StatedProof
@@ -225,14 +225,6 @@ class Certificate(Section):
     per_record: Annotated[float, Field(ge=0)] | None = None
     budget: BudgetSection | None = None
     digest: str
-
-    @model_validator(mode="after")
-    def _is_described_truly(self) -> Certificate:
-        given = self.description.model_dump()
-        checked = any(given[key] is not None for key in ("unit", *words.NUMBERS))
-        if checked and words.description_of(given, self.dp_event()) != given:
-            raise ValueError("description.algorithm is missing")
-        return self
 
     @property
     def accepted(self) -> bool:
