@@ -200,8 +200,8 @@ def test_other_software_is_noted(documents: dict[str, dict[str, Any]]) -> None:
     older["verification"]["directions"]["remove"]["log_wealth"] *= 1 + 1e-13
     found = evr.replay(evr.Certificate.from_json(text(older)))
     assert found.agrees
-    assert any("made with numpy 1.0, and this is numpy " in note for note in found.notes)
-    assert any("1 statistics differ in their last digits" in note for note in found.notes)
+    assert any("made with numpy 1.0, and this is " in note for note in found.notes)
+    assert any("compared to a relative difference of 1e-09" in note for note in found.notes)
 
 
 def test_samples_of_another_version_speak_neither_for_nor_against(documents: dict[str, dict[str, Any]]) -> None:
@@ -211,7 +211,7 @@ def test_samples_of_another_version_speak_neither_for_nor_against(documents: dic
     found = evr.replay(evr.Certificate.from_json(text(older)))
     assert not found.agrees
     assert found.undecided is not None
-    assert found.undecided.startswith("its samples were drawn by evr 0.1.0 with numpy 1.26.4, and this is numpy ")
+    assert found.undecided.startswith("its samples were drawn by evr 0.1.0 with numpy 1.26.4, and this is ")
     assert "--fresh" in found.undecided
 
 

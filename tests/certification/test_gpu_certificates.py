@@ -7,7 +7,6 @@ import pytest
 
 import evr
 from certification.gpu_certificates import CERTIFICATES
-from evr.certification.certificate import digest_of
 from evr.sampling import cuda
 from helpers import full
 
@@ -23,8 +22,7 @@ def document_of(name):
 
 
 def replayed(document):
-    document["digest"] = digest_of(document)
-    return evr.replay(evr.Certificate.from_json(json.dumps(document)))
+    return evr.replay(evr.Certificate.sealed(document))
 
 
 @pytest.mark.parametrize("name", [full(name) if name == "gpu-bins" else name for name in MADE])  # a million samples
@@ -37,7 +35,6 @@ def test_a_certificate_of_a_gpu_replays_on_a_processor(name, monkeypatch):
     found = replayed(document)
     assert found.mismatches == ()
     assert found.verification.verdict.value == document["verdict"]
-    assert any("on cuda" in note for note in found.notes)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, TypeVar
 
 from dp_accounting import NeighboringRelation, dp_event
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema
 
 from evr import atomic, validate
 from evr.bounds.strict import StatedProof
@@ -22,7 +22,6 @@ from evr.certification import event_json, judging, words
 from evr.certification.event_json import LONGEST_NAME, NAME, TIME, UNENDING, parsed, plain, pretty
 from evr.errors import CertificateError
 from evr.kinds import instead
-from evr.mechanisms.meaning import hypotheses_of
 from evr.sampling import DrawPlan
 from evr.validate import MAX_COUNT
 
@@ -228,24 +227,6 @@ class Certificate(Section):
     per_record: Annotated[float, Field(ge=0)] | None = None
     budget: BudgetSection | None = None
     digest: str
-
-    @model_validator(mode="after")
-    def _is_described_truly(self) -> Certificate:
-        given = self.description.model_dump()
-        checked = any(given[key] is not None for key in ("unit", *words.NUMBERS))
-        if checked and words.description_of(given, self.dp_event()) != given:
-            raise ValueError("description.algorithm is missing")
-        return self
-
-    @model_validator(mode="after")
-    def _assumes_what_its_event_does(self) -> Certificate:
-        try:
-            event = self.dp_event()
-        except CertificateError:  # of a mechanism that is not registered here: a replay refuses it
-            return self
-        if self.hypotheses != [one.id for one in hypotheses_of(event, self.relation)]:
-            raise ValueError("hypotheses are not those of its event under its relation")
-        return self
 
     @property
     def accepted(self) -> bool:

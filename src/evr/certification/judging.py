@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from evr.certification import words
 from evr.certification.event_json import plain
 from evr.errors import CertificateError, FalseCertificateError
+from evr.mechanisms.meaning import hypotheses_of
 from evr.randomness import ENTROPY_BITS
 from evr.verification import Claim, Terms
 from evr.verification.settings import Settings, threshold_of
@@ -27,17 +28,13 @@ _STREAM = (
 )
 _SMALLEST_FRESH = 1 << 160  # 256 fresh bits are below this once in 2^96
 _UNCOMPARED = re.compile(r"digest|verification\.directions\.\w+\.seconds")
-_CHANCE = "a probability of [0-9.e+-]+"
-_REASONS = {
-    True: "the same as remove|proved: delta is at most [0-9.e-]+|the wealth reached its target|the mean is below the "
-    "threshold less the offset|every delta is at most 1|nothing costs privacy|no privacy loss exceeds epsilon|a proved "
-    f"bound on delta is below the claim|no finite loss exceeds epsilon(, and infinite ones have {_CHANCE})?",
-    False: "delta is at most [0-9.e-]+, which is above the claim: claim more|the mean is (beyond doubt above the "
-    "threshold|not below the threshold less the offset)|a true claim would long have been accepted|stopped at the "
-    "limit of [0-9,]+ samples|delta is positive: no sample could show it to be 0|a mechanism without privacy|infinite "
-    f"losses alone have {_CHANCE}",
-}
-"""Why a direction was accepted, or rejected: all that a report says of it."""
+_REASON = re.compile(
+    "delta is at most [0-9.e-]+, which is above the claim: claim more|the mean is (beyond doubt above the threshold|"
+    "not below the threshold less the offset)|a true claim would long have been accepted|stopped at the limit of "
+    "[0-9,]+ samples|delta is positive: no sample could show it to be 0|a mechanism without privacy|infinite losses "
+    "alone have a probability of [0-9.e+-]+"
+)
+"""Why a direction was rejected; why it was accepted can be computed again."""
 
 
 @dataclass(frozen=True)
@@ -71,26 +68,19 @@ def refuse(found: list[Mismatch], where: str = "") -> None:
 
 
 def claim_of(certificate: Certificate) -> Claim:
-    """The claim with the terms of its release; ``CertificateError`` if evr cannot have written it."""
+    """The claim with the terms of its release; ``ValueError`` if evr cannot have written it."""
     stated, release = certificate.claim, certificate.release
-    try:
-        claim = Claim(stated.epsilon, stated.delta, stated.tau)
-        if (release.name is None) != (release.floor is None):
-            raise ValueError("release.name and release.floor come together or not at all")
-        if not 0 < stated.kappa <= 0.025 or (release.attempt == 1 and stated.kappa != claim.kappa):
-            raise ValueError(f"claim.kappa={stated.kappa!r} cannot have been written by evr")
-        return replace(claim, terms=Terms(stated.kappa, claim.delta if release.floor is None else release.floor))
-    except ValueError as error:
-        raise CertificateError(f"claim: {error}") from None
+    claim = Claim(stated.epsilon, stated.delta, stated.tau)
+    if (release.name is None) != (release.floor is None):
+        raise ValueError("release.name and release.floor come together or not at all")
+    if not 0 < stated.kappa <= 0.025 or (release.attempt == 1 and stated.kappa != claim.kappa):
+        raise ValueError(f"claim.kappa={stated.kappa!r} cannot have been written by evr")
+    return replace(claim, terms=Terms(stated.kappa, claim.delta if release.floor is None else release.floor))
 
 
 def settings_of(certificate: Certificate) -> Settings:
-    """How it was verified; ``CertificateError`` if evr cannot have written it."""
-    checked = certificate.verification
-    try:
-        return Settings(checked.method, checked.proposal, checked.max_samples)
-    except ValueError as error:
-        raise CertificateError(f"verification: {error}") from None
+    """How it was verified; ``ValueError`` if evr cannot have written it."""
+    return Settings(**{key: getattr(certificate.verification, key) for key in ("method", "proposal", "max_samples")})
 
 
 def followed(
@@ -130,26 +120,31 @@ def followed(
 
 def contradictions(certificate: Certificate) -> Iterator[Mismatch]:
     """Every field that is not what follows from the rest of the certificate."""
-    claim, checked, document = claim_of(certificate), certificate.verification, certificate.document()
-    release, strict = certificate.release, checked.method in ("strict", "both")
+    checked, release, document = certificate.verification, certificate.release, certificate.document()
     facts = (release.attempt, release.name, checked.entropy, checked.entropy_is_fresh)
-    right = followed(claim, settings_of(certificate), checked.directions, *facts)
+    try:
+        claim, described = claim_of(certificate), certificate.description.model_dump()
+        right = followed(claim, settings_of(certificate), checked.directions, *facts)
+        right["description"] = words.description_of(described, certificate.dp_event())
+        right["hypotheses"] = [one.id for one in hypotheses_of(certificate.dp_event(), certificate.relation)]
+    except ValueError as error:
+        raise CertificateError(str(error)) from None
+    strict = checked.method in ("strict", "both")
     right["verification"]["directions"] = document["verification"]["directions"]
-    proved = strict and certificate.accepted
-    may_be = {"proof": proved, "per_record": proved and words.is_about_users(certificate.dp_event())}
-    may_be["budget"] = certificate.accepted
-    right |= {name: None for name, allowed in may_be.items() if name in document and not allowed}
+    users, accepted = words.is_about_users(certificate.dp_event()), certificate.accepted
+    may_be = {"proof": strict, "per_record": strict and users, "budget": True}
+    right |= {name: None for name, allowed in may_be.items() if name in document and not (accepted and allowed)}
     found = list(differences(document, {**document, **right}))
     for name, part in checked.directions.items():
         proof, path = certificate.proofs().get(name), f"verification.directions.{name}"
         shown = part.log_wealth is None or part.log_wealth >= -claim.log_budget(release.attempt)
         if strict:
             shown &= proof is not None and proof.delta <= threshold_of(claim)
-        if part.accepted and not shown and (certificate.accepted or checked.method != "both"):
+        if part.accepted and not shown and (accepted or checked.method != "both"):
             found.append(Mismatch(f"{path}.accepted", True, "what is recorded does not show the claim"))
         if not strict and proof is not None:
             found.append(Mismatch(f"{path}.strict", "a proof", f"none by method {checked.method!r}"))
-        if not re.fullmatch(_REASONS[part.accepted], part.reason):
+        if not part.accepted and not _REASON.fullmatch(part.reason):
             found.append(Mismatch(f"{path}.reason", part.reason, "not a reason that evr gives"))
     entropy = int(checked.entropy, 16)
     if checked.entropy_is_fresh and not _SMALLEST_FRESH <= entropy < 1 << ENTROPY_BITS:

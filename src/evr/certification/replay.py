@@ -10,6 +10,7 @@ import math
 import re
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 from evr import validate
 from evr.bounds.strict import ProofPlan
 from evr.certification.build import build, is_proved, software
+from evr.certification.build import differences as software_differs
 from evr.certification.certificate import Certificate, DirectionSection
 from evr.certification.event_json import plain, walk
 from evr.certification.judging import Mismatch, claim_of, contradictions, differences, refuse, settings_of
@@ -29,10 +31,10 @@ from evr.mechanisms import Composition
 from evr.proving.api import check_progress, watching
 from evr.randomness import Stream
 from evr.sampling import DrawPlan
-from evr.verification import Claim, Progress, Verification
+from evr.verification import Claim, Verification
 from evr.verification.attempts import PURPOSE, Attempt, Planner, StrictPlanner, Trial
 from evr.verification.deciding import Ending, State
-from evr.verification.driver import Hook, ProgressHook
+from evr.verification.driver import ProgressHook
 from evr.verification.results import DirectionReport
 from evr.verification.settings import Settings
 
@@ -95,10 +97,6 @@ class Replay:
         return not self.mismatches
 
 
-class _TooMany(Exception):
-    pass
-
-
 def replay(
     certificate: Certificate | str | Path,
     *,
@@ -113,8 +111,8 @@ def replay(
     A certificate may come from a stranger. One that asks for more than any that evr writes is refused at once, and
     ``TooLongError`` is raised after ``max_seconds`` (in the main thread).
 
-    The same software gives the same bits. With other versions or processors the statistics of samples may differ in the
-    last digits, which a note says. If they differ by more, ``undecided`` says so.
+    With other software or processors the statistics of samples may differ in the last digits, which counts as equal. If
+    they differ by more, ``undecided`` says so.
 
     Parameters
     ----------
@@ -159,10 +157,12 @@ def replay(
         with watching(progress) as hook, alarmed(seconds, "replaying it"):
             claim, settings = claim_of(certificate), settings_of(certificate)
             composition = understood(certificate, seconds)
-            how = Attempt(number=certificate.release.attempt, workers=workers, progress=hook)
-            if not fresh:
-                how = replace(how, seed=int(certificate.verification.entropy, 16), progress=_within(certificate, hook))
-            verification = how.run(composition, claim, settings, *_plans(certificate, fresh=fresh))
+            how, draw = Attempt(number=certificate.release.attempt, workers=workers, progress=hook), settings
+            if not fresh and settings.method != "strict":
+                how = replace(how, seed=int(certificate.verification.entropy, 16))
+                most = max((1, *(one.samples for one in certificate.verification.directions.values())))
+                draw = replace(draw, max_samples=min(most, draw.max_samples or most))  # no more than are recorded
+            verification = how.run(composition, claim, draw, *_plans(certificate, fresh=fresh))
             again = _rebuilt(certificate, claim, settings, verification)
             found = list(differences(certificate.document(), again.document()))
             if fresh:  # what is recorded of samples has to fit, too
@@ -170,8 +170,6 @@ def replay(
                 found += [one for one in _without_samples(certificate, composition) if not _is_close(one)]
     except (TooLongError, DeviceError):
         raise
-    except _TooMany as error:
-        found = [Mismatch("verification.samples", certificate.verification.samples, str(error))]
     except _UNDOABLE as error:
         found = [Mismatch("verification", "done", f"cannot be done: {error}")]
     return _judged(certificate, found, verification, fresh)
@@ -246,45 +244,19 @@ def _plans(certificate: Certificate, *, fresh: bool = False) -> tuple[Planner, S
     return lambda trial: draws.get(trial.direction), strict
 
 
-def _within(certificate: Certificate, progress: Hook | None) -> Hook:
-    """A hook that stops a replay which draws more samples than are recorded."""
-    recorded = {str(name): one.samples for name, one in certificate.verification.directions.items()}
-
-    def watch(state: Progress) -> None:
-        if state.samples > recorded.get(state.direction, 0):
-            raise _TooMany(f"more than {state.samples} in direction {state.direction}")
-        if progress is not None:
-            progress(state)
-
-    return watch
-
-
 def _judged(certificate: Certificate, found: list[Mismatch], verification: Verification | None, fresh: bool) -> Replay:
-    """Judge the differences, given the software and the devices that drew the samples. What is proved in integers comes
-    out the same everywhere.
-    """
-    theirs, here, checked = certificate.software.model_dump(), software(), certificate.verification
-    notes = [] if certificate.record is None else [_RECORD]
-    if checked.method == "strict":
-        return Replay(tuple(found), verification, fresh, tuple(notes))
+    """Judge the differences, given the software that drew the samples. Integers come out the same everywhere."""
+    notes = () if certificate.record is None else (_RECORD,)
+    if certificate.verification.method == "strict":
+        return Replay(tuple(found), verification, fresh, notes)
     # the statement is made of the rest, and differs where a number of samples does
-    found = [one for one in found if one.field != "statement"]
-    other = [key for key in here if key != "commit" and theirs[key] != here[key]]
-    devices = sorted({one.plan["device"] for one in checked.directions.values() if one.plan} - {"cpu"})
-    drawn_by = f"its samples were drawn by evr {certificate.software.evr}"
-    made, have = (", ".join(f"{key} {which[key]}" for key in other) for which in (theirs, here))
-    if other:
-        notes.append(f"it was made with {made}, and this is {have}: statistics may differ in their last digits")
-    if devices and not fresh:
-        compared = f"statistics are compared to a relative difference of {_CLOSE:g}"
-        notes.append(f"{drawn_by} on {', '.join(devices)}: {compared}")
-    kept = [one for one in found if not ((other or devices) and _is_close(one))]
-    if len(kept) < len(found):
-        notes.append(f"{len(found) - len(kept)} statistics differ in their last digits only")
-    undecided = None
+    kept = tuple(one for one in found if one.field != "statement" and not _is_close(one))
+    other, undecided = "; ".join(software_differs(certificate.software.model_dump(), software())), None
+    if other and not kept:
+        notes += (f"it was made with {other}: statistics are compared to a relative difference of {_CLOSE:g}",)
     if other and kept and not fresh and all(_DRAWN.match(one.field) for one in kept):
-        undecided = f"{drawn_by} with {made}, and this is {have}. {_WAYS_ON}"
-    return Replay(tuple(kept), verification, fresh, tuple(notes), undecided)
+        undecided = f"its samples were drawn by evr {certificate.software.evr} with {other}. {_WAYS_ON}"
+    return Replay(kept, verification, fresh, notes, undecided)
 
 
 def _is_close(one: Mismatch) -> bool:
@@ -335,16 +307,17 @@ def alarmed(seconds: float, doing: str) -> Iterator[None]:
     def ring(*_: Any) -> None:
         raise _Alarm
 
-    before = signal.signal(signal.SIGALRM, ring)
+    before, begun = signal.signal(signal.SIGALRM, ring), time.monotonic()
+    # it rings again every second, in case something swallows the exception
+    left, often = signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
     try:
-        # it rings again every second, in case something swallows the exception
-        signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
         yield
     except _Alarm:
         raise TooLongError(f"{doing} took more than {seconds:g} s: {_ALLOW}") from None
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
+        # the caller's own timer goes on
+        signal.setitimer(signal.ITIMER_REAL, left and max(left - (time.monotonic() - begun), 1e-6), often)
 
 
 def understood(certificate: Certificate, seconds: float) -> Composition:

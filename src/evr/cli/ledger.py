@@ -176,13 +176,12 @@ def compose(
     for file, one in zip(files, read, strict=True):
         if not one.accepted:
             fail(f"{file} was rejected: it promises nothing that could be composed", REJECTED)
-    relations = sorted({name_of(one.relation) for one in read})
+    relations, units = sorted({name_of(one.relation) for one in read}), sorted({one.unit for one in read})
     if len(relations) > 1:
         raise ValueError(f"the certificates are under {' and '.join(relations)}: only those under one relation compose")
-    units = sorted({one.unit for one in read})
     if len(units) > 1:
-        wrong = f"the certificates protect a {' and a '.join(units)}: only those of one unit compose"
-        raise ValueError(f"{wrong}. Certify all of them with the same --unit")
+        told = f"the certificates protect a {' and a '.join(units)}: only those of one unit compose"
+        raise ValueError(f"{told}; certify all of them with the same --unit")
     event = ComposedDpEvent([one.dp_event() for one in read])
     try:
         found, kind = estimate_epsilon(event, delta, method="strict", neighboring_relation=relations[0]), "proved"

@@ -24,25 +24,17 @@ from evr.errors import RecordError
 from evr.kinds import instead
 
 FORMAT = 1
-_LINES = {
-    "start": "format run rank ranks constants time conditions",
-    "resumed": "steps cut_off time conditions",
-    "step": "step noise_multiplier clipping_norm divisor sampling_probability skipped secure",
-    "note": "what words after_step",
-    "breach": "what words after_step",
-    "end": "steps time",
-    "certificate": "digest verdict",
+_LINES: dict[str, dict[str, Any]] = {
+    "start": {"format": 1, "run": "", "rank": 0, "ranks": 1, "constants": None, "time": "", "conditions": {}},
+    "resumed": {"steps": 0, "cut_off": 0, "time": "", "conditions": {}},
+    "step": {"step": 1, "noise_multiplier": 1.0, "clipping_norm": 1.0, "divisor": None}
+    | {"sampling_probability": 1.0, "skipped": 0, "secure": False},
+    "note": {"what": "", "words": "", "after_step": 0},
+    "breach": {"what": "", "words": "", "after_step": 0},
+    "end": {"steps": 0, "time": ""},
+    "certificate": {"digest": "", "verdict": ""},
 }
-"""The keys of each kind of line, in order."""
-_TYPES: dict[type | tuple[type, ...], str] = {
-    int: "line format rank ranks steps cut_off step skipped after_step",
-    str: "kind run time what words digest verdict",
-    (int, float): "noise_multiplier clipping_norm sampling_probability",
-    (int, float, type(None)): "divisor",
-    (dict, type(None)): "constants",
-    dict: "conditions",
-    bool: "secure",
-}
+"""A line of each kind: its keys in order, with values of their types; None where there are several types."""
 _sync = getattr(os, "fdatasync", os.fsync)
 
 Line = dict[str, Any]
@@ -100,14 +92,14 @@ def _wrong(line: Line) -> str | None:
     """
     if (kind := line["kind"]) not in _LINES:
         return f"{validate.shown(kind)} is not a kind of line: altered, or of a newer evr"
-    keys = ["line", "kind", *_LINES[kind].split()]
-    if list(line) != keys:
-        odd = [key for key in line if key not in keys] or [key for key in keys if key not in line] or ["their order"]
-        return f"{validate.shown(odd[0])}: the keys of a {kind} line are {', '.join(keys)}: altered, or of another evr"
-    for types, names in _TYPES.items():
-        for key in set(names.split()) & line.keys():
-            if not isinstance(line[key], types) or (isinstance(line[key], bool) and types is not bool):
-                return f"{key}={validate.shown(line[key])} is of another type than evr writes"
+    model = {"line": 0, "kind": "", **_LINES[kind]}
+    if list(line) != list(model):
+        odd = [key for key in {**line, **model} if key not in line or key not in model] or ["their order"]
+        return f"{validate.shown(odd[0])}: a {kind} line has the keys {', '.join(model)}: altered, or of another evr"
+    for key, value in model.items():
+        types = (float, int) if isinstance(value, float) else (type(value),)
+        if value is not None and type(line[key]) not in types:
+            return f"{key}={validate.shown(line[key])} is of another type than evr writes"
     for text, _ in walk(line):
         if isinstance(text, str) and not text.isprintable():
             return f"it contains characters that do not print: {validate.shown(text)[:80]}"
