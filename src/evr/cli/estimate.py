@@ -273,13 +273,14 @@ def describe(ran: options.WhatRan, json: options.Json = False) -> None:
     from evr.estimation.closed_forms import pair_delta
     from evr.laws import Direction, DominatingPair
     from evr.mechanisms import Composition
-    from evr.mechanisms.meaning import hypotheses_of, meanings_in
+    from evr.mechanisms.meaning import PLAIN, hypotheses_of, meanings_in
     from evr.mechanisms.relations import name_of
 
     event, _, relation = ran.described()
     composition = Composition.of(event, relation)
     hypotheses = {one.id: one.sentence for one in hypotheses_of(event, composition.relation)}
-    theorems = {row.subject: meaning.theorem for row, meaning in meanings_in(event, composition.relation)}
+    meant = meanings_in(event, composition.relation)
+    theorems = {row.subject: meaning.theorem for row, meaning in meant if row.event not in PLAIN}
     steps: list[dict[str, Any]] = []
     for direction in Direction:
         for step in composition.steps(direction):

@@ -19,7 +19,7 @@ from evr.mechanisms.relations import NAMES, Hypothesis, Meaning, Mechanism, Refu
 from evr.mechanisms.table import BUILT_IN, WRAPPERS
 from evr.mechanisms.table import HYPOTHESES as HYPOTHESES
 
-_PLAIN = {
+PLAIN = {
     dp_event.ComposedDpEvent: "guarantees 1.2",
     dp_event.SelfComposedDpEvent: "guarantees 1.2",
     dp_event.NoOpDpEvent: "guarantees 1.1",
@@ -51,8 +51,8 @@ def row_of(event: Any, relation: NeighboringRelation, path: str = "event", *, se
     ``settled``: it stands for another event, which has said itself under which relation it holds.
     """
     node = known(event, path)
-    if type(node) in _PLAIN:
-        return Row(type(node).__name__, type(node), Meaning(relation, None, _PLAIN[type(node)], ()))
+    if type(node) in PLAIN:
+        return Row(type(node).__name__, type(node), Meaning(relation, None, PLAIN[type(node)], ()))
     if not isinstance(node, dp_event.DpEvent):
         raise not_an_event(node, path)
     mechanism = WRAPPERS.get(type(node)) or MECHANISMS.get(type(node))
@@ -155,7 +155,7 @@ def _kinds(events: list[Any]) -> set[str]:
     while todo:
         node = known(todo.pop())
         mechanism = WRAPPERS.get(type(node)) or MECHANISMS.get(type(node))
-        if type(node) in _PLAIN or (mechanism is not None and mechanism.variants[0].kind == "inside"):
+        if type(node) in PLAIN or (mechanism is not None and mechanism.variants[0].kind == "inside"):
             todo += events_in(node)
         elif mechanism is not None:
             variant = _variant(mechanism, node)
