@@ -37,6 +37,8 @@ def _real(rule: str, holds: Callable[[float], bool]) -> Callable[..., float]:
             raise ValueError(f"{name}={shown(value)} is too small for a float: it would be taken for 0")
         if not holds(number):  # NaN fails every comparison
             raise ValueError(f"{name}={shown(value)} is not {rule}")
+        if number != value:  # what is proved of the nearest float need not be true of the number
+            raise ValueError(f"{name}={shown(value)} is not a float: give {number!r}, if that is what is meant")
         return number
 
     check.__doc__ = f"Return the value as a float if it is {rule}, else raise."
@@ -103,6 +105,16 @@ def sequence(**named: Any) -> list[Any]:
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         raise _wrong_type(name, value, "a list")
     return list(value)
+
+
+def law(**named: Any) -> list[float]:
+    """Return the numbers if they are probabilities that sum to 1, to an ulp for each, else raise."""
+    (name,) = named
+    chances = [probability(**{name: value}) for value in sequence(**named)]
+    if abs(math.fsum(chances) - 1) > len(chances) * sys.float_info.epsilon:
+        why = f"{name}={shown(chances)} does not sum to 1, but to {math.fsum(chances)!r}"
+        raise ValueError(f"{why}: divide by that sum, if it comes from rounding")
+    return chances
 
 
 def one_of(options: tuple[str, ...], **named: Any) -> str:

@@ -130,3 +130,19 @@ def test_a_replacement_is_another_law_than_a_removal() -> None:
     removed = evr.estimate_delta(event, 2.0).value
     replaced = evr.estimate_delta(event, 2.0, **REPLACED, method="monte_carlo", samples=20_000, seed=1)
     assert replaced.value > removed + 6 * replaced.standard_error
+
+
+def test_laws_of_two_relations_are_not_drawn_together() -> None:
+    """How fast weights fall with the loss is one number for all laws of a proposal."""
+    event = BallsInBinsDpEvent(2.0, 2, 2)
+    steps = (*laws_of(event), *Composition.of(event).simplified("remove"))
+    for some in (steps, steps[::-1], (steps[0], *Composition.of(event).simplified("add"))):
+        with pytest.raises(ValueError, match="describe all under one relation"):
+            with_lines(some, ByScale(1.0, 1.0), 0.0)
+
+
+def test_a_proposal_whose_samples_are_far_below_their_bound_is_judged() -> None:
+    """The square of their mean is below all floats."""
+    event = BallsInBinsDpEvent(0.7, 6, 2, (1.0, 0.3, 2.0, 0.5, 2.0, 0.5))
+    found = evr.estimate_delta(event, 0.0, **REPLACED)
+    assert found.value == near(1.0, abs=1e-5)

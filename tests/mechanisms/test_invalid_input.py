@@ -194,9 +194,9 @@ def test_whole_numbers_of_any_kind_are_integers(steps):
         ([0.5, 0.5], [1.0], "shapes"),
         ([], [], "shapes"),
         ([[1.0]], [[1.0]], "shapes"),
-        ([0.5, 0.6], [0.5, 0.5], r"p=\[0.5, 0.6\] is not a probability law"),
-        ([0.5, 0.5], [1.5, -0.5], "q=.* is not a probability law"),
-        ([NAN, 1.0], [0.5, 0.5], "p=.* is not a probability law"),
+        ([0.5, 0.6], [0.5, 0.5], r"p=\[0.5, 0.6\] does not sum to 1, but to 1.1"),
+        ([0.5, 0.5], [1.5, -0.5], r"q=1.5 is not in \[0, 1\]"),
+        ([NAN, 1.0], [0.5, 0.5], r"p=nan is not in \[0, 1\]"),
     ],
 )
 def test_discrete_laws(p, q, message):
@@ -273,3 +273,38 @@ def test_deltas_that_floats_hold_without_their_digits(delta: float):
 def test_long_values_are_shown_short():
     assert len(validate.shown("x" * 10**6)) == 500
     assert validate.shown(10**5000) == f"<an integer of {(10**5000).bit_length()} bits>"
+
+
+@pytest.mark.parametrize("number", [Fraction(1, 10), Fraction(269, 500), np.longdouble("0.1"), 2**53 + 1])
+def test_a_number_that_is_no_float_is_not_rounded(number):
+    """S1 reads the floats that an event holds: a proof about the nearest float says nothing of the number."""
+    if number == float(number):
+        pytest.skip("a long double is a float here")
+    chance = number if number < 1 else 1 / Fraction(number)
+    for build_, name, value in (
+        (GAUSSIAN, "noise_multiplier", number),
+        (LAPLACE, "noise_multiplier", number),
+        (RESPONSE, "noise_parameter", chance),
+        (SAMPLED, "sampling_probability", chance),
+        (EPSILON_DELTA, "epsilon", number),
+        (MIXTURE, "standard_deviation", number),
+    ):
+        with pytest.raises(ValueError, match=messages.of_any_value(name, "is not a float: give ")):
+            build_(**{name: value})
+    for name, ask in (
+        ("epsilon", lambda: evr.verify(dp_event.GaussianDpEvent(1.0), epsilon=number, delta=0.5)),
+        ("delta", lambda: evr.estimate_epsilon(dp_event.GaussianDpEvent(1.0), chance)),
+    ):
+        with pytest.raises(ValueError, match=messages.of_any_value(name, "is not a float: give ")):
+            ask()
+
+
+@pytest.mark.parametrize("number", [Fraction(1, 4), np.float32(0.1), np.float16(0.1), 3, np.int64(3), 2**60])
+def test_a_number_that_is_a_float_is_taken(number):
+    assert Composition.of(dp_event.GaussianDpEvent(number)) == Composition.of(dp_event.GaussianDpEvent(float(number)))
+
+
+@pytest.mark.parametrize("lack", [9e-10, -9e-10, 1e-14])
+def test_weights_of_a_mixture_that_do_not_sum_to_1(lack):
+    with pytest.raises(ValueError, match="sampling_probs=.* does not sum to 1, but to .*: divide by that sum"):
+        MIXTURE(sampling_probs=(0.5, 0.5 - lack))

@@ -5,8 +5,10 @@ mechanisms that are written out whole.
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
+import mpmath
 import pytest
 from dp_accounting import NeighboringRelation, dp_event
 from dp_accounting.pld import PLDAccountant
@@ -234,3 +236,38 @@ def test_batches_that_are_nearly_certain_to_be_cut_are_no_less_likely_to_be() ->
     assert evr.estimate_delta(event, 8.0).value == near(bound, rel=1e-3)
     assert bound == near(1.364e-7, rel=1e-3)
     assert evr.verify(event, epsilon=8.0, delta=1e-9, tau=0.5, method="sequential", seed=1).guarantee is None
+
+
+@pytest.mark.parametrize(
+    "event", [(60_000, 256 / 60_000, 300, 1.1), (60_000, 256 / 60_000, 200, 1.1), (10**9, 1e-5, 11_000, 1.0)], ids=str
+)
+def test_chances_of_truncated_batches_are_right_to_the_last_digits(event):
+    """Sums of single steps take them to be good to 1e-13 (docs/guarantees.md, Section 6.4)."""
+    size, q, most, _ = event
+    (step,) = Composition.of(dp_event.TruncatedSubsampledGaussianDpEvent(*event)).remove
+
+    def at_least(k: int, n: int) -> mpmath.mpf:
+        """``Pr[Bin(n, q) >= k]``, term by term."""
+        odds, total = mpmath.mpf(q) / (1 - mpmath.mpf(q)), mpmath.mpf(0)
+        term = mpmath.exp(mpmath.loggamma(n + 1) - mpmath.loggamma(k + 1) - mpmath.loggamma(n - k + 1))
+        term *= mpmath.mpf(q) ** k * (1 - mpmath.mpf(q)) ** (n - k)
+        while k <= n and term > total * mpmath.mpf(10) ** -40:
+            total, term, k = total + term, term * odds * (n - k) / (k + 1), k + 1
+        return total
+
+    with mpmath.workdps(60):
+        cut, beyond = at_least(most, size - 1), at_least(most + 1, size)
+        share = beyond * most / (size * cut)
+        assert step.law.log_weights[0] == near(float(mpmath.log1p(-cut)), rel=1e-15)
+        assert step.law.log_weights[1] == near(float(mpmath.log(cut)), rel=1e-15)
+        assert share <= mpmath.mpf(step.law.pairs[1].q) <= share * (1 + mpmath.mpf(2) ** -50)
+
+
+def test_shares_are_rounded_up():
+    """More records leak no less: the float of 1/3 is below it."""
+    event = dp_event.SampledWithoutReplacementDpEvent(3, 1, GAUSSIAN)
+    (step,) = Composition.of(event, REPLACE).remove
+    assert Fraction(step.law.g) >= Fraction(1, 3)
+    almost_all = dp_event.TruncatedSubsampledGaussianDpEvent(3, 1.0, 1, 1.0)
+    (step,) = Composition.of(almost_all).add
+    assert Fraction(step.law.q) >= Fraction(1, 3)

@@ -274,3 +274,12 @@ def test_constant_scores_listed_by_coin_contradict_nothing() -> None:
         coins = np.arange(181) < generator.binomial(181, 0.5)
         alarms += evr.audit(np.zeros(181), coins, dp_event.GaussianDpEvent(20.0)).verdict != "consistent"
     assert alarms <= 12
+
+
+@pytest.mark.parametrize(("delta", "canaries"), [(0.06, 50), (0.3, 10), (0.5, 20), (0.9, 10)])
+def test_a_claim_that_lets_more_canaries_leak_than_are_guessed(delta: float, canaries: int) -> None:
+    """The best attack finds some for certain, more than the test that is chosen guesses."""
+    generator = np.random.default_rng(canaries)
+    included = generator.permutation(np.arange(canaries) < canaries // 2)
+    claim = evr.events.EpsilonDeltaDpEvent(0.0, delta)
+    assert audit(generator.random(canaries), included, claim, delta=1e-5).verdict == "consistent"

@@ -18,7 +18,7 @@ import numpy as np
 from evr.bounds.strict.plan import power
 from evr.laws import DiscretePair, DominatingPair, Floats, Measure, Step, is_cut, outcomes
 from evr.laws.law import UNIT
-from evr.laws.line.pair import mix
+from evr.laws.line.pair import mix, mix_error
 from evr.laws.line.poisson import SampledPair, WithoutReplacementPair
 
 _LOST = 1e-290  # more than all products of two masses that are too small for a float
@@ -44,24 +44,20 @@ def mean_and_doubt(pair: DominatingPair, low: Floats, high: Floats) -> tuple[Flo
 
 
 def _mass_and_doubt(pair: DominatingPair, measure: Measure, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """A cell is a difference of tails that are accurate relatively."""
+    """A cell is a difference of tails that are accurate relatively, but for sums of outcomes by pairs, and of pairs."""
+    sums = len(pair.log_p).bit_length() if isinstance(pair, DiscretePair) else 0
     log_mass, ends = pair.log_mass(measure, low, high), np.full(low.shape, np.inf)
     tail = np.minimum(pair.log_mass(measure, low, ends), pair.log_mass(measure, -ends, high))
     with np.errstate(invalid="ignore", over="ignore"):
-        doubt = 8.0 * UNIT * (2.0 + np.abs(tail)) * np.exp(np.minimum(tail - log_mass, 700.0))
+        doubt = UNIT * (2.0 * sums + 16.0 + 8.0 * np.abs(tail)) * np.exp(np.minimum(tail - log_mass, 700.0))
     return log_mass, np.where(log_mass > -np.inf, doubt, 0.0)
 
 
 @mean_and_doubt.register
 def _(pair: SampledPair, low: Floats, high: Floats) -> tuple[Floats, Floats]:
     mean, doubt = mean_and_doubt(pair.base, low, high)
-    loss, q = pair.sign * mean, pair.q
-    mixed = mix(loss, q)
-    with np.errstate(over="ignore", invalid="ignore"):
-        # the slope of mix is at most 1, and about q e^loss where that is small
-        slope = np.minimum(q * np.exp(np.minimum(loss + doubt, 600.0)) / (1.0 - q), 1.0)
-        found = slope * doubt + 8.0 * UNIT * np.abs(mixed)
-    return pair.sign * mixed, np.where(np.isfinite(found), found, np.inf)
+    loss = pair.sign * mean
+    return pair.sign * mix(loss, pair.q), mix_error(loss, doubt, pair.q)
 
 
 @mean_and_doubt.register

@@ -7,13 +7,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
 
 from evr.laws import DiscretePair, Floats, LossLaw, Measure, Step, line_pair
 from evr.laws.law import UNIT
-from evr.laws.line.pair import log_sum_exp
+from evr.laws.line.laplace import BoundedRangePair, LaplacePair, TwoSidedLaplacePair
+from evr.laws.line.pair import log_sum_exp, mix_error
+from evr.laws.line.poisson import SampledPair, WithoutReplacementPair
 from evr.laws.patterns.law import PatternLaw, density_error
 
 Steps = Sequence[Step]
@@ -155,9 +158,38 @@ def sum_error(law: LossLaw, count: int) -> float:
         return count * density_error(law, 1.0)
     magnitude = line_pair(law).loss_magnitude
     if isinstance(law, DiscretePair):
-        # Losses are relatively accurate, and a sum has a term for each outcome, or for each step.
-        return (32.0 + min(len(law.log_p), count)) * UNIT * count * magnitude
+        # Losses are relatively accurate, but for what they say, and a sum has a term for each outcome or step.
+        return count * ((32.0 + min(len(law.log_p), count)) * UNIT * magnitude + law.error)
     return 32.0 * UNIT * count * (1.0 + magnitude)
+
+
+@singledispatch
+def greatest_error(law: LossLaw) -> float:
+    """Bounds the rounding error of the greatest finite loss (docs/guarantees.md, Section 6.6), and of any other of a
+    pair on outcomes. Register a class of yours whose losses are less accurate, or more.
+    """
+    if isinstance(law, PatternLaw):
+        return density_error(law, 1.0)
+    absolute = 0.0 if isinstance(law, LaplacePair | BoundedRangePair) else 1.0
+    return 8.0 * UNIT * (absolute + line_pair(law).loss_magnitude)
+
+
+@greatest_error.register
+def _(law: TwoSidedLaplacePair) -> float:
+    size = 2.0 / law.scale  # the loss is log(1 + e^x), and x a sum of these terms: relatively, their errors
+    terms = 4.0 + abs(law.log_c) + size + abs(math.log(-math.expm1(-size)))
+    return 8.0 * UNIT * terms * float(law.privacy_loss(1.0))
+
+
+@greatest_error.register
+def _(law: DiscretePair) -> float:
+    return law.loss_error
+
+
+@greatest_error.register
+def _(law: SampledPair | WithoutReplacementPair) -> float:
+    mixed = law if isinstance(law, SampledPair) else law.upper
+    return float(mix_error(mixed.sign * mixed.base.privacy_loss(np.inf), greatest_error(mixed.base), mixed.q))
 
 
 @dataclass(frozen=True)
@@ -178,7 +210,7 @@ class Rounding:
         ``composed`` are single steps that some of them stand for.
         """
         loss = math.fsum(sum_error(step.law, step.count) for step in steps)
-        loss += 8.0 * UNIT * math.fsum(s.count * s.pair.loss_magnitude for s in composed)
+        loss += math.fsum(step.count * greatest_error(step.pair) for step in composed)
         loss += 4.0 * UNIT * abs(epsilon)
         count = sum(step.count for step in (*steps, *composed))
         weight = 2.0 * order * loss + 16.0 * UNIT * (order * abs(epsilon) + heights)

@@ -14,6 +14,7 @@ from evr.laws.steps import NON_PRIVATE_PAIR as NON_PRIVATE_PAIR
 from evr.laws.steps import Pairs as Pairs
 from evr.laws.steps import Step as Step
 from evr.laws.steps import check_agreement as check_agreement
+from evr.laws.steps import finite_losses as finite_losses
 from evr.laws.steps import greatest_loss as greatest_loss
 from evr.laws.steps import infinite_loss_mass as infinite_loss_mass
 from evr.laws.steps import infinite_mass as infinite_mass

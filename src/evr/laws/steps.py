@@ -95,7 +95,7 @@ def check_agreement(pairs: Pairs) -> None:
             p, q = (math.exp(law.log_mass(one, law.point(epsilon), math.inf)) for one in (Measure.P, Measure.Q))
             in_floats = p - math.exp(epsilon) * q
             with at_precision(128):
-                exactly = float(exact.delta(Fraction(epsilon)))
+                exactly = float(exact.hockey_stick(Fraction(epsilon)))
             if not abs(in_floats - exactly) <= _COARSE * exactly + _NARROW:
                 where = f"delta in direction {direction.value!r} at epsilon={epsilon:.6g}"
                 why = f"{where} is {in_floats:.9g} by the law in floats and {exactly:.9g} by the exact law"
@@ -189,10 +189,15 @@ def is_cut(law: LossLaw) -> bool:
     return isinstance(law, DiscretePair) and law.is_cut
 
 
+def finite_losses(steps: Iterable[Step]) -> list[tuple[LossLaw, int, float]]:
+    """Each law without its infinite losses, how many times it is applied, and its greatest loss."""
+    laws = [(finite_part(s.law) if isinstance(s.law, DominatingPair) else s.law, s.count) for s in steps]
+    return [(law, count, loss_range(law)[1]) for law, count in laws]
+
+
 def greatest_loss(steps: Iterable[Step]) -> float:
     """The greatest finite sum of losses; infinite where there is none."""
-    laws = ((finite_part(s.law) if isinstance(s.law, DominatingPair) else s.law, s.count) for s in steps)
-    return math.fsum(count * loss_range(law)[1] for law, count in laws)
+    return math.fsum(count * loss for _, count, loss in finite_losses(steps))
 
 
 def infinite_mass(steps: Iterable[Step]) -> float:

@@ -100,14 +100,12 @@ def mixture(event: dp_event.MixtureOfGaussiansDpEvent, times: int = 1) -> Laws:
     """The laws of noise around one of several values."""
     deviation = validate.noise_scale(standard_deviation=event.standard_deviation)
     sizes = [validate.noise_scale(sensitivities=x) for x in validate.sequence(sensitivities=event.sensitivities)]
-    probs = [validate.probability(sampling_probs=x) for x in validate.sequence(sampling_probs=event.sampling_probs)]
+    probs = validate.sequence(sampling_probs=event.sampling_probs)
     if not sizes or len(sizes) != len(probs):
         found = f"sensitivities has {len(sizes)} entries and sampling_probs {len(probs)}"
         raise ValueError(f"{found}: give as many of one as of the other, at least one")
-    if abs(math.fsum(probs) - 1) > 1e-9:
-        raise ValueError(f"sampling_probs={list(event.sampling_probs)!r} does not sum to 1")
     chances = defaultdict[Fraction, Fraction](Fraction)
-    for size, probability in zip(sizes, probs, strict=True):
+    for size, probability in zip(sizes, validate.law(sampling_probs=probs), strict=True):
         if probability > 0:
             chances[Fraction(size)] += Fraction(probability)
     if max(chances) == 0:

@@ -64,14 +64,14 @@ class Sampling:
             raise self._no_pair(remove.law.describe(), why)
         if not self._is_poisson:
             exact = remove.exact and exact_without_replacement(remove.exact, q)
-            return Pairs.both(poisson.sampled_without_replacement(remove.pair, float(q)), exact)
+            return Pairs.both(poisson.sampled_without_replacement(remove.pair, q), exact)
         if self.relation is REPLACE_ONE:
             if (found := replaced(remove.exact, q)) is None:
                 raise self._no_pair(remove.law.describe(), "Under replace-one, give one kind of noise on a sum.")
             return found
         known = all(step.exact is not None for step in alone.values())
         return Pairs.each(
-            lambda one: poisson.sampled(alone[one].pair, float(q), one),
+            lambda one: poisson.sampled(alone[one].pair, q, one),
             (lambda one: exact_sampled(alone[one].exact_law, q, one)) if known else None,
         )
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import attr
 import numpy as np
-import scipy
 from dp_accounting import dp_event
 
 from evr import validate
@@ -181,19 +180,22 @@ def truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Laws:
     doubled = GaussianPair(2 / noise)
     if q == 1:
         part, base = Fraction(most, size), exact.ExactGaussian(4 / Fraction(noise) ** 2)
-        return Pairs.each(partial(poisson.sampled, doubled, float(part)), partial(exact.exact_sampled, base, part))
-    batch = scipy.stats.binom  # loaded where it is needed
-    cut = float(batch.sf(most - 1, size - 1, q))
+        return Pairs.each(partial(poisson.sampled, doubled, part), partial(exact.exact_sampled, base, part))
+    law = partial(exact.ExactTruncated, size, Fraction(q), most, Fraction(noise))
 
-    def law(one: Direction) -> DominatingPair:
+    def chances() -> list[tuple[exact.Ball, ...]]:
+        kept, cut, share = law(Direction.REMOVE).chances()
+        return [(kept.log(), cut.log(), share)]
+
+    ((*logs, share),) = floats_of(chances)
+
+    def pair(one: Direction) -> DominatingPair:
         whole = poisson.sampled(GaussianPair(1 / noise), q, one)
-        if cut == 0:  # less than the least positive float: the exact law counts it, this pair does not
+        if math.exp(logs[1]) == 0:  # less than the least positive float: the exact law counts it, this pair does not
             return whole
-        logs = float(batch.logcdf(most - 1, size - 1, q)), float(batch.logsf(most - 1, size - 1, q))
-        share = min(float(batch.sf(most, size, q)) * most / (size * cut), q)
-        return poisson.EitherPair((whole, poisson.sampled(doubled, share, one)), logs)
+        return poisson.EitherPair((whole, poisson.sampled(doubled, min(math.nextafter(share, 1), q), one)), tuple(logs))
 
-    return Pairs.each(law, partial(exact.ExactTruncated, size, Fraction(q), most, Fraction(noise)))
+    return Pairs.each(pair, law)
 
 
 def replaced(laws: Translator, event: dp_event.DpEvent) -> Laws:
@@ -235,7 +237,7 @@ def fixed_batches(event: schemes.FixedBatchUsersDpEvent) -> Pairs:
     pair = poisson.EitherPair(tuple(GaussianPair(2 * j / noise) for j in chances), logs)
     if share == 1:
         return Pairs.both(pair, law)
-    sampled = poisson.sampled_without_replacement(pair, float(share))
+    sampled = poisson.sampled_without_replacement(pair, share)
     return Pairs.both(sampled, exact.exact_without_replacement(law, share))
 
 

@@ -72,7 +72,7 @@ def mixture_proposal(
         if threshold == math.inf:
             values = drawn.values(epsilon, proposal.log_greatest(epsilon))
             mean = float(values.mean())
-            return -float((values**2).mean()) / mean**2 if mean > 0 else -math.inf
+            return -float(((values / mean) ** 2).mean()) if mean > 0 else -math.inf
         log_unit = math.log(threshold)
         drawing, variance = drawing_of(proposal, epsilon), _variance(drawn.values(epsilon, log_unit))
         estimate = min(delta / threshold, 0.999)

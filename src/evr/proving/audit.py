@@ -306,7 +306,7 @@ def _chosen(curve: Curve, canaries: int, level: float) -> int:
     def bound(share: float) -> tuple[float, int]:
         each = min(max(1, round(share * canaries)), canaries // 2)
         right = np.interp(each / canaries, (curve.false + curve.true) / 2, curve.true / 2)  # of those guessed in
-        hits = Count(math.floor(2 * float(right) * canaries), 2 * each, canaries)
+        hits = Count(min(math.floor(2 * float(right) * canaries), 2 * each), 2 * each, canaries)
         return _greatest(lambda mu: hits.rejects(gaussian(mu), level)), each
 
     return max(map(bound, _SHARES))[1]

@@ -53,6 +53,8 @@ class MixtureProposal(Proposal):
         self.laws = [(s.law, s.count) for s in self.steps if isinstance(s.law, PatternLaw)]
         if not self.laws:
             raise ValueError("the plan is for laws in many dimensions, and there are none")
+        if len({(law.direction, isinstance(law, ReplacedPatterns)) for law, _ in self.laws}) > 1:
+            raise ValueError("laws of replace-one are not drawn with others: describe all under one relation")
         if plan.by_place and max(count for _, count in self.laws) > MOST_COPIES:
             raise ValueError(f"more than {MOST_COPIES} copies of a law have no places")
         on_line = [step for step in self.steps if isinstance(step.law, DominatingPair)]

@@ -11,9 +11,10 @@ from fractions import Fraction
 import numpy as np
 
 from evr import validate
-from evr.bounds.moments import Rounding
+from evr.bounds.moments import Rounding, greatest_error
 from evr.bounds.strict import Plans, Proof, ProofPlan, prove_within
-from evr.laws import Direction, Step, greatest_loss, infinite_mass, is_cut, loss_range
+from evr.laws import Direction, Step, finite_losses, greatest_loss, infinite_mass, is_cut, loss_range
+from evr.laws.law import UNIT
 from evr.mechanisms import Composition
 from evr.randomness import Stream, entropy_of, seed_of
 from evr.sampling import DrawPlan, built
@@ -28,7 +29,6 @@ from evr.verification.settings import Claim, Settings, threshold_of
 from evr.verification.summary import BACKENDS, Work
 
 PURPOSE = "verify"
-DOUBT = 1e-14  # relative, of a sum of greatest losses, which are rounded numbers
 LEFT_OUT = 1e-300  # what losses that no float reaches contribute to delta at the most, in all steps
 
 Planner = Callable[["Trial"], DrawPlan | None]
@@ -229,11 +229,13 @@ def shortcut(steps: tuple[Step, ...], claim: Claim, rounding: Rounding | None = 
         return Ending(True, "every delta is at most 1")
     if not steps:
         return Ending(True, "nothing costs privacy")
-    greatest, infinite = greatest_loss(steps), infinite_mass(steps)  # greatest finite losses; chance of infinite ones
+    finite, infinite = finite_losses(steps), infinite_mass(steps)  # greatest finite losses; chance of infinite ones
+    greatest = math.fsum(count * loss for _, count, loss in finite)
+    doubt = math.fsum(count * (greatest_error(law) + 4.0 * UNIT * abs(loss)) for law, count, loss in finite)
     endless = any(is_cut(step.law) or loss_range(step.law)[1] == math.inf for step in steps)
     at = claim.epsilon if rounding is None else rounding.bounded(claim.epsilon)
     # what finite losses contribute to delta at the most: by how much their sum may exceed epsilon, rounding included
-    excess = max(LEFT_OUT if endless else 0.0, greatest + DOUBT * abs(greatest) - at)
+    excess = max(LEFT_OUT if endless else 0.0, greatest + doubt - at)
     if not endless and excess == 0.0:
         return Ending(True, "no privacy loss exceeds epsilon")
     if claim.delta == 0.0 and (endless or greatest > claim.epsilon):
@@ -246,7 +248,7 @@ def shortcut(steps: tuple[Step, ...], claim: Claim, rounding: Rounding | None = 
     if greatest > claim.epsilon:
         return None
     if raised + excess > claim.threshold:
-        near = claim.epsilon + 2 * DOUBT * abs(greatest)
+        near = claim.epsilon + 2 * doubt
         raise ValueError(
             f"epsilon={claim.epsilon!r}: to within rounding, the greatest loss is epsilon, and floats cannot tell "
             f"whether a loss exceeds it: claim epsilon={near!r} or more, or use method='strict', which compares exactly"

@@ -249,7 +249,7 @@ def stays_within(steps: Sequence[Step], epsilon: Fraction) -> bool:
 def one_step_delta(law: ExactLaw, epsilon: Fraction, bits: int) -> Fraction:
     """At least delta of one step alone: its curve at epsilon, rounded up to a multiple of ``2^-bits`` (S5.1)."""
     assert isinstance(law, ExactCurve | ExactOutcomes)
-    return min(Fraction(max(0, units_above(partial(law.delta, epsilon), bits)), 1 << bits), Fraction(1))
+    return min(Fraction(max(0, units_above(partial(law.hockey_stick, epsilon), bits)), 1 << bits), Fraction(1))
 
 
 def infinite_delta(steps: Sequence[Step], bits: int = 256) -> Fraction:

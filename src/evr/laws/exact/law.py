@@ -96,7 +96,7 @@ class ExactCurve(ExactLaw):
     def curve(self) -> Callable[[Ball], Ball]:
         """The function from ``r > 0`` to ``H_r``, its constants enclosed at the present precision."""
 
-    def delta(self, epsilon: Fraction) -> Ball:
+    def hockey_stick(self, epsilon: Fraction) -> Ball:
         """``H_r`` at ``r = e^epsilon``."""
         return self.curve()(ball(epsilon).exp())
 
@@ -136,7 +136,7 @@ class ExactOutcomes(ExactLaw):
         """The sets whose losses may exceed epsilon, and perhaps others."""
         return self.checked_sets()
 
-    def delta(self, epsilon: Fraction) -> Ball:
+    def hockey_stick(self, epsilon: Fraction) -> Ball:
         """At least ``sup_A P(A) - e^epsilon Q(A)``, which it is where each set has one loss."""
         held = (one for one in self.sets_beyond(epsilon) if not one.p.is_zero())
         return sum((one.p * Ball(0).max(1 - (ball(epsilon) - one.loss).exp()) for one in held), Ball(0))

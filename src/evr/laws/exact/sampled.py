@@ -163,10 +163,14 @@ class ExactTruncated(ExactCurve):
         """The side on which nothing is cut."""
         return SampledCurve(ExactGaussian(1 / self.noise**2), self.q, self.direction)
 
-    def curve(self) -> Callable[[Ball], Ball]:
+    def chances(self) -> tuple[Ball, Ball, Ball]:
+        """``1 - p``, ``p`` and ``g`` of R3.1: of batches that are whole, that are cut, and to be in one of these."""
         kept, cut = _binomial_tails(self.size - 1, self.q, self.most)
         _, beyond = _binomial_tails(self.size, self.q, self.most + 1)
-        share = beyond * self.most / (cut * self.size)
+        return kept, cut, beyond * self.most / (cut * self.size)
+
+    def curve(self) -> Callable[[Ball], Ball]:
+        kept, cut, share = self.chances()
         whole = self._whole.curve()
         truncated = _seen_through(ExactGaussian(4 / self.noise**2).curve(), share, 1 - share, self.direction)
         return lambda ratio: kept * whole(ratio) + cut * truncated(ratio)

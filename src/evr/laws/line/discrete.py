@@ -7,9 +7,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from evr.laws.law import Floats
+from evr import validate
+from evr.laws.law import UNIT, Floats
 from evr.laws.line.gaussian import NORMAL_REACH
-from evr.laws.line.pair import DominatingPair, Measure, log_difference, mix
+from evr.laws.line.pair import DominatingPair, Measure, log_difference, log_partial_sums, mix
 
 
 @dataclass(frozen=True)
@@ -24,31 +25,38 @@ class DiscretePair(DominatingPair):
     log_p: tuple[float, ...]
     log_q: tuple[float, ...]
     is_cut: bool = False
+    error: float = 0.0  # of a loss, beyond 8 UNIT of the greatest
 
     @classmethod
-    def from_logs(cls, log_p: Any, log_q: Any, losses: Any = None, *, is_cut: bool = False) -> Self:
+    def from_logs(cls, log_p: Any, log_q: Any, losses: Any = None, *, is_cut: bool = False, error: float = 0.0) -> Self:
         """Sort outcomes by loss and join those of equal loss. Give ``losses`` where a difference would lose digits."""
         log_p, log_q = np.asarray(log_p, float), np.asarray(log_q, float)
         keep = np.isfinite(log_p) | np.isfinite(log_q)
         log_p, log_q = log_p[keep], log_q[keep]
-        losses = log_p - log_q if losses is None else np.asarray(losses, float)[keep]
+        if losses is None:
+            losses = log_p - log_q
+            error = 8.0 * UNIT * float(np.max(np.abs([log_p, log_q]), where=np.isfinite([log_p, log_q]), initial=1.0))
+        else:
+            losses = np.asarray(losses, float)[keep]
         groups, index = np.unique(losses, return_inverse=True)
         joined = np.full((2, groups.size), -np.inf)
         np.logaddexp.at(joined[0], index, log_p)
         np.logaddexp.at(joined[1], index, log_q)
-        return cls(tuple(groups.tolist()), tuple(joined[0].tolist()), tuple(joined[1].tolist()), is_cut)
+        return cls(tuple(groups.tolist()), tuple(joined[0].tolist()), tuple(joined[1].tolist()), is_cut, error)
 
     @classmethod
     def from_probabilities(cls, p: Any, q: Any) -> Self:
-        """Outcomes in any order, by their probabilities, which must each sum to one."""
+        """Outcomes in any order, by their probabilities, which must each sum to one, to an ulp for each."""
         p, q = np.asarray(p, float), np.asarray(q, float)
         if p.ndim != 1 or p.shape != q.shape or p.size == 0:
             raise ValueError(f"p and q have shapes {p.shape} and {q.shape}: give two lists of one length, at least 1")
         for name, law in (("p", p), ("q", q)):
-            if not (np.all(law >= 0) and abs(law.sum() - 1) <= 1e-9):
-                raise ValueError(f"{name}={law.tolist()} is not a probability law: entries >= 0 that sum to 1")
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return cls.from_logs(np.log(p), np.log(q))
+            validate.law(**{name: law.tolist()})
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+            log_p, log_q, ratio = np.log(p), np.log(q), p / q
+            far = np.where((ratio > 0) & (ratio < np.inf), np.log(ratio), log_p - log_q)
+            losses = np.where(np.abs(p - q) <= q / 2, np.log1p((p - q) / q), far)  # near 1 a ratio loses digits
+        return cls.from_logs(log_p, log_q, losses)
 
     @cached_property
     def logs(self) -> dict[Measure, Floats]:
@@ -62,7 +70,7 @@ class DiscretePair(DominatingPair):
     def _cumulated(self) -> dict[Measure, tuple[Floats, Floats]]:
         """``log`` of the mass of the first ``n`` outcomes and of all but these, for relative accuracy at both ends."""
         ends = {m: (np.append(-np.inf, law), np.append(-np.inf, law[::-1])) for m, law in self.logs.items()}
-        return {m: (np.logaddexp.accumulate(a), np.logaddexp.accumulate(b)[::-1]) for m, (a, b) in ends.items()}
+        return {m: (log_partial_sums(a), log_partial_sums(b)[::-1]) for m, (a, b) in ends.items()}
 
     def _rank(self, t: Any) -> Any:
         """The number of outcomes up to ``t``."""
@@ -103,6 +111,11 @@ class DiscretePair(DominatingPair):
     def loss_magnitude(self) -> float:
         held = np.isfinite(self.losses) & np.isfinite(self.logs[Measure.P])
         return float(np.max(np.abs(self.losses[held]), initial=0.0))
+
+    @property
+    def loss_error(self) -> float:
+        """A bound on the rounding error of a finite loss."""
+        return 8.0 * UNIT * self.loss_magnitude + self.error
 
     def describe(self) -> str:
         finite = self.losses[np.isfinite(self.losses)]

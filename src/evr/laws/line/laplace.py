@@ -10,7 +10,7 @@ from evr.laws.law import Floats
 from evr.laws.line.pair import DominatingPair, Measure, log_difference, mix
 
 
-def _log_cdf(x: Floats) -> Floats:
+def log_cdf(x: Floats) -> Floats:
     """``log`` of the distribution function of the standard Laplace law."""
     return np.where(x < 0, x - math.log(2), np.log1p(-0.5 * np.exp(-np.maximum(x, 0.0))))
 
@@ -38,7 +38,7 @@ class LaplacePair(DominatingPair):
         narrow = near <= 0  # both ends on one side: e^near (1 - e^{far - near}) / 2
         with np.errstate(invalid="ignore"):
             one_sided = log_difference(near, far) - math.log(2)
-        return np.where(narrow, one_sided, log_difference(_log_cdf(near), _log_cdf(np.minimum(far, near))))
+        return np.where(narrow, one_sided, log_difference(log_cdf(near), log_cdf(np.minimum(far, near))))
 
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
         return generator.laplace(1.0 if measure is Measure.P else 0.0, self.scale, size)
@@ -65,20 +65,20 @@ class TwoSidedLaplacePair(DominatingPair):
     q: float
 
     @property
-    def _log_c(self) -> float:
+    def log_c(self) -> float:
         return math.log(self.q) - 1 / self.scale - float(mix(-1 / self.scale, self.q))
 
     def privacy_loss(self, t: Any) -> Floats:
         t = np.asarray(t, float)
         size = 2 * np.minimum(np.abs(t), 1.0) / self.scale
         with np.errstate(divide="ignore"):
-            return np.copysign(np.logaddexp(0.0, self._log_c + size + np.log(-np.expm1(-size))), t)
+            return np.copysign(np.logaddexp(0.0, self.log_c + size + np.log(-np.expm1(-size))), t)
 
     def point(self, loss: Any) -> Floats:
         loss = np.asarray(loss, float)
         size, most = np.abs(loss), float(self.privacy_loss(1.0))
         with np.errstate(divide="ignore"):
-            found = self.scale / 2 * np.logaddexp(0.0, size + np.log(-np.expm1(-size)) - self._log_c)
+            found = self.scale / 2 * np.logaddexp(0.0, size + np.log(-np.expm1(-size)) - self.log_c)
         inside = np.copysign(np.minimum(found, 1.0), loss)
         return np.where(loss < -most, -np.inf, np.where(loss >= most, np.inf, inside))
 

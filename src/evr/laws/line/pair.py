@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from evr.errors import UnsupportedEventError
-from evr.laws.law import Floats, LossLaw
+from evr.laws.law import UNIT, Floats, LossLaw
 
 
 class Measure(enum.Enum):
@@ -79,6 +79,28 @@ def log_sum_exp(x: Floats) -> float:
     return top + math.log(float(np.exp(x - top).sum())) if math.isfinite(top) else top
 
 
+def partial_sums(x: Floats) -> Floats:
+    """Sums of the first terms, by sums of pairs: ``2 log2(n)`` roundings on top of each other, and not ``n``."""
+    if x.size < 2:
+        return x
+    found, paired = x.copy(), partial_sums(x[:-1:2] + x[1::2])
+    found[1::2], found[2::2] = paired, paired[: (x.size - 1) // 2] + x[2::2]
+    return found
+
+
+def log_partial_sums(x: Floats) -> Floats:
+    """``log`` of the partial sums of ``e^x``: in pieces over which a sum grows by less than floats can."""
+    found, most, before = np.full(x.size, -np.inf), np.maximum.accumulate(x), -np.inf
+    start = int(np.searchsorted(most, -np.inf, side="right"))
+    while start < x.size:
+        end = int(np.searchsorted(most, most[start] + 600.0, side="right"))
+        top = max(before, most[end - 1])
+        sums = partial_sums(np.exp(np.append(before, x[start:end]) - top))[1:]
+        found[start:end] = top + np.log(sums)
+        before, start = found[end - 1], end
+    return found
+
+
 def mix(loss: Any, q: float) -> Floats:
     """``log(1 - q + q e^loss)``, relatively accurate, also where ``1 - q`` nearly cancels or ``e^loss`` overflows."""
     loss = np.asarray(loss, float)
@@ -86,6 +108,18 @@ def mix(loss: Any, q: float) -> Floats:
     with np.errstate(divide="ignore"):
         near = np.log1p(change)
     return np.where((change > -0.5) & (loss < 600.0), near, np.logaddexp(math.log1p(-q), math.log(q) + loss))
+
+
+def mix_error(loss: Any, error: Any, q: float) -> Floats:
+    """How far ``mix`` may be off where the loss is off by ``error``: its slope is at most 1, and about ``q e^loss``
+    where that is small.
+    """
+    loss = np.asarray(loss, float)
+    with np.errstate(over="ignore", invalid="ignore"):
+        slope = np.minimum(q * np.exp(np.minimum(loss + error, 600.0)) / (1.0 - q), 1.0)
+        far = np.where(loss < 600.0, 0.0, abs(math.log(q)) + loss)  # two terms that may nearly cancel
+        found = slope * error + 8.0 * UNIT * (np.abs(mix(loss, q)) + far)
+    return np.where(np.isnan(found), np.inf, found)
 
 
 def unmix(loss: Any, q: float) -> Floats:

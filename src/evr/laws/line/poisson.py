@@ -11,7 +11,7 @@ import numpy as np
 from evr.errors import UnsupportedEventError
 from evr.laws.law import Direction, Floats
 from evr.laws.line.discrete import DiscretePair
-from evr.laws.line.pair import DominatingPair, Measure, log_difference, mix, unmix
+from evr.laws.line.pair import DominatingPair, Measure, log_difference, mix, mix_error, unmix
 
 
 @dataclass(frozen=True)
@@ -83,16 +83,20 @@ class SampledPair(DominatingPair):
         return f"{laws}, q = {self.q:.6g}, P | Q = {self.base.describe()}"
 
 
-def sampled(base: DominatingPair, q: float, direction: Direction) -> DominatingPair:
+def sampled(base: DominatingPair, q: Fraction | float, direction: Direction) -> DominatingPair:
     """The base seen through Poisson sampling, ``0 < q <= 1``. Sampling twice is sampling with the product of both
-    probabilities, rounded up, as more records leak no less (docs/guarantees.md, Section 6.2).
+    probabilities.
     """
-    if q == 1:
-        return base
-    if isinstance(base, SampledPair) and base.direction is direction and base.q * q > 0.0:
-        product, exact = base.q * q, Fraction(base.q) * Fraction(q)
-        return SampledPair(base.base, product if product >= exact else math.nextafter(product, 1.0), direction)
-    return SampledPair(base, q, direction)
+    if isinstance(base, SampledPair) and base.direction is direction and base.q * float(q) > 0.0:
+        base, q = base.base, Fraction(base.q) * Fraction(q)
+    share = _not_below(q)
+    return base if share == 1.0 else SampledPair(base, share, direction)
+
+
+def _not_below(q: Fraction | float) -> float:
+    """The probability as a float, rounded up: more records leak no less (docs/guarantees.md, Section 6.2)."""
+    nearest = float(q)
+    return nearest if nearest >= q else math.nextafter(nearest, 1.0)
 
 
 def outcomes(pair: DominatingPair) -> DominatingPair:
@@ -101,7 +105,13 @@ def outcomes(pair: DominatingPair) -> DominatingPair:
         return pair
     low, high = pair.flats[:, 0], pair.flats[:, 1]
     log_p, log_q = (pair.log_mass(measure, low, high) for measure in (Measure.P, Measure.Q))
-    return DiscretePair.from_logs(log_p, log_q, pair.privacy_loss(high), is_cut=pair.base.is_cut)
+    error = _mixed_error(pair.base, pair.sign * pair.base.losses, pair.q)
+    return DiscretePair.from_logs(log_p, log_q, pair.privacy_loss(high), is_cut=pair.base.is_cut, error=error)
+
+
+def _mixed_error(base: DiscretePair, losses: Floats, q: float) -> float:
+    """How far finite losses of a base may be off once they are mixed."""
+    return float(np.max(mix_error(losses[np.isfinite(losses)], base.loss_error, q), initial=0.0))
 
 
 @lru_cache(maxsize=64)  # a search for tilts asks thousands of times
@@ -114,7 +124,7 @@ def finite_part(pair: DominatingPair) -> DominatingPair:
     if kept.all() or not kept.any():
         return pair
     losses, log_p, log_q = (tuple(np.array(x)[kept].tolist()) for x in (pair.loss_values, pair.log_p, pair.log_q))
-    return DiscretePair(losses, log_p, log_q, pair.is_cut)
+    return DiscretePair(losses, log_p, log_q, pair.is_cut, pair.error)
 
 
 @dataclass(frozen=True)
@@ -211,8 +221,11 @@ class WithoutReplacementPair(DominatingPair):
         return f"{mixed}, g = {self.g:.6g}, P | Q = {self.base.describe()}"
 
 
-def sampled_without_replacement(base: DominatingPair, g: float) -> DominatingPair:
-    """The pair of the sampled mechanism, for both directions; ``0 < g < 1``."""
+def sampled_without_replacement(base: DominatingPair, share: Fraction) -> DominatingPair:
+    """The pair of the sampled mechanism, for both directions; ``0 < share < 1``."""
+    g = _not_below(share)
+    if g == 1.0:
+        return base
     if isinstance(base, DiscretePair):
         return _of_outcomes(base, g)
     if np.any(base.privacy_loss(base.flats[:, 1]) == 0.0):
@@ -232,7 +245,8 @@ def _of_outcomes(base: DiscretePair, g: float) -> DiscretePair:
     new_p = np.append(np.where(above, mixed, log_p)[kept], rest)
     new_q = np.append(np.where(above, log_q, mixed)[kept], rest)
     new_losses = np.append((sides * mix(sides * losses, g))[kept], 0.0)
-    return DiscretePair.from_logs(new_p, new_q, new_losses, is_cut=base.is_cut)
+    error = _mixed_error(base, np.abs(losses), g)
+    return DiscretePair.from_logs(new_p, new_q, new_losses, is_cut=base.is_cut, error=error)
 
 
 @dataclass(frozen=True)
