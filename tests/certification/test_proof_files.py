@@ -10,7 +10,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 
@@ -218,18 +217,18 @@ def test_a_relation_that_was_changed_is_refused(tmp_path):
 def test_what_is_proved_is_true_whatever_was_changed():
     """The law and epsilon of a file are changed at random, and the file is sealed again."""
     text = (VECTORS / "good-poisson-ratios.proof").read_bytes()[:-72].decode()
-    draw, answers = random.Random(7), Counter()
-    for _ in range(40):
+    draw, answers = random.Random(7), set()
+    for _ in range(24):
         noise, q = Fraction(draw.randint(90, 150), 100), Fraction(draw.randint(1, 3), draw.randint(100, 400))
         epsilon = Fraction(draw.randint(20, 44), 64)
         forged = re.sub("(?m)^100 .*$", f"100 poisson({q},gaussian({noise}))", text)
         forged = re.sub("(?m)^epsilon .*$", f"epsilon {epsilon.numerator}/{epsilon.denominator}", forged)
         answer = check_proof.check(resealed(forged))
-        answers[answer.word] += 1
+        answers.add(answer.word)
         if answer.word == check_proof.PROVED:
             event = evr.dpsgd(noise_multiplier=float(noise), sampling_probability=float(q), steps=100)
             assert evr.estimate_delta(event, float(epsilon)).value <= answer.file.delta * (1 + 1e-6)
-    assert set(answers) == {check_proof.PROVED, check_proof.REFUSED}
+    assert answers == {check_proof.PROVED, check_proof.REFUSED}
 
 
 def test_curves_are_those_of_arb():
