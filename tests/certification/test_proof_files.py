@@ -289,6 +289,12 @@ def test_the_checker_needs_nothing_of_evr_and_no_new_python():
     assert "match " not in text.replace("fullmatch ", "")
 
 
+def test_a_proof_that_no_checker_would_take_is_refused(monkeypatch):
+    monkeypatch.setattr(check_proof, "MOST_EFFORT", 1000)
+    with pytest.raises(ValueError, match=messages.TOO_LARGE_A_PROOF):
+        made(evr.dpsgd(noise_multiplier=1.1, sampling_probability=0.01, steps=37), 0.25)
+
+
 def test_laws_without_a_text_are_refused_by_name():
     assert law_text(ExactGaussian(Fraction(1, 4))) == "gaussian(2)"
     assert law_text(ExactGaussian(Fraction(2, 5))) == "gaussians(2/5)"
