@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import attr
 import numpy as np
 from dp_accounting import dp_event
 
@@ -19,7 +20,9 @@ from attacking import bins as binned
 from attacking import state, tuned
 from attacking.composition import Composition
 from attacking.laws import LONG, Unreached
+from evr import register
 from evr.events import BallsInBinsDpEvent, DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
+from evr.mechanisms.noise import randomized_response
 
 Generator = np.random.Generator
 CORNERS = 0.3  # share of cases that are drawn near a corner on purpose
@@ -109,9 +112,20 @@ def _mixture(rng: Generator) -> Any:
     return dp_event.MixtureOfGaussiansDpEvent(log_uniform(rng, 1e-3, 1e4), sensitivities, weights)
 
 
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class AnswerDpEvent(dp_event.DpEvent):
+    """The laws of randomized response for a record that may be absent, in whose place another answer is given."""
+
+    noise_parameter: float
+    num_buckets: int
+
+
+register(AnswerDpEvent, randomized_response)  # evr has no law for the event itself under add-or-remove
+
+
 def _randomized_response(rng: Generator) -> Any:
     buckets = int(rng.choice([2, 2, 3, 10, 1000]))
-    return dp_event.RandomizedResponseDpEvent(probability(rng), buckets)
+    return AnswerDpEvent(probability(rng), buckets)
 
 
 def _epsilon_delta(rng: Generator) -> Any:
@@ -320,7 +334,7 @@ def _tiny(rng: Generator) -> Any:
     count = int(rng.integers(2, 60))
     if rng.random() < 0.5:
         noise = 1.0 - log_uniform(rng, 1e-13, 1e-3)
-        return dp_event.SelfComposedDpEvent(dp_event.RandomizedResponseDpEvent(noise, int(rng.integers(2, 4))), count)
+        return dp_event.SelfComposedDpEvent(AnswerDpEvent(noise, int(rng.integers(2, 4))), count)
     return _dpsgd(log_uniform(rng, 10, 1e4), log_uniform(rng, 1e-8, 1e-2), count)
 
 

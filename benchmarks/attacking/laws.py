@@ -333,6 +333,7 @@ MAKERS: dict[str, Callable[[Any], Mechanism | None]] = {
     "LaplaceDpEvent": _laplace,
     "MixtureOfGaussiansDpEvent": _mixture,
     "RandomizedResponseDpEvent": _randomized_response,
+    "AnswerDpEvent": _randomized_response,
     "EpsilonDeltaDpEvent": _epsilon_delta,
     "DiscreteLaplaceDpEvent": _discrete_laplace,
     "DiscreteGaussianDpEvent": _discrete_gaussian,
