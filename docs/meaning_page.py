@@ -18,6 +18,7 @@ from evr.errors import UnsupportedEventError
 from evr.mechanisms import Composition
 from evr.mechanisms import schemes as s
 from evr.mechanisms.meaning import HYPOTHESES, Meaning, Refused, meaning_of, rows
+from evr.mechanisms.table import BUILT_IN, WRAPPERS
 
 DOCS = Path(__file__).resolve().parent
 PAGE = DOCS / "meaning.md"
@@ -245,7 +246,8 @@ def page() -> str:
     schemes = [[*line[:3], *(answered(line[3], one) for one in RELATIONS.values())] for line in SCHEMES]
     found: dict[str, list[Any]] = {}
     for row in rows():
-        found.setdefault(row.subject, []).append(row.answer)
+        if row.event in (*BUILT_IN, *WRAPPERS):  # not those that this process registered
+            found.setdefault(row.subject, []).append(row.answer)
     mechanisms, refused = [], []
     for subject, answers in found.items():
         for name, answer in zip(RELATIONS, answers, strict=True):

@@ -16,11 +16,11 @@ import attr
 import numpy as np
 from dp_accounting import dp_event
 
-import evr
 from attacking import bins as binned
 from attacking import state, tuned
 from attacking.composition import Composition
 from attacking.laws import LONG, Unreached
+from evr import register
 from evr.events import BallsInBinsDpEvent, DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
 from evr.mechanisms.noise import randomized_response
 
@@ -33,22 +33,6 @@ LEAST_LOSS = 1e-14  # deviation of the loss of one step
 MOST_STEPS = 10**9
 TAUS, TAU_WEIGHTS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95), (0.35, 0.2, 0.15, 0.15, 0.1, 0.05)
 FALSE_BY = (0.03, 0.05, 0.1, 0.2, 0.35, 0.5)
-
-
-@attr.s(frozen=True, slots=True, auto_attribs=True)
-class AnswersDpEvent(dp_event.DpEvent):
-    """The laws of randomized response as those of a mechanism under add-or-remove, where randomized response itself
-    has none: a few outcomes, which may be sampled and composed with others.
-    """
-
-    noise_parameter: float
-    num_buckets: int
-
-
-evr.register(
-    AnswersDpEvent,
-    lambda event: randomized_response(dp_event.RandomizedResponseDpEvent(event.noise_parameter, event.num_buckets)),
-)
 
 
 @dataclass(frozen=True)
@@ -128,9 +112,20 @@ def _mixture(rng: Generator) -> Any:
     return dp_event.MixtureOfGaussiansDpEvent(log_uniform(rng, 1e-3, 1e4), sensitivities, weights)
 
 
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class AnswerDpEvent(dp_event.DpEvent):
+    """The laws of randomized response for a record that may be absent, in whose place another answer is given."""
+
+    noise_parameter: float
+    num_buckets: int
+
+
+register(AnswerDpEvent, randomized_response)  # evr has no law for the event itself under add-or-remove
+
+
 def _randomized_response(rng: Generator) -> Any:
     buckets = int(rng.choice([2, 2, 3, 10, 1000]))
-    return AnswersDpEvent(probability(rng), buckets)
+    return AnswerDpEvent(probability(rng), buckets)
 
 
 def _epsilon_delta(rng: Generator) -> Any:
@@ -339,7 +334,7 @@ def _tiny(rng: Generator) -> Any:
     count = int(rng.integers(2, 60))
     if rng.random() < 0.5:
         noise = 1.0 - log_uniform(rng, 1e-13, 1e-3)
-        return dp_event.SelfComposedDpEvent(AnswersDpEvent(noise, int(rng.integers(2, 4))), count)
+        return dp_event.SelfComposedDpEvent(AnswerDpEvent(noise, int(rng.integers(2, 4))), count)
     return _dpsgd(log_uniform(rng, 10, 1e4), log_uniform(rng, 1e-8, 1e-2), count)
 
 

@@ -14,7 +14,7 @@ from evr.laws import Pairs, check_agreement
 from evr.mechanisms import schemes
 from evr.mechanisms.registry import MECHANISMS, SHARED, is_writable, written_fields
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT, Hypothesis, Laws, Mechanism, Translator
-from evr.mechanisms.table import HYPOTHESES, registered
+from evr.mechanisms.table import registered
 
 DPSGD = "dpsgd"
 """The one kind in spec files without an event of its own: a sampled Gaussian mechanism, many times."""
@@ -162,7 +162,6 @@ def register(
         _OWN.pop(MECHANISMS.pop(older), None)
     ids = [f"{description.kind.replace('_', '-')}-{number}" for number in range(1, len(assumptions) + 1)]
     hypotheses = tuple(map(Hypothesis, ids, assumptions))
-    HYPOTHESES.update(zip(ids, hypotheses, strict=True))
     kind_of_law = "own" if adds_noise_to_a_sum else "any" if takes_sampling else "scheme"
     others_under = {one: laws and partial(_agreeing, laws) for one, laws in (under or {}).items()}
     checked = partial(_agreeing, translator)

@@ -21,7 +21,6 @@ from scipy.stats import binom
 import evr
 from attacking import enumeration, split
 from attacking.composition import Composition
-from attacking.events import AnswersDpEvent
 from attacking.laws import LONG, Atoms, exact, long
 from attacking.tilted import nodes
 from attacking.truth import apart, contour, truth
@@ -133,7 +132,7 @@ def binomial(noise, count, epsilon):
     ("noise", "count", "epsilon"), [(0.5, 3, 0.4), (0.9, 200, 2.0), (1 - 1e-9, 400, 1e-8), (0.2, 30, 60.0)]
 )
 def test_randomized_response_is_a_binomial_sum(noise, count, epsilon):
-    event = repeated(AnswersDpEvent(noise, 2), count)
+    event = repeated(dp_event.RandomizedResponseDpEvent(noise, 2), count)
     assert_is(truth(event, epsilon, "remove"), binomial(noise, count, epsilon))
 
 
@@ -165,7 +164,7 @@ def test_laplace_compositions_by_residues(scale, count, epsilon):
 
 
 def test_a_gaussian_beside_atoms_is_a_sum_of_gaussians():
-    event = composed(GAUSSIAN(4.0), repeated(AnswersDpEvent(0.4, 2), 6))
+    event = composed(GAUSSIAN(4.0), repeated(dp_event.RandomizedResponseDpEvent(0.4, 2), 6))
     with mp.workdps(40):
         wrong, total = mpf(0.4) / 2, mpf(0)
         loss = mp.log((1 - wrong) / wrong)
@@ -204,7 +203,7 @@ def test_sampling_an_asymmetric_pair_both_ways():
 ATOMIC = [
     (repeated(EpsilonDeltaDpEvent(0.7, 1e-3), 5), 1.5),
     (repeated(sampled(0.3, EpsilonDeltaDpEvent(0.7, 1e-3)), 4), 0.5),
-    (composed(repeated(AnswersDpEvent(0.3, 4), 3), dp_event.DiscreteLaplaceDpEvent(0.8, 3)), 2.0),
+    (composed(repeated(dp_event.RandomizedResponseDpEvent(0.3, 4), 3), dp_event.DiscreteLaplaceDpEvent(0.8, 3)), 2.0),
     (repeated(sampled(0.25, DiscreteGaussianDpEvent(0.9, 2)), 2), 0.3),
 ]
 
@@ -261,7 +260,7 @@ def test_it_is_below_the_pessimistic_bounds_of_dp_accounting(name):
 
 
 def randomized_beside(first, noise, count):
-    return composed(first, repeated(AnswersDpEvent(noise, 2), count))
+    return composed(first, repeated(dp_event.RandomizedResponseDpEvent(noise, 2), count))
 
 
 def test_huge_epsilons_beside_tiny_losses():
@@ -332,7 +331,7 @@ def test_losses_that_are_in_phase_after_several_turns():
     """Seven turns of one loss are nearly four of another: the contour ended before that, off by
     1e-6, and sure of 15 digits.
     """
-    event = repeated(sampled(0.0053442383193204185, AnswersDpEvent(0.7985010255304023, 3)), 19543)
+    event = repeated(sampled(0.0053442383193204185, dp_event.RandomizedResponseDpEvent(0.7985010255304023, 3)), 19543)
     found = truth(event, 1.2782892879865133, "remove", seconds=1.0)
     # a sum over the numbers of each outcome
     assert abs(found.value - 4.173944315364e-05) <= found.error + 1e-9 * found.value
@@ -342,7 +341,7 @@ def test_spikes_of_a_law_next_to_a_lattice():
     """Atoms that are nearly on a lattice keep the integrand alive at each of its turns; panels of
     the later octaves stepped over them, and the truth was off by 1e-4.
     """
-    event = repeated(sampled(0.999999999, AnswersDpEvent(0.8554788827868804, 3)), 10**6)
+    event = repeated(sampled(0.999999999, dp_event.RandomizedResponseDpEvent(0.8554788827868804, 3)), 10**6)
     # a sum over the lattice, by a Fourier transform
     assert_is(truth(event, 64300.0, "remove"), 8.35535684e-50, relative=1e-9)
 
@@ -431,7 +430,7 @@ def test_bins_beside_others(direction):
         repeated(dp_event.GaussianDpEvent(4.0), 3),
         sampled(0.2, dp_event.GaussianDpEvent(1.0)),
         dp_event.LaplaceDpEvent(2.0),
-        AnswersDpEvent(0.3, 3),
+        dp_event.RandomizedResponseDpEvent(0.3, 3),
         EpsilonDeltaDpEvent(0.7, 1e-3),
     ]
     for other in others:

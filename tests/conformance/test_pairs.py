@@ -22,8 +22,9 @@ from evr.estimation.closed_forms import pair_delta
 from evr.estimation.points import log_mgf
 from evr.events import DiscreteGaussianDpEvent
 from evr.laws import Direction, DiscretePair, Measure, infinite_loss_mass, loss_range
-from evr.mechanisms import MECHANISMS, schemes
+from evr.mechanisms import schemes
 from evr.mechanisms.relations import Meaning, name_of
+from evr.mechanisms.table import BUILT_IN
 from helpers import assert_mean_within, assert_uniform, ks_radius, near
 
 DIRECTIONS = ("remove", "add")
@@ -90,7 +91,7 @@ def test_every_registered_mechanism_has_cases():
     sampled = {type(cases.base(event)) for event in cases.EVENTS if cases.base(event) is not event}
     under = {(type(case.event), case.relation) for case in cases.EVENTS if isinstance(case, cases.Under)}
     # schemes that run over a whole training have tests of their own
-    lines = set(MECHANISMS) - {
+    lines = set(BUILT_IN) - {
         schemes.BallsInBinsDpEvent,
         schemes.RedrawnBinsDpEvent,
         schemes.RandomAllocationDpEvent,
@@ -108,14 +109,14 @@ def test_every_registered_mechanism_has_cases():
     }
     assert lines == set(cases.REFERENCES), "give every registered event type a reference in cases.py"
     for event in lines:
-        answers = [one for variant in MECHANISMS[event].variants for one in variant.answers.values()]
+        answers = [one for variant in BUILT_IN[event].variants for one in variant.answers.values()]
         first, *others = [one for one in answers if isinstance(one, Meaning)]
         for relation in {one.relation for one in others if one.pair is not first.pair} - {first.relation}:
             case = (event, name_of(relation))
             assert case in cases.UNDER, f"give {case} a reference in cases.py"
             assert case in under, f"give {case} an event in cases.py"
     assert lines <= tried, "give every registered event type at least one event in cases.py"
-    taking = {event for event in lines if MECHANISMS[event].takes_sampling}
+    taking = {event for event in lines if BUILT_IN[event].takes_sampling}
     taking.remove(dp_event.RandomizedResponseDpEvent)  # refused, sampled by Poisson
     assert taking <= sampled, "give every registered event type a sampled event in cases.py"
 

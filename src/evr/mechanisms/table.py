@@ -29,7 +29,7 @@ def _table(heading: str) -> list[list[str]]:
 
 
 HYPOTHESES = {id: Hypothesis(id, sentence) for id, sentence in _table("Hypotheses")}
-"""Every hypothesis by its id, those of registered mechanisms included."""
+"""Every hypothesis by its id; those of registered mechanisms are in their rows."""
 _REFUSALS = {id: words for id, *words in _table("Refusals")}
 USERS_OF = (
     schemes.BallsInBinsDpEvent,
