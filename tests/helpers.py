@@ -7,8 +7,11 @@ needs to trust a change of the seed, and what a wrong implementation has to get 
 
 from __future__ import annotations
 
+import importlib
 import math
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,6 +37,15 @@ def near(expected: Any, rel: float | None = None, abs: float = 0.0) -> Any:
 def full(*values: Any, **more: Any) -> Any:
     """Parameters of a test that takes long, and shows what others of its kind show: run by ``make bench`` only."""
     return pytest.param(*values, marks=pytest.mark.full, **more)
+
+
+def proof_script(name: str) -> Any:
+    """A module of ``proofs/``."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "proofs"))
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.pop(0)
 
 
 def exact_step(law: ExactLaw, count: int) -> Step:

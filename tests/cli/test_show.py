@@ -7,6 +7,17 @@ import pytest
 SMALL = ["--noise-multiplier", 1, "--sampling-probability", 1e-3, "--steps", 20]
 SMALL += ["--epsilon", 0.5, "--tau", 0.5, "--seed", 1]
 
+SEARCH = """
+[[mechanism]]
+kind = "dpsgd"
+noise_multiplier = 5.0
+sampling_probability = 0.01
+steps = 10
+
+[tuning]
+mean = 2
+"""
+
 
 @pytest.fixture
 def certified(evr, tmp_path):
@@ -69,10 +80,21 @@ def test_a_proof_file_comes_out_the_same(evr, refused, certified, tmp_path):
     strict = [*SMALL[:6], "--epsilon", 0.5, "--ledger", tmp_path / "l.sqlite"]
     ran = evr("certify", *strict, "-o", tmp_path / "c.json", "--proof", one)
     assert (ran.code, f"wrote {one}" in ran.err) == (0, True)
+    assert f"{one}: proved for DP-SGD\n" in ran.err
     ran = evr("show", tmp_path / "c.json", "--proof", other)
     assert (ran.code, ran.out) == (0, "")
+    assert f"{other}: proved for DP-SGD\n" in ran.err
     assert one.read_bytes() == other.read_bytes()
     assert other.with_name("check_proof.py").read_text().startswith("#!/usr/bin/env python3")
     assert "exact arithmetic" in refused("show", certified, "--proof", other)
     sampled = ["--ledger", tmp_path / "l.sqlite", "--proof", other]
     assert "draws samples" in refused("certify", *SMALL, *sampled)
+
+
+def test_what_no_proof_file_can_state_is_said_in_words(refused, tmp_path):
+    spec = tmp_path / "search.toml"
+    spec.write_text(SEARCH)
+    asked = ["--delta", 1e-6, "--ledger", tmp_path / "l.sqlite", "--proof", tmp_path / "s.proof", "-q"]
+    why = refused("certify", spec, *asked)
+    assert "a selection of the best of several runs cannot be stated in a proof file" in why
+    assert "evr replay" in why

@@ -12,8 +12,9 @@ from dp_accounting import dp_event
 import evr
 import messages
 from bounds.strict.stress import plant
-from evr.bounds.strict.proof import stays_within
+from evr.bounds.strict.proof import prove_within, stays_within
 from evr.mechanisms import Composition
+from evr.planning.strict import StrictCurve
 from evr.verification.settings import Claim, Terms, threshold_of
 
 EVENT = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000)
@@ -110,3 +111,11 @@ def test_a_planted_fault_accepts_a_false_claim(monkeypatch):
 def test_what_belongs_to_sampling_is_refused():
     with pytest.raises(ValueError, match=messages.SAMPLES_OF_A_PROOF):
         evr.verify(EVENT, epsilon=0.5, delta=TRUTH, method="strict", max_samples=10)
+
+
+def test_a_direction_with_room_is_planned_where_it_has_little():
+    """It was planned for its own delta, 1e-78, with 291 bits."""
+    steps, enough = Composition.of(EVENT).exact("add"), Fraction(2e-10)
+    proof = prove_within(steps, Fraction(1, 2), StrictCurve(steps).plans(0.5, enough=enough), enough)
+    assert proof.delta <= enough
+    assert proof.plan.bits < 80

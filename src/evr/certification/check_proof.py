@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""Checks a proof file of evr: python3 -I check_proof.py training.proof
+"""Checks a proof file of evr: python3 -I -S check_proof.py training.proof
 
 Standard library only, integers only, Python 3.9 or newer; nothing of evr is needed. The format and
-the arithmetic: docs/proof_format.md. The same arithmetic is proved right in Coq (proofs/ of evr).
-With --enclosures the listed numbers are computed again by mpmath, if it is installed; this checks
-the formulas of the curves, and is not a proof.
-Exit codes: 0 accepted, 3 refused, 2 not a proof file, damaged, or larger than the limits.
+the arithmetic: docs/proof_format.md of evr. The same program is proved right in Coq (proofs/).
+Exit codes: 0 proved for DP-SGD; 4 accepted on a condition that is printed (0 with --listed);
+3 refused; 2 not a proof file of version 2, damaged, or larger than the limits.
 """
 
 from __future__ import annotations
@@ -18,14 +17,21 @@ from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate, chain, repeat
+from math import gcd, isqrt
 from typing import Any, NamedTuple
 
 MOST_BYTES = 1 << 26
 MOST_DIGITS, MOST_WORD_BITS, MOST_ITEMS, MOST_ORDER = 8_000, 40_000, 1 << 20, 64
 MOST_BITS, MOST_VALUE_BITS, MOST_HALVINGS, MOST_KINDS = 6_000, 20_000, 26, 1_000
-MOST_PLACE, MOST_WORK = 1 << 22, 1 << 32
+MOST_PLACE, MOST_WORK, MOST_EFFORT = 1 << 22, 1 << 32, 1 << 43
 """Beyond these a file is not read: it would take for ever. Nothing else rests on them."""
 GUARD = 48
+DIRECTIONS = {"remove": [True], "add": [False], "both": [True, False]}  # those of a section; True is remove
+PROVED, LISTED = "proved for DP-SGD", "accepted if the listed numbers are right"
+REPLACED, REFUSED = "accepted if the law is right for replace-one neighbours", "refused"
+"""What a checker answers."""
+
+Pair = tuple[int, int]
 
 
 class NotReadError(ValueError):
@@ -53,13 +59,16 @@ class Law(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """What is known of a step: (v, d) at each place, or an infinite mass and (cell, p, loss)."""
+    """What is known of a step: (v, d) at each place, which an `own` kind does not list; or an infinite mass and
+    (cell, p, loss).
+    """
 
+    name: str
     off: int
     halv: int
-    runs: list[tuple[int, int]]  # coarse, fine, coarse places: the first, and how many
+    runs: list[Pair]  # coarse, fine, coarse places: the first, and how many
     vbits: int
-    values: list[tuple[int, int]] | None
+    values: list[Pair]
     infinite: int
     sets: list[tuple[int, int, int]]
 
@@ -176,12 +185,14 @@ class Words:
             width, exact = self.read(MOST_ITEMS, MOST_ITEMS)
             values = [v for _, number in runs for v in self.run(number)]
             pairs = [(v, width if i < len(values) - exact else 0) for i, v in enumerate(values)]
-            return Kind(off, halv, runs, vbits, pairs, 0, [])
+            return Kind(name, off, halv, runs, vbits, pairs, 0, [])
+        if name == "own":
+            return Kind(name, off, halv, runs, vbits, [], 0, [])
         if name != "outcomes":
-            raise NotReadError(f"unreadable: {name[:40]!r} is neither 'curve' nor 'outcomes'")
+            raise NotReadError(f"unreadable: {name[:40]!r} is neither 'own' nor 'curve' nor 'outcomes'")
         infinite, number = self.read(None, MOST_ITEMS)
         cells, masses, losses = (self.run(number) for _ in range(3))
-        return Kind(off, halv, runs, vbits, None, infinite, list(zip(cells, masses, losses)))
+        return Kind(name, off, halv, runs, vbits, [], infinite, list(zip(cells, masses, losses)))
 
     def section(self, kinds: int) -> Section:
         """One direction."""
@@ -190,12 +201,15 @@ class Words:
         (number,) = self.read("products", 1_000)
         products = [self.read(int, int, MOST_HALVINGS, int, int, int, int) for _ in range(number)]
         i, j = self.read("halves", int, int)
-        if mark not in ("remove", "add", "both"):
+        if mark not in DIRECTIONS:
             raise NotReadError(f"unreadable: {mark[:40]!r} is not a direction")
         return Section(mark, bits, den, spacing, known, products, (i, j))
 
     def file(self) -> File:
-        head = ("evr-proof", "1", "relation", str, "epsilon", Fraction, "delta", Fraction, "steps", MOST_KINDS)
+        (version,) = self.read("evr-proof", str)
+        if version != "2":
+            raise NotReadError(f"not version 2: {version[:40]!r}; the certificate's author can write it anew")
+        head = ("relation", str, "epsilon", Fraction, "delta", Fraction, "steps", MOST_KINDS)
         relation, epsilon, delta, number = self.read(*head)
         steps = [(count, law) for count, law in (self.read(None, str) for _ in range(number))]
         (number,) = self.read("directions", 2)
@@ -218,6 +232,296 @@ def check_size(section: Section) -> None:
         places += [(low, halv), (high, halv), (floor, 0), (top, 0)]
     if work > MOST_WORK or any(abs(place) > MOST_PLACE << halv for place, halv in places):
         raise NotReadError(f"too large: places up to {MOST_PLACE:,} and {MOST_WORK:,} bits of masses are followed")
+
+
+# --- laws -----------------------------------------------------------------------------------------
+
+GAUSSIANS = {"gaussian", "gaussians"}
+NOISE = {*GAUSSIANS, "laplace", "discrete_laplace", "discrete_gaussian", "shifted"}
+KNOWN = {"epsilon_delta", "zcdp", "bounded_range", "outcomes"}
+RELATIONS = {
+    "add-or-remove": ({*NOISE, *KNOWN, "mixture", "truncated"}, "poisson", {*NOISE, *KNOWN, "mixture"}),
+    "zero-out": ({*NOISE, *KNOWN, "mixture"}, "poisson", NOISE),
+    "replace-one": (
+        {*NOISE, *KNOWN, "two_sided", "labelled", "replaced"},
+        "without_replacement",
+        {*NOISE, *KNOWN, "two_sided", "labelled"},
+    ),
+}
+"""Which laws may stand under which relation: alone; and sampled in which way, which ones."""
+
+
+class Own(NamedTuple):
+    """A law whose curve a checker computes: its rate, and its noise multiplier or, if `squared`, 1 over its square."""
+
+    rate: Pair
+    noise: Pair
+    squared: bool
+
+    def multipliers(self, b: int) -> tuple[Pair, Pair]:
+        """Two noise multipliers, with the law's own between them."""
+        c, d = self.noise
+        if not self.squared:
+            return (c, d), (c, d)
+        if isqrt(d) ** 2 == d and isqrt(c) ** 2 == c:
+            return (isqrt(d), isqrt(c)), (isqrt(d), isqrt(c))
+        r = isqrt(c * d << 2 * b)
+        return (r, c << b), (r + 1, c << b)
+
+
+def parts(law: str) -> tuple[str, list[str]]:
+    """The name of a law, and its arguments."""
+    name, _, rest = law.partition("(")
+    depth, commas = 0, [-1]
+    for sign in re.finditer("[(),]", rest[:-1]):
+        depth += {"(": 1, ")": -1, ",": 0}[sign[0]]
+        if depth < 0:
+            break
+        if sign[0] == "," and depth == 0:
+            commas.append(sign.start())
+    if depth != 0 or not rest.endswith(")"):
+        raise RefusedError(f"{law[:400]} is not a law: that is a name and arguments in parentheses")
+    return name, [rest[i + 1 : j] for i, j in zip(commas, [*commas[1:], len(rest) - 1])]
+
+
+def stands(relation: str, law: str) -> bool:
+    """Whether the law may stand under the relation."""
+    alone, sampling, sampled = RELATIONS[relation]
+    name, arguments = parts(law)
+    return name in alone or (name == sampling and len(arguments) == 2 and parts(arguments[1])[0] in sampled)
+
+
+def check_law(relation: str, law: str) -> None:
+    """Raise where no such law may stand under the relation."""
+    if relation not in RELATIONS:
+        raise RefusedError(f"the relation {relation[:40]!r} is not one of {', '.join(RELATIONS)}")
+    name, arguments = parts(law)
+    is_pair = name == "pair" and len(arguments) == 2
+    if not all(stands(relation, part) for part in (arguments if is_pair else [law])):
+        raise RefusedError(f"{readable(law)[:400]} is not a law for {relation} neighbours")
+
+
+def read_ratio(word: str) -> Pair:
+    """An integer, or a ratio of two in lowest terms."""
+    digits = f"[0-9]{{0,{MOST_DIGITS - 1}}}"
+    form = re.fullmatch(f"(0|[1-9]{digits})(/[1-9]{digits})?", word)
+    over, under = (int(form[1]), int((form[2] or "/1")[1:])) if form else (0, 0)
+    if gcd(over, under) != 1 or word.endswith("/1"):
+        raise RefusedError(f"{word[:60]!r} is neither an integer nor a ratio of two in lowest terms")
+    return over, under
+
+
+def read_law(law: str) -> Own | None:
+    """A law whose curve a checker computes; None if it is another one."""
+    (name, arguments), q = parts(law), "1"
+    if name == "poisson" and len(arguments) == 2:
+        q, (name, arguments) = arguments[0], parts(arguments[1])
+    if name not in GAUSSIANS:
+        return None
+    rate, noise = read_ratio(q), read_ratio(",".join(arguments))
+    if rate[0] > rate[1] or noise[0] == 0:
+        raise RefusedError(f"{readable(law)}: the noise is not above 0, or the rate is above 1")
+    return Own(rate, noise, name == "gaussians")
+
+
+def check_kinds(file: File) -> None:
+    """Raise where laws, relation, directions and kinds do not belong together, or computing curves takes too long."""
+    for _, law in file.steps:
+        check_law(file.relation, law)
+    if [section.mark for section in file.sections] not in (["both"], ["remove", "add"]):
+        raise RefusedError("the file does not hold both directions")
+    effort = 0
+    for section in file.sections:
+        for kind, (_, law) in zip(section.kinds, file.steps):
+            own = read_law(law)
+            if (own is not None) != (kind.name == "own"):
+                rule = "listed, not computed" if own is None else "computed, not listed"
+                raise RefusedError(f"direction {section.mark}: the curve of {readable(law)} has to be {rule}")
+            if own is not None:
+                if section.mark == "both" and own.rate != (1, 1):
+                    raise RefusedError(f"{readable(law)} is not the same in both directions")
+                places = sum(number for _, number in kind.runs)
+                effort += places * bits_at_most(section, kind, own) ** 3
+    if effort > MOST_EFFORT:
+        raise NotReadError(f"too large: curves of an effort of {effort:,}, and {MOST_EFFORT:,} is the most")
+
+
+def bits_at_most(section: Section, kind: Kind, own: Own) -> int:
+    """About how long the numbers are in which a curve is computed."""
+    largest = section.den + abs(kind.off) + section.spacing + sum(own.rate) + sum(own.noise)
+    return kind.vbits + extra(section, kind) + log2(largest) + 300
+
+
+# --- the curve of a Poisson-sampled Gaussian ------------------------------------------------------
+# proofs/coq/Enclose.v, which is proved right, by the same names. A pair encloses a number times M = 2^B.
+
+
+def csh(x: int, b: int) -> int:
+    """x / 2^b, rounded up."""
+    return -(-x >> b)
+
+
+def log2(z: int) -> int:
+    return max(0, z.bit_length() - 1)
+
+
+class Precision:
+    """Bounds over M = 2^B; no loop has more than `fuel` turns."""
+
+    def __init__(self, b: int, fuel: int) -> None:
+        self.b, self.m, self.fuel, self.root = b, 1 << b, fuel, isqrt(b)
+
+    def exp_terms(self, ul: int, uh: int) -> Pair:
+        """M e^(-u), by the series: i terms are in [sl, sh], the next one is in [tl, th]."""
+        b, i, tl, th, sl, sh = self.b, 0, self.m, self.m, 0, 0
+        while th > 1 and i < self.fuel:
+            sl, sh = (sl - th, sh - tl) if i % 2 else (sl + tl, sh + th)
+            i += 1
+            tl, th = (tl * ul >> b) // i, ceiling(csh(th * uh, b), i)
+        return sl - th, sh + th
+
+    def exp_minus(self, n: int, d: int) -> Pair:
+        """M e^(-n/d), n >= 0: j times the square of M e^(-n / (d 2^j))."""
+        j = self.root + log2(n // d + 1)
+        u = (n << self.b) // (d << j)
+        lo, hi = self.exp_terms(u, u + 1)
+        lo = max(0, lo)
+        for _ in range(j):
+            lo, hi = lo * lo >> self.b, csh(hi * hi, self.b)
+        return lo, hi
+
+    def exp_both(self, n: int, d: int) -> Pair | None:
+        """M e^(n/d)."""
+        lo, hi = self.exp_minus(abs(n), d)
+        if n <= 0:
+            return lo, hi
+        return (self.m * self.m // hi, ceiling(self.m * self.m, lo)) if lo > 0 else None
+
+    def g_at(self, x: int) -> Pair:
+        """M times the integral of e^(-t^2/2) from 0 to x/M: j terms are in [sl, sh], the next one is in
+        [tl, th] / (2 j + 1).
+        """
+        b, j, tl, th, sl, sh = self.b, 0, x, x, 0, 0
+        ul, uh = x * x >> b + 1, csh(x * x, b + 1)
+        while th > 1 and j < self.fuel:
+            low, high = tl // (2 * j + 1), ceiling(th, 2 * j + 1)
+            sl, sh = (sl - high, sh - low) if j % 2 else (sl + low, sh + high)
+            j += 1
+            tl, th = (tl * ul >> b) // j, ceiling(csh(th * uh, b), j)
+        return sl - ceiling(th, 2 * j + 1), sh + ceiling(th, 2 * j + 1)
+
+    def half_z(self, m: int) -> Pair:
+        """M times the integral up to infinity, from that up to m and the tail beyond."""
+        lo, hi = self.g_at(m * self.m)
+        return lo, hi + ceiling(self.exp_minus(m * m, 2)[1], m)
+
+
+class Curve(Precision):
+    """Bounds over M of the curve for one rate, qn / qd, and any noise multiplier sn / sd."""
+
+    def __init__(self, b: int, fuel: int, far: int, half_z: Pair, margin: int, rate: Pair) -> None:
+        super().__init__(b, fuel)
+        self.far, (self.zlo, self.zhi), self.margin, (self.qn, self.qd) = far, half_z, margin, rate
+
+    def phi_pos(self, n: int, d: int) -> Pair:
+        """M Phi(n/d), n >= 0."""
+        m, zlo, zhi, x = self.m, self.zlo, self.zhi, n * self.m // d
+        lo, hi = zlo, zhi
+        if x < self.far * m:
+            lo, hi = self.g_at(x)
+            hi += 1
+        return (zhi + max(0, lo)) * m // (2 * zhi), ceiling((zlo + hi) * m, 2 * zlo)
+
+    def phi(self, n: int, d: int) -> Pair:
+        """M Phi(n/d)."""
+        lo, hi = self.phi_pos(abs(n), d)
+        return (self.m - hi, self.m - lo) if n < 0 else (lo, hi)
+
+    def hint_of(self, al: int, be: int) -> int:
+        """A little less than M log(be / al), by Halley's iteration, with more and more bits. Nothing rests on it."""
+        size = log2(be) - log2(al)
+        hint, turns = (size * 693147 << self.b) // 1000000, (60, 60, 80, 160, 440, 1300, 3900, 11700)
+        for b in [*(b + abs(size) for b in turns if b + abs(size) < self.b), self.b]:
+            s = self.b - b
+            power = Precision(b, self.fuel).exp_both(hint >> s, 1 << b)
+            if power is None:
+                break
+            p, q = be << b, power[0] * al
+            over, under = 2 * (p - q >> s) << b, p + q >> s
+            hint = (hint >> s) + (over // under if under else 0) << s
+        return hint - self.margin
+
+    def between(self, al: int, ah: int, bl: int, bh: int, sn: int, sd: int) -> Pair | None:
+        """M times the curve, for alpha in [al, ah] and beta in [bl, bh] over M."""
+        m, hint = self.m, self.hint_of(ah, bl)
+        power = self.exp_both(hint, m)
+        if power is None or power[1] * ah > bl * m:
+            return None
+        den = 2 * sn * sd * m
+        a_low, a_high = self.phi(sd * sd * m - 2 * sn * sn * hint, den)
+        b_low, b_high = self.phi(-(sd * sd * m) - 2 * sn * sn * hint, den)
+        high = ah * max(0, a_high * m - power[0] * max(0, b_low))
+        return max(0, al * max(0, a_low) - bh * b_high >> self.b), csh(high, 2 * self.b)
+
+    def remove_at(self, n: int, d: int, sn: int, sd: int) -> Pair | None:
+        """M times the curve at the loss n / d."""
+        m, ratio = self.m, self.exp_both(n, d)
+        if ratio is None:
+            return None
+        (rl, rh), al, ah = ratio, self.qn * m // self.qd, ceiling(self.qn * m, self.qd)
+        if rh - m + ah <= 0:
+            return m - rh, m - rl
+        return self.between(al, ah, rl - m + al, rh - m + ah, sn, sd) if rl - m + al > 0 else None
+
+    def add_at(self, n: int, d: int, sn: int, sd: int) -> Pair | None:
+        """The same in the other direction."""
+        m, qn, qd, ratio = self.m, self.qn, self.qd, self.exp_both(n, d)
+        if ratio is None:
+            return None
+        rl, rh = ratio
+        al, ah = m - ceiling((qd - qn) * rh, qd), m - (qd - qn) * rl // qd
+        if ah <= 0:
+            return 0, 0
+        return self.between(al, ah, qn * rl // qd, ceiling(qn * rh, qd), sn, sd) if al >= 0 else None
+
+    def rounded(self, w: int, up: bool, below: Pair, above: Pair, n: int, d: int) -> Pair | None:
+        """v and d with v <= 2^w H <= v + d, d <= 1: the upper bound is for less noise, the lower one for more."""
+        at = self.remove_at if up else self.add_at
+        high = at(n, d, *below)
+        low = high if below == above else at(n, d, *above)
+        if high is None or low is None:
+            return None
+        v, end = low[0] << w >> self.b, csh(high[1] << w, self.b)
+        return (v, end - v) if end - v <= 1 else None
+
+
+def extra(section: Section, kind: Kind) -> int:
+    """Bits beyond those asked for, because of the greatest loss on the grid."""
+    sizes = (kind.halv, 0, kind.halv)
+    last = [first + number - 1 << size for (first, number), size in zip(kind.runs, sizes) if number]
+    over, under = (kind.off << kind.halv) + max([0, *last]) * section.spacing, section.den << kind.halv
+    return max(0, 3 * over // (2 * under)) if under else 0
+
+
+def own_values(section: Section, kind: Kind, law: str, up: bool) -> list[Pair]:
+    """(v, d) at each place, with B1 bits, or with B2 where these are not enough."""
+    own, w, e, values = read_law(law), kind.vbits, extra(section, kind), []
+    assert own is not None
+    b2, fuel, far = 2 * w + 280 + 2 * e, 8 * (w + e) + 1200, isqrt(7 * (w + 100 + e) // 5) + 1
+    (zlo, zhi), noises = Precision(b2, fuel).half_z(far), own.multipliers(b2)
+    first, second = (
+        Curve(b, fuel, far, (zlo >> b2 - b, csh(zhi, b2 - b)), 1 << b - w - 80, own.rate)
+        for b in (min(b2, w + 190 + e), b2)
+    )
+    can_run = section.den > 0 and first.zlo > 0
+    for i, place in enumerate(kind.places()):
+        at = (kind.off << kind.halv) + place * section.spacing, section.den << kind.halv
+        value = (first.rounded(w, up, *noises, *at) or second.rounded(w, up, *noises, *at)) if can_run else None
+        if value is None:
+            where = f"place {i} of direction {section.mark}"
+            raise RefusedError(f"the curve of {readable(law)} is not enclosed at {where}")
+        values.append(value)
+    return values
 
 
 # --- masses ---------------------------------------------------------------------------------------
@@ -305,7 +609,7 @@ class Checker:
         places = kind.places()
         if not places or any(a >= b for a, b in zip(places, places[1:])):
             raise RefusedError("the places of a step do not rise")
-        masses, infinite = (self._by_outcomes if kind.values is None else self._by_curve)(kind, places)
+        masses, infinite = (self._by_outcomes if kind.name == "outcomes" else self._by_curve)(kind, places)
         (floor, number), (low, fine), (high, _) = kind.runs
         end = number + fine
         coarse = plus(Masses(floor, masses[:number]), Masses(high, masses[end:]))
@@ -318,7 +622,6 @@ class Checker:
         return [known[width] for width in widths]
 
     def _by_curve(self, kind: Kind, places: list[int]) -> tuple[list[int], int]:
-        assert kind.values is not None
         q, value = self.q, 1 << kind.vbits
         if any(not 0 <= v <= most + d for (most, d), (v, _) in zip([(value, 0), *kind.values], kind.values)):
             raise RefusedError("the curve of a step is not between 0 and 1, or does not fall")
@@ -451,7 +754,7 @@ def bound(file: File, section: Section) -> int:
     check = Checker(section.bits, section.den, section.spacing)
     eps, number = file.epsilon * section.den, len(file.steps)
     if eps.denominator != 1:
-        raise RefusedError("epsilon is not a multiple of 1 / denominator")
+        raise RefusedError(f"epsilon {shown(file.epsilon)} is not a multiple of 1 / denominator")
     none = Law(0, Masses(0, []), Masses(0, [check.unit]), 0)
     registers = [((0,) * number, none)]
     for k, kind in enumerate(section.kinds):
@@ -467,8 +770,10 @@ def bound(file: File, section: Section) -> int:
         counts, x, y = pair(i, j)
         registers.append((counts, check.within(check.times(x, y), *window)))
     counts, x, y = pair(*section.halves)
-    if list(counts) != [count for count, _ in file.steps]:
-        raise RefusedError("the plan is not about the stated number of steps")
+    for planned, (count, law) in zip(counts, file.steps):
+        if planned != count:
+            stated = f"{count:,} x {readable(law)}"
+            raise RefusedError(f"the file states {stated}, and its plan is about {planned:,}")
     offset = sum(count * kind.off for count, kind in zip(counts, section.kinds))
     return check.last_sum(int(eps), offset, x, y)
 
@@ -484,21 +789,44 @@ class Answer(NamedTuple):
     def accepted(self) -> bool:
         return not self.reasons
 
+    @property
+    def word(self) -> str:
+        """Proved, accepted on a condition, or refused."""
+        if self.reasons:
+            return REFUSED
+        if any(kind.name != "own" for section in self.file.sections for kind in section.kinds):
+            return LISTED
+        return REPLACED if self.file.relation == "replace-one" else PROVED
+
+
+def computed(file: File, section: Section) -> Section:
+    """The section with the numbers that the file does not list."""
+    kinds = []
+    for kind, (_, law) in zip(section.kinds, file.steps):
+        if kind.name == "own":
+            kind = kind._replace(values=own_values(section, kind, law, section.mark != "add"))
+        kinds.append(kind)
+    return section._replace(kinds=kinds)
+
 
 def check(data: bytes) -> Answer:
     """Judge a proof file; NotReadError where it is not one."""
     file = Words(body_of(data)).file()
     for section in file.sections:
         check_size(section)
+    try:
+        check_kinds(file)
+        sections = [computed(file, section) for section in file.sections]
+    except RefusedError as why:
+        return Answer(file, [], [str(why)])
     bounds: list[int | None] = []
     reasons = []
-    if [section.mark for section in file.sections] not in (["both"], ["remove", "add"]):
-        reasons.append("the file does not hold both directions")
-    for section in file.sections:
+    for section in sections:
         try:
             found: int | None = bound(file, section)
-            if Fraction(found or 0, 1 << 2 * section.bits) > file.delta:
-                reasons.append(f"direction {section.mark}: what is proved is above the stated delta")
+            delta = Fraction(found or 0, 1 << 2 * section.bits)
+            if delta > file.delta:
+                reasons.append(f"direction {section.mark}: {too_small(file, delta)}")
         except RefusedError as why:
             found = None
             reasons.append(f"direction {section.mark}: {why}")
@@ -506,41 +834,70 @@ def check(data: bytes) -> Answer:
     return Answer(file, bounds, reasons)
 
 
-def shown(number: Fraction) -> str:
+# --- words ----------------------------------------------------------------------------------------
+
+
+def shown(number: Fraction, digits: int = 6) -> str:
     """A number in decimals, rounded up unless a float holds it."""
     if number < 1 << 1000 and Fraction(float(number)) == number:
         return repr(float(number))
     with decimal.localcontext() as context:
-        context.prec, context.rounding, context.Emin = 6, decimal.ROUND_UP, decimal.MIN_EMIN
+        context.prec, context.rounding, context.Emin = digits, decimal.ROUND_UP, decimal.MIN_EMIN
         return str(decimal.Decimal(number.numerator) / decimal.Decimal(number.denominator))
+
+
+def readable(law: str) -> str:
+    """A law with each ratio that a float holds as that float, unless it is long."""
+
+    def near(text: re.Match[str]) -> str:
+        ratio = Fraction(text[0])
+        return repr(float(ratio)) if 0 < ratio < 1 << 1000 and Fraction(float(ratio)) == ratio else text[0]
+
+    return law if len(law) > 2000 else re.sub("[0-9]+/[1-9][0-9]*", near, law)
+
+
+def too_small(file: File, delta: Fraction) -> str:
+    """That the stated delta does not follow, since only this one does."""
+    rest = ["..."] if len(file.steps) > 4 else []
+    steps = ", ".join([*(f"{count:,} x {readable(law)}" for count, law in file.steps[:4]), *rest])
+    pairs = ((shown(delta, digits), shown(file.delta, digits)) for digits in (6, 20, 60, 4000))
+    most, said = next((pair for pair in pairs if pair[0] != pair[1]), ("more", shown(file.delta)))
+    return f"delta of {steps} at epsilon {shown(file.epsilon)} is at most {most}, and the file says {said}"
+
+
+NOTES = {
+    PROVED: """The curve of each step was computed here; no number in the file had to be believed. DP-SGD means:
+each step draws every record by a coin of its own, clips gradients to a norm C, adds them up, and adds
+normal noise of the stated multiple of C; rate, noise, C and steps do not depend on the data.
+Not checked: that this is what ran.""",
+    LISTED: """Not checked: that the numbers in the file enclose the privacy curve of each step, and that this
+mechanism is what ran.""",
+    REPLACED: """The curve of each step was computed here. Not checked: that the noise is stated for two data sets
+that differ in the value of one record, and that this mechanism is what ran.""",
+    REFUSED: "This file proves nothing.",
+}
 
 
 def words(answer: Answer) -> list[str]:
     """What the checker found, for people."""
-    file = answer.file
-    pair = f"epsilon = {shown(file.epsilon)}, delta is at most {shown(file.delta)}"
-    stated = [
-        f"The file states, of this mechanism (neighbours: {file.relation}):",
-        *(f"  {count} x {law}" for count, law in file.steps),
-        f"that at {pair}, in both directions.\n",
-    ]
-    if not answer.accepted:
-        return [*stated, "REFUSED. This file proves nothing:", *(f"  {reason}" for reason in answer.reasons)]
-    bounds = []
-    for section, units in zip(file.sections, answer.bounds):
+    file, bounds = answer.file, []
+    for section, units in zip(file.sections, answer.bounds if answer.accepted else []):
         both = "both directions" if section.mark == "both" else f"direction {section.mark}"
-        bounds.append(f"  {both}: at most {shown(Fraction(units or 0, 1 << 2 * section.bits))}")
+        bounds.append(f"  {both}: delta is at most {shown(Fraction(units or 0, 1 << 2 * section.bits))}")
     return [
-        *stated,
-        f"ACCEPTED. The checker accepts: at {pair},",
-        "provided that the listed numbers enclose the privacy curve of one step,\nin each direction.",
+        f"The file states, of this mechanism (neighbours: {file.relation}):",
+        *(f"  {count:,} x {readable(law)}" for count, law in file.steps),
+        f"that at epsilon = {shown(file.epsilon)}, delta is at most {shown(file.delta)}, in both directions.",
+        "",
+        f"Answer: {answer.word}.",
         *bounds,
-        "Not checked: those numbers (see --enclosures), and that this mechanism is what ran.",
+        *(f"  {reason}" for reason in answer.reasons),
+        NOTES[answer.word],
     ]
 
 
 def main(arguments: list[str]) -> int:
-    paths = [one for one in arguments if one != "--enclosures"]
+    paths = [one for one in arguments if one != "--listed"]
     if len(paths) != 1 or paths[0].startswith("--"):
         print(__doc__)
         return 2
@@ -548,199 +905,10 @@ def main(arguments: list[str]) -> int:
         with open(paths[0], "rb") as handle:
             answer = check(handle.read(MOST_BYTES + 1))
     except (OSError, NotReadError) as why:
-        print(f"NOT CHECKED: {why}")
+        print(f"Not checked: {why}")
         return 2
     print("\n".join(words(answer)))
-    if not answer.accepted:
-        return 3
-    return enclosures(answer.file) if "--enclosures" in arguments else 0
-
-
-# --- the listed numbers, computed again -----------------------------------------------------------
-
-
-def law_of(text: str) -> tuple[str, list[Any]]:
-    """A law's name and its arguments, which are numbers or laws."""
-    tokens = re.findall(r"[^(),]+|[(),]", text)
-
-    def parsed() -> Any:
-        name = tokens.pop(0)
-        if not tokens or tokens[0] != "(":
-            exact = re.fullmatch("-?[0-9]+(/[0-9]+)?", name)
-            return Fraction(name) if exact else Fraction(float(name))
-        found = []
-        while tokens.pop(0) != ")":
-            found.append(parsed())
-        return name, found
-
-    return parsed()
-
-
-def curve_of(mp: Any, law: Any, add: bool) -> Any:
-    """The function H of docs/guarantees_strict.md, Section S6, in the floats of mpmath."""
-    name, given = law
-
-    def exact(values: list[Any]) -> list[Any]:
-        return [mp.mpf(x.numerator) / x.denominator for x in values if isinstance(x, Fraction)]
-
-    def beyond(t: Any) -> Any:
-        return mp.erfc(t / mp.sqrt(2)) / 2
-
-    def sampled(base: Any, q: Any, other: bool) -> Any:
-        def value(r: Any) -> Any:
-            if other:
-                c = 1 - (1 - q) * r
-                return c * base(q * r / c) if c > 0 else mp.mpf(0)
-            return q * base((r - 1 + q) / q) if r > 1 - q else 1 - r
-
-        return value
-
-    def root(rising: Any) -> Any:
-        low, high = mp.mpf(-1), mp.mpf(1)
-        while rising(low) > 0:
-            low *= 2
-        while rising(high) < 0:
-            high *= 2
-        return mp.findroot(rising, (low, high), solver="anderson", maxsteps=500, verify=False)
-
-    def mixtures(above: list[tuple[Any, Any]], below: list[tuple[Any, Any]]) -> Any:
-        """For two mixtures of Gaussians (mean, weight) of deviation 1, the ratio of which rises."""
-
-        def excess(r: Any, part: Any) -> Any:
-            here, there = (sum(w * part(m) for m, w in side) for side in (above, below))
-            return here - r * there
-
-        def value(r: Any) -> Any:
-            if all(m == 0 for m, _ in below) and r <= sum(w for m, w in above if m == 0):
-                return 1 - r
-            if all(m == 0 for m, _ in above) and r * sum(w for m, w in below if m == 0) >= 1:
-                return mp.mpf(0)
-            t = root(lambda t: excess(r, lambda m: mp.exp(m * t - m * m / 2)))
-            return excess(r, lambda m: beyond(t - m))
-
-        return value
-
-    def gaussian(m: Any) -> Any:
-        return lambda r: beyond(mp.log(r) / m - m / 2) - r * beyond(mp.log(r) / m + m / 2)
-
-    def outcomes(pairs: list[tuple[Any, Any]]) -> Any:
-        return lambda r: sum((p - r * q for p, q in pairs if p > r * q), mp.mpf(0))
-
-    chance = 0  # of a sampled record under replace-one
-    if name == "replaced" and given[1][0] != "laplace":
-        (chance,), (name, given) = exact(given), given[1]
-    numbers, rows = exact(given), [exact(x[1]) for x in given if not isinstance(x, Fraction)]
-    short: dict[str, Any] = {
-        "pair": lambda: curve_of(mp, given[add], add),
-        "gaussian": lambda: gaussian(1 / numbers[0]),
-        "gaussians": lambda: gaussian(mp.sqrt(numbers[0])),
-        "shifted": lambda: lambda r: gaussian(mp.sqrt(numbers[0]))(r * mp.exp(-numbers[1])),
-        "laplace": lambda: lambda r: max(mp.mpf(0), 1 - r, 1 - mp.sqrt(r * mp.exp(-1 / numbers[0]))),
-        "poisson": lambda: sampled(curve_of(mp, given[1], add), numbers[0], add),
-        "outcomes": lambda: outcomes(list(zip(*rows))),
-        "bounded_range": lambda: range_curve(mp, numbers[0], int(given[1]) if len(given) > 1 else 1),
-    }
-    if name in short:
-        return short[name]()
-    if name == "without_replacement":
-        base = curve_of(mp, given[1], add)
-        below, above = (sampled(base, numbers[0], other) for other in (True, False))
-        return lambda r: above(r) if r >= 1 else below(r)
-    if name == "epsilon_delta":
-        (e, d), high = numbers, (1 - numbers[1]) / (1 + mp.exp(-numbers[0]))
-        return outcomes([(d, 0), (0, d), (high, high * mp.exp(-e)), (high * mp.exp(-e), high)])
-    if name == "labelled":
-        curves = [(w, gaussian(mp.sqrt(square))) for square, w in zip(*rows)]
-        return lambda r: sum(w * curve(r) for w, curve in curves)
-    if name == "replaced":
-        taken, rare = numbers[0], numbers[0] * mp.exp(-1 / rows[0][0])
-
-        def upper(r: Any) -> Any:
-            return max(mp.mpf(0), taken - mp.sqrt(rare * (r * (1 - taken + rare) - 1 + taken)))
-
-        return lambda r: upper(r) if r >= 1 else 1 - r + r * upper(1 / r)
-    if name in ("discrete_laplace", "discrete_gaussian"):
-        rate, power = (numbers[0], 1) if name == "discrete_laplace" else (1 / (2 * numbers[0] ** 2), 2)
-        reach, shift = int(mp.root((mp.prec + 9) / rate, power)) + 1, int(given[1])
-        whole = sum(mp.exp(-rate * abs(x) ** power) for x in range(-reach, reach + 1))
-        around = range(-reach - shift, reach + shift + 1)
-        here, moved = ([mp.exp(-rate * abs(x - by) ** power) / whole for x in around] for by in (0, shift))
-        if chance:
-            moved = [(1 - chance) * p + chance * q for p, q in zip(here, moved)]
-            here = moved[::-1]
-        return outcomes(list(zip(moved, here)))
-    if name == "two_sided":
-        sizes = [(mp.sqrt(numbers[0]) * m, w) for m, w in zip(*rows)]
-        return mixtures(sizes, [(-m, w) for m, w in sizes])
-    if name == "mixture":
-        means, one = list(zip(*rows)), [(mp.mpf(0), mp.mpf(1))]
-        return mixtures(one, [(-m, w) for m, w in means]) if add else mixtures(means, one)
-    if name == "zcdp":
-
-        def concentrated(r: Any) -> Any:
-            """e^((a-1)(a rho + xi - eps)) (1 - 1/a)^a / (a - 1), where its derivative in a is 0."""
-            eps = mp.log(r) - numbers[1]
-            a = 1 + mp.exp(root(lambda t: (2 * mp.exp(t) + 1) * numbers[0] - eps + t - mp.log1p(mp.exp(t))))
-            return min(mp.mpf(1), mp.exp((a - 1) * (a * numbers[0] - eps)) * (1 - 1 / a) ** a / (a - 1))
-
-        return lambda r: concentrated(r) if r >= 1 else min(concentrated(r), 1 - r + r * concentrated(1 / r))
-    if name == "truncated":
-        n, most = int(given[0]), int(given[2])
-        cut, more = (mp.betainc(m, n - most, 0, numbers[1], regularized=True) for m in (most, most + 1))
-        whole = sampled(gaussian(1 / numbers[3]), numbers[1], add)
-        half = sampled(gaussian(2 / numbers[3]), more * most / (cut * n), add)
-        return lambda r: (1 - cut) * whole(r) + cut * half(r)
-    raise NotReadError(f"the law {name!r} is not known here")
-
-
-def range_curve(mp: Any, epsilon: Any, steps: int) -> Any:
-    """One step in closed form; of several not more than the truth, by choices on a grid."""
-    whole = mp.exp(epsilon)
-    if steps == 1:
-        return lambda r: max(0, 1 - r, (max(0, mp.sqrt(whole) - mp.sqrt(r)) ** 2 / (whole - 1) if r * whole > 1 else 0))
-    cells, reach = 4, 8 * steps
-    chances = [float((whole - mp.exp(epsilon * i / cells)) / (whole - 1)) for i in range(cells + 1)]
-    table = {j: max(0.0, float(1 - mp.exp(epsilon * j / cells))) for j in range(-reach, reach + 1)}
-    for _ in range(steps):
-        reach -= cells
-        table = {
-            j: max(p * table[j - i] + (1 - p) * table[j - i + cells] for i, p in enumerate(chances))
-            for j in range(-reach, reach + 1)
-        }
-
-    def value(r: Any) -> Any:
-        place = int(mp.ceil(mp.log(r) * cells / epsilon))
-        return max(mp.mpf(0), 1 - r, mp.mpf(table.get(place, 0.0)) * (1 - mp.mpf(10) ** -9))
-
-    return value
-
-
-def enclosures(file: File) -> int:
-    """Compute the listed numbers again; 0 if all agree, 3 if one does not."""
-    try:
-        from mpmath import mp
-    except ImportError:
-        print("NOT COMPUTED AGAIN: --enclosures needs mpmath (pip install mpmath)")
-        return 2
-    wrong = number = 0
-    for section in file.sections:
-        sides = {"remove": [False], "add": [True], "both": [False, True]}[section.mark]
-        for kind, (_, text) in zip(section.kinds, file.steps):
-            mp.prec = kind.vbits + 100
-            unit, fine = mp.mpf(2) ** kind.vbits, mp.mpf(section.den << kind.halv)
-            if kind.values is not None:
-                ratios = [mp.exp(((kind.off << kind.halv) + p * section.spacing) / fine) for p in kind.places()]
-                listed = [(r, v, v + d) for r, (v, d) in zip(ratios, kind.values)]
-            else:  # a curve is convex: what holds at these ratios, holds at all
-                sets = [(mass, mp.exp(loss / (fine * unit))) for _, mass, loss in kind.sets]
-                wrong += len(sides) * (kind.infinite + sum(mass for mass, _ in sets) < unit)
-                listed = [(r, 0, kind.infinite + sum(m * (1 - r / x) for m, x in sets if x > r)) for _, r in sets]
-            for side in sides:
-                curve, slack = curve_of(mp, law_of(text), side), mp.mpf(2) ** -20
-                wrong += sum(not low - slack <= unit * curve(r) <= high + slack for r, low, high in listed)
-                number += len(listed)
-    print(f"mpmath computed {number} numbers again: {wrong or 'none'} of them disagree.")
-    return 3 if wrong else 0
+    return {PROVED: 0, REFUSED: 3}.get(answer.word, 0 if "--listed" in arguments else 4)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Proof files: what a strict certificate rests on, so that nothing of evr is needed to check it (docs/proof_format.md).
 
-A file lists what balls enclose: the curve of one step at the places of its grid, or its outcomes. ``check_proof.py``,
-which goes beside the file, computes the rest in integers, and checks every file before it is handed out.
+A file says on which grid one step is put. Of a Poisson-sampled Gaussian ``check_proof.py``, which goes beside the file,
+computes the curve there; of other laws the file lists what balls enclose: the curve at the places of the grid, or
+outcomes. The checker computes the rest in integers, and checks every file before it is handed out.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from flint import arb, ctx, fmpz
 from evr import atomic
 from evr.bounds.strict import Grid, ProofPlan, StatedProof
 from evr.bounds.strict.masses import GUARD, end_above
-from evr.bounds.strict.one_step import one_step
 from evr.bounds.strict.plan import compose
 from evr.certification import check_proof
 from evr.certification.certificate import Certificate
@@ -28,13 +28,15 @@ from evr.errors import CertificateError, UnsupportedEventError
 from evr.laws import Direction, Step, exact
 from evr.laws.exact import ExactCurve, ExactLaw, ExactOutcomes
 from evr.laws.exact.law import ball
+from evr.laws.selection import Selection
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import name_of
 
 _RAISES = 5  # of the precision, until a ball decides a floor
+_INSTEAD = "leave the proof file out, and check the certificate by `evr replay`"
 _MOST_ORDER = 48
 
-_PARTS: dict[type[exact.ExactLaw], Callable[[Any], tuple[Any, ...]]] = {
+_PARTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {
     exact.ExactGaussian: lambda law: _gaussian(law.square),
     exact.ExactLaplace: lambda law: ("laplace", law.scale),
     exact.ExactMixture: lambda law: (
@@ -59,6 +61,11 @@ _PARTS: dict[type[exact.ExactLaw], Callable[[Any], tuple[Any, ...]]] = {
     exact.WithoutReplacementOutcomes: lambda law: ("without_replacement", law.g, law.base),
 }
 """The text of each law (docs/proof_format.md, "Laws"): its name, and numbers, named lists of numbers, and laws."""
+_WITHOUT_TEXT: dict[type, str] = {
+    type(None): "a mechanism that is known by samples only",
+    exact.ExactBins: "a training in shuffled batches (balls in bins)",
+    Selection: "a selection of the best of several runs",
+}
 
 
 def proof_file(
@@ -68,28 +75,32 @@ def proof_file(
     text, the two directions are not made of the same steps, or the plans do not show delta.
     """
     pairs = check_texts(composition)
-    remove, add = (composition.exact(one) for one in Direction)
     if len(plans) == 1 and any(a != b for a, b in pairs):
         raise UnsupportedEventError("one plan is given, and the two directions are not the same")
-    marks = {one: one.value if len(plans) == 2 else "both" for one in plans}
-    lines = [
-        "evr-proof 1",
+    laws = [a if a == b else f"pair({a},{b})" for a, b in pairs]
+    head = [
+        "evr-proof 2",
         f"relation {name_of(composition.relation)}",
         f"epsilon {epsilon.numerator}/{epsilon.denominator}",
         f"delta {delta.numerator}/{delta.denominator}",
-        f"steps {len(remove)}",
-        *(f"{s.count} {a if a == b else f'pair({a},{b})'}" for s, (a, b) in zip(remove, pairs, strict=True)),
-        f"directions {len(marks)}",
+        f"steps {len(laws)}",
+        *(f"{s.count} {law}" for s, law in zip(composition.exact(Direction.REMOVE), laws, strict=True)),
+        f"directions {len(plans)}",
     ]
-    for one, mark in marks.items():
-        steps = remove if one is Direction.REMOVE else add
-        lines += [f"direction {mark}", *_section(steps, epsilon, plans[one])]
-    body = "\n".join([*lines, "end", ""]).encode()
-    data = body + f"sha256 {hashlib.sha256(body).hexdigest()}\n".encode()
-    answer = check_proof.check(data)
-    if not answer.accepted:
-        raise ValueError(f"the plans do not show delta: {'; '.join(answer.reasons)}")
-    return data
+    for more in (1, 2):  # precisions, as evr's own
+        lines = list(head)
+        for direction, plan in plans.items():
+            lines.append(f"direction {direction.value if len(plans) == 2 else 'both'}")
+            lines += _section(composition.exact(direction), laws, epsilon, plan, more)
+        text = "\n".join([*lines, "end", ""]).encode()
+        data = text + f"sha256 {hashlib.sha256(text).hexdigest()}\n".encode()
+        try:
+            answer = check_proof.check(data)
+        except check_proof.NotReadError as why:
+            raise ValueError(f"a proof file of this is {why}: claim a little more, or {_INSTEAD}") from None
+        if answer.accepted:
+            return data
+    raise ValueError(f"the plans do not show delta: {'; '.join(answer.reasons)}")
 
 
 def proof_of(certificate: Certificate) -> bytes:
@@ -114,40 +125,48 @@ def write_proof(path: str | Path, data: bytes) -> None:
     atomic.write_bytes(checker, Path(check_proof.__file__).read_bytes())
 
 
+def word_of(data: bytes) -> str:
+    """What the checker says of a file that ``proof_file`` made, which it accepted."""
+    return check_proof.Answer(check_proof.Words(check_proof.body_of(data)).file(), [], []).word
+
+
 def check_texts(composition: Composition) -> list[tuple[str, str]]:
     """The laws of each step in both directions as text; a composition that no proof file can state is refused."""
-    remove, add = (composition.exact(one) for one in Direction)
+    remove, add = (composition.simplified(one) for one in Direction)
     if [step.count for step in remove] != [step.count for step in add]:
         raise UnsupportedEventError("the two directions are not made of the same steps, and a proof file is about both")
-    return [(law_text(one.exact_law), law_text(other.exact_law)) for one, other in zip(remove, add, strict=True)]
+    found = [(law_text(one.exact), law_text(other.exact)) for one, other in zip(remove, add, strict=True)]
+    try:
+        for law in (text for pair in found for text in pair):
+            check_proof.check_law(name_of(composition.relation), law)
+    except check_proof.RefusedError as why:
+        raise UnsupportedEventError(f"{why} in proof files: {_INSTEAD}") from None
+    return found
 
 
-def law_text(law: exact.ExactLaw) -> str:
-    """The law as a word; one without a text is refused by name.
+def law_text(law: exact.ExactLaw | None) -> str:
+    """The law as a word; one without a text is refused.
 
-    >>> law_text(exact.ExactGaussian(1 / Fraction(1.1) ** 2))
-    'gaussian(1.1)'
+    >>> law_text(exact.ExactGaussian(Fraction(4, 9)))
+    'gaussian(3/2)'
     """
     if type(law) not in _PARTS:
-        raise UnsupportedEventError(f"{type(law).__name__} has no text for proof files: replay the certificate instead")
+        what = _WITHOUT_TEXT.get(type(law), "a law of your own")
+        raise UnsupportedEventError(f"{what} cannot be stated in a proof file: {_INSTEAD}")
     return _text(_PARTS[type(law)](law))
 
 
 def _text(part: Any) -> str:
-    """A law, a named list, or a number: an integer, a float as it is shown, or a ratio of integers."""
+    """A law, a named list, or a number: an integer, or a ratio of integers in lowest terms."""
     if isinstance(part, tuple):
         return f"{part[0]}({','.join(map(_text, part[1:]))})"
-    if isinstance(part, exact.ExactLaw):
-        return law_text(part)
-    number = Fraction(part)
-    near = math.inf if number.denominator == 1 else float(number)
-    return repr(near) if math.isfinite(near) and Fraction(near) == number else str(number)
+    return law_text(part) if isinstance(part, exact.ExactLaw) else str(Fraction(part))
 
 
 def _gaussian(square: Fraction) -> tuple[Any, ...]:
-    noise = Fraction(1 / math.sqrt(square))
-    single = noise and 1 / noise**2 == square
-    return ("gaussian", noise) if single else ("gaussians", square)
+    """By the noise multiplier if that is rational, or else by one over its square."""
+    noise = Fraction(math.isqrt(square.denominator), math.isqrt(square.numerator) or 1)
+    return ("gaussian", noise) if noise**2 * square == 1 else ("gaussians", square)
 
 
 class _Places(NamedTuple):
@@ -155,31 +174,43 @@ class _Places(NamedTuple):
 
     offset: Fraction
     spacing: Fraction
+    den: int
     halvings: int
     runs: list[range]
 
     @classmethod
-    def of(cls, grid: Grid, spacing: Fraction) -> _Places:
+    def of(cls, grid: Grid, spacing: Fraction, den: int) -> _Places:
         """The places of a plan's grid."""
         h, runs = grid.halvings, [range(grid.floor, grid.top + 1), range(0), range(0)]
         if h:
             fine = range(grid.low << h, (grid.high << h) + 1)
             runs = [range(grid.floor, grid.low), fine, range(grid.high + 1, grid.top + 1)]
-        return cls(grid.offset, spacing, h, runs)
+        return cls(grid.offset, spacing, den, h, runs)
 
     def losses(self) -> list[Fraction]:
         unit, halvings = self.spacing / (1 << self.halvings), (self.halvings, 0, self.halvings)
         return [self.offset + (x << h) * unit for run, h in zip(self.runs, halvings, strict=True) for x in run]
 
-    def words(self, den: int, vbits: int) -> str:
+    def between(self, start: int, end: int) -> _Places:
+        """The places from ``start`` to ``end``, counted from 0."""
+        runs, before = [], 0
+        for run in self.runs:
+            runs.append(run[max(0, start - before) : max(0, end + 1 - before)])
+            before += len(run)
+        return self._replace(runs=runs)
+
+    def words(self, vbits: int) -> str:
         """The grid of a kind, as the file has it."""
         ends = (f"{run.start if run else 0} {len(run)}" for run in self.runs)
-        return f"{int(self.offset * den)} {self.halvings} {' '.join(ends)} {vbits}"
+        return f"{int(self.offset * self.den)} {self.halvings} {' '.join(ends)} {vbits}"
 
 
-def _section(steps: Sequence[Step], epsilon: Fraction, plan: ProofPlan | None) -> list[str]:
+def _section(
+    steps: Sequence[Step], laws: Sequence[str], epsilon: Fraction, plan: ProofPlan | None, more: int
+) -> list[str]:
     """One direction: grid, kinds of steps, products, halves."""
     bits = GUARD if plan is None else plan.bits
+    precision = more * bits + more**2 * GUARD
     if plan is not None and plan.grids:
         spacing, grids = plan.spacing, plan.grids
     else:  # one step alone: its curve at epsilon; no loss beyond epsilon: each step at its greatest one
@@ -193,12 +224,23 @@ def _section(steps: Sequence[Step], epsilon: Fraction, plan: ProofPlan | None) -
         products.append((x, y, *next(windows, (0, 0, 0, 0, 0))))
         return len(steps) + len(products)
 
+    def kind(step: Step, law: str, grid: Grid) -> str:
+        places = _Places.of(grid, spacing, den)
+        if isinstance(step.exact_law, ExactOutcomes):
+            return _outcomes(step.exact_law, places, precision)
+        assert isinstance(step.exact_law, ExactCurve)  # every law with a text is one of the two
+        vbits = precision + grid.halvings + max(0, int(1 / spacing).bit_length())
+        start, end = 0, int(plan is not None)
+        if plan is not None and plan.grids:
+            start, end = _reach(step.exact_law, places.losses(), bits)
+        if check_proof.read_law(law) is not None:
+            return f"own {places.between(start, end).words(vbits)}"
+        return _curve(step.exact_law, places, start, end, vbits)
+
     first, second = compose([step.count for step in steps], lambda kind: kind + 1, times)
-    checker = check_proof.Checker(bits, den, int(spacing * den))
-    kinds = (_kind(step.exact_law, grid, plan, spacing, checker) for step, grid in zip(steps, grids, strict=True))
     return [
         f"grid {bits} {den} {int(spacing * den)}",
-        *kinds,
+        *map(kind, steps, laws, grids),
         f"products {len(products)}",
         *(" ".join(map(str, row)) for row in products),
         f"halves {first[0] if first else 0} {second[0] if second else 0}",
@@ -214,51 +256,24 @@ def _greatest(law: ExactLaw) -> Fraction:
         return Fraction(end_above(greatest * (1 << 2 * GUARD)), 1 << 2 * GUARD)
 
 
-def _kind(law: ExactLaw, grid: Grid, plan: ProofPlan | None, spacing: Fraction, checker: check_proof.Checker) -> str:
-    """The listed numbers of one kind of step: with so many bits that the masses are evr's own."""
-    places, whole = _Places.of(grid, spacing), plan is None or not plan.grids
-    wanted = None if whole else one_step(law, grid, spacing, checker.bits)
-    text, finer = "", grid.halvings + max(0, int(1 / spacing).bit_length())
-    for precision in (checker.bits + GUARD, 2 * checker.bits + 4 * GUARD):  # as evr's own
-        if isinstance(law, ExactCurve):
-            text = _curve(law, places, precision + finer, checker, whole=whole, ends=plan is None)
-        else:
-            assert isinstance(law, ExactOutcomes)  # every law with a text is one of the two
-            text = _outcomes(law, places, precision, checker)
-        found = checker.step(check_proof.Words(text.encode() + b"\n").kind())
-        if wanted is None or (
-            found.infinite == wanted.infinite
-            and _nonzero(*found.fine) == _nonzero(wanted.fine.first, wanted.fine.poly.coeffs())
-            and _nonzero(*found.coarse) == _nonzero(wanted.coarse.first, wanted.coarse.poly.coeffs())
-        ):
-            break
-    return text
+def _reach(law: ExactCurve, losses: Sequence[Fraction], bits: int) -> tuple[int, int]:
+    """The places outside of which the curve need not be known: below all losses, and above them, where it is 0."""
+    with ctx.workprec(bits + GUARD):
+        least, greatest = law.least(), law.greatest()
+        most = ball(greatest) if isinstance(greatest, Fraction) else greatest
+        start = bisect_left(losses, True, key=lambda loss: not ball(loss) <= least)
+        end = bisect_left(losses, True, key=lambda loss: bool(ball(loss) >= most))
+    return min(max(0, start - 1), end), end
 
 
-def _nonzero(first: int, masses: Sequence[object]) -> dict[int, object]:
-    return {place: mass for place, mass in enumerate(masses, start=first) if mass}
-
-
-def _curve(
-    law: ExactCurve, places: _Places, vbits: int, checker: check_proof.Checker, *, whole: bool, ends: bool
-) -> str:
-    """The curve at the places; those below all losses are left out, and those above them."""
-    losses, start, end = places.losses(), 0, int(not ends)
-    if not whole:
-        with ctx.workprec(checker.bits + GUARD):
-            least, greatest = law.least(), law.greatest()
-            most = ball(greatest) if isinstance(greatest, Fraction) else greatest
-            start = bisect_left(losses, True, key=lambda loss: not ball(loss) <= least)
-            end = bisect_left(losses, True, key=lambda loss: bool(ball(loss) >= most))
-        start = min(max(0, start - 1), end)
+def _curve(law: ExactCurve, places: _Places, start: int, end: int, vbits: int) -> str:
+    """The curve at the places from ``start`` up to ``end``, where it is 0."""
+    losses, found = places.losses(), places.between(start, end)
     values, width = _floors(law, losses[start:end], vbits)
-    exact, runs, before = int(end < len(losses)), [], 0
-    for run in places.runs:
-        runs.append(run[max(0, start - before) : max(0, end + 1 - before)])
-        before += len(run)
+    exact = int(end < len(losses))
     rest = iter(values + [0] * exact)
-    packed = [line for run in runs for line in _packed([next(rest) for _ in run])]
-    return "\n".join([f"curve {places._replace(runs=runs).words(checker.den, vbits)} {width} {exact}", *packed])
+    packed = [line for run in found.runs for line in _packed([next(rest) for _ in run])]
+    return "\n".join([f"curve {found.words(vbits)} {width} {exact}", *packed])
 
 
 def _floors(law: ExactCurve, losses: Sequence[Fraction], vbits: int) -> tuple[list[int], int]:
@@ -278,11 +293,11 @@ def _floors(law: ExactCurve, losses: Sequence[Fraction], vbits: int) -> tuple[li
     return [found[j] for j in range(len(losses))], width
 
 
-def _outcomes(law: ExactOutcomes, places: _Places, precision: int, checker: check_proof.Checker) -> str:
+def _outcomes(law: ExactOutcomes, places: _Places, precision: int) -> str:
     """The sets of outcomes, each with the cell in which it is split."""
     vbits = precision + GUARD
     losses, unit = places.losses(), 1 << vbits
-    d = checker.den << places.halvings + vbits
+    d = places.den << places.halvings + vbits
     edges = [int(loss * d) for loss in losses]
     found, infinite = [], 0
     with ctx.workprec(precision):
@@ -302,7 +317,7 @@ def _outcomes(law: ExactOutcomes, places: _Places, precision: int, checker: chec
                 found.append((cell, mass, bound))
     found.sort()
     runs = [line for column in zip(*found, strict=True) for line in _packed(column)] or ["0", "-"] * 3
-    head = f"outcomes {places.words(checker.den, vbits)} {infinite} {len(found)}"
+    head = f"outcomes {places.words(vbits)} {infinite} {len(found)}"
     return "\n".join([head, *runs])
 
 

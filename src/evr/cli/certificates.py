@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evr.cli import REJECTED, options
-from evr.cli.output import as_json, fail, new_certificate, new_files, number, say, seconds, table, wrote
+from evr.cli.output import as_json, fail, new_certificate, new_files, number, say, seconds, table, wrote, wrote_proof
 
 if TYPE_CHECKING:
     from evr.certification import Certificate
@@ -55,7 +55,7 @@ def show(
         if certificate.proof not in (None, seal_of(data)):
             raise ValueError("the proof file comes out otherwise than when the certificate was made: replay it")
         write_proof(proof, data)
-        wrote(proof, proof.with_name("check_proof.py"), quiet=quiet)
+        wrote_proof(proof, data, quiet=quiet)
     if html is not None:
         from evr.report.page import write_report
 

@@ -17,7 +17,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evr.cli import REJECTED, options
-from evr.cli.output import as_json, certificate_path, new_certificate, new_files, note, number, pair, say, wrote
+from evr.cli.output import (
+    as_json,
+    certificate_path,
+    new_certificate,
+    new_files,
+    note,
+    number,
+    pair,
+    say,
+    wrote,
+    wrote_proof,
+)
 from evr.methods import AUTO
 from evr.numbers import duration, stated
 
@@ -112,7 +123,7 @@ def certify(
     told.tell(certificate)
     held = None if certificate.proof is None else proof
     if held is not None:
-        wrote(held, held.with_name("check_proof.py"), quiet=told.silent)
+        wrote_proof(held, held.read_bytes(), quiet=told.silent)
     if report is not None:
         from evr.report.page import write_report
 

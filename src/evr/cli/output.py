@@ -115,6 +115,15 @@ def wrote(*paths: Path, quiet: bool) -> None:
         print(f"wrote {path}", file=sys.stderr)
 
 
+def wrote_proof(path: Path, data: bytes, *, quiet: bool) -> None:
+    """Say that a proof file and its checker are there, and what the checker says of it."""
+    from evr.certification.proof_file import word_of
+
+    wrote(path, path.with_name("check_proof.py"), quiet=quiet)
+    if not quiet:
+        print(f"{path}: {word_of(data)}", file=sys.stderr)
+
+
 def draw(path: Path | None, figure: Callable[[Any], Any], *, quiet: bool) -> None:
     """Save what a function makes of ``evr.report.plots``, where a file is given, and say so."""
     if path is not None:

@@ -80,6 +80,8 @@ class Request:
             neighboring_relation = self.budget.relation(neighboring_relation)
         self.document = event_to_json(event)
         self.composition = Composition.of(event, neighboring_relation)
+        if proof is not None:
+            check_texts(self.composition)
         written = event_from_json(self.document)
         _ = describe(written), assumptions(written)  # the words of a mechanism of somebody's own may fail
         self.description = description_of(description, written)
@@ -97,7 +99,6 @@ class Request:
                 raise ValueError(f"method={self.settings.method!r} draws samples: a proof file needs method='strict'")
             if self.proof == self.path:
                 raise ValueError(f"proof={str(proof)!r} is where the certificate goes, too")
-            check_texts(self.composition)
         check_at_work(self.sampling.executor)
         if self.settings.method != "strict":
             self.composition.check_drawn()

@@ -35,6 +35,7 @@ _LEAST_TOLERANCE = 2e-6
 _MOST_PLACES = 3_000_000
 _ROUNDS = 5
 _SAFE = 0.6
+_FAR_LESS, _A_LITTLE_LESS = 1e-12, 0.8  # of a delta that is enough
 _NEXT_TO_NOTHING = 1e-280  # of delta: what is left where it is below all floats
 _INFINITE_BITS = 1100  # as small as floats are
 _RATIO_PLACES = 8000  # of the first grid of ratios
@@ -71,7 +72,7 @@ class StrictCurve:
 
     def plans(self, epsilon: float, tolerance: float = TOLERANCE, enough: Fraction | None = None) -> Plans:
         """Plans, finer and finer, until a bound is within the tolerance of the estimate or stops falling."""
-        guess = self.estimate(epsilon)
+        epsilon, guess = self._planned_at(epsilon, enough)
         if enough is None and guess * (1.0 + tolerance) >= 1:
             return  # without a plan the bound is 1, which is as near as it has to be
         wanted = _wanted(guess, tolerance, enough)
@@ -89,6 +90,18 @@ class StrictCurve:
                 return
             aim = max(aim * min(0.5, _SAFE * wanted / excess), _LEAST_TOLERANCE)
             finer = min(finer * _ratio(excess, wanted), _FINEST)
+
+    def _planned_at(self, epsilon: float, enough: Fraction | None) -> tuple[float, float]:
+        """The epsilon to plan for, and about how large delta is there. Where it is far less than ``enough``, a smaller
+        epsilon, at which it is a little less: fewer bits and places do there, and a bound does not rise from it.
+        """
+        guess = self.estimate(epsilon)
+        if enough is not None and not self.is_one_step and guess < _FAR_LESS * enough:
+            with contextlib.suppress(AccuracyError):
+                sooner = epsilon_of(self.fft, _A_LITTLE_LESS * float(enough)).value
+                if sooner < epsilon:
+                    return sooner, self.estimate(sooner)
+        return epsilon, guess
 
     def points(self, epsilons: Sequence[float], tolerance: float = 0.01) -> list[Proof]:
         """A proof at each epsilon, which rise, from one composition: it is planned at the last of them, where delta is
@@ -116,9 +129,9 @@ class StrictCurve:
         """About how long a proof takes. One training of bins is tried on its first grid of ratios."""
         if needs_no_plan(self.steps, Fraction(epsilon)) is not None:
             return _LEAST_SECONDS
-        guess = self.estimate(epsilon)
+        at, guess = self._planned_at(epsilon, enough)
         wanted = _wanted(guess, tolerance, enough)
-        plan = self._plan(epsilon, guess, self._aim(wanted))
+        plan = self._plan(at, guess, self._aim(wanted))
         curves = (curve for selection in plan.selections for curve in selection.curves)
         found = _LEAST_SECONDS + math.fsum(
             _PLACE * one.bits * one.work + (_POINT * one.places + 1e-3) * len(epsilons) for epsilons, one in curves
