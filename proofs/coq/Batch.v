@@ -1,17 +1,8 @@
 (* One step on a batch: mixtures over the sets of other records, spherical noise, clipped gradients. *)
-From mathcomp Require Import all_ssreflect ssralg ssrnum interval.
-From mathcomp.classical Require Import boolp classical_sets functions cardinality fsbigop mathcomp_extra set_interval.
-From mathcomp.analysis Require Import reals ereal Rstruct signed topology normedtype numfun sequences measure lebesgue_measure lebesgue_integral.
-From HB Require Import structures.
-Require Import Reals Lra List ZArith.
-Require Import Evr.Order Evr.Measure Evr.Weighted Evr.Lebesgue Evr.Normal Evr.Square Evr.Support Evr.Gaussian Evr.Statement.
-Require Import Evr.Meaning Evr.Sampled Evr.Rotation Evr.OneStep Evr.Spherical.
-Import Order.TTheory GRing.Theory Num.Def Num.Theory.
-Set Implicit Arguments.
-Unset Strict Implicit.
-Unset Printing Implicit Defensive.
-Local Open Scope classical_set_scope.
-Local Open Scope ring_scope.
+Require Import Evr.Setup.
+Require Import Evr.Order Evr.Measure Evr.Weighted Evr.Lebesgue Evr.Normal Evr.Square Evr.Support Evr.Gaussian Evr.Statement Evr.Meaning.
+Require Import Evr.Sampled Evr.Rotation Evr.OneStep Evr.Spherical.
+Local Open Scope classical_set_scope. Local Open Scope ring_scope.
 
 Lemma m_inv : measurable_fun setT ((fun x : RR => if Rlt_dec 0 x then Rinv x else 0%R) : RR -> RR).
 Proof.
@@ -73,10 +64,8 @@ Lemma one_given e0 e1 r f : shifted (dev n * C) mu e0 e1 r -> (r <= C * C)%R -> 
 Proof.
 move=> sh r1 Kf; have sC0 : Rlt 0 (dev n * C)%R := Rmult_lt_0_compat _ _ (dev_ok n) C0.
 have [r0 [y [my me0 e00 E P]]] := projected sC0 sh.
-set s := (dev n * C)%R in sh sC0 y my E P *; have s0 : Rlt 0 s := sC0.
-pose Y t := exp ((y t - r / 2) / (s * s))%R.
-have Y0 t : Rlt 0 (Y t) by exact: exp_pos.
-have u0 t := u_pos q (Y t) q01 (Y0 t).
+set s := (dev n * C)%R in sh sC0 y my E P *; have s0 : Rlt 0 s := sC0. pose Y t := exp ((y t - r / 2) / (s * s))%R.
+have Y0 t : Rlt 0 (Y t) by exact: exp_pos. have u0 t := u_pos q (Y t) q01 (Y0 t).
 have mixE t : with_coin e0 e1 t = ((1 - q + q * Y t) * e0 t)%R :> R by rewrite /with_coin E -/(Y t) -/q; ring.
 have me1 : measurable_fun setT e1.
   have -> : e1 = (fun t => (exp ((y t - r / 2) / (s * s))%R : RR) * e0 t) by apply: funext => t; exact: E.
@@ -87,8 +76,7 @@ have me1 : measurable_fun setT e1.
   by apply: continuous_measurable => z; exact: cont_u.
 have mw : measurable_fun setT (with_coin e0 e1).
   by apply: measurable_funD; apply: measurable_funM => //; exact: measurable_fun_cst.
-have wpos t : Rlt 0 (with_coin e0 e1 t) by rewrite mixE; apply: Rmult_lt_0_compat.
-split.
+have wpos t : Rlt 0 (with_coin e0 e1 t) by rewrite mixE; apply: Rmult_lt_0_compat. split.
 - by rewrite /p_given; case: dir.
 - by rewrite /q_given; case: dir.
 - by move=> t; rewrite /p_given /q_given; case: dir => /=; split.
@@ -103,23 +91,19 @@ exists g; split.
 - by move=> t; apply: Rmult_le_pos; [exact: (Hd_pos n dir Kf) | exact: Rlt_le].
 - move=> t; rewrite /g /Hd /sampled_in /p_given /q_given -/q; have := e00 t; have := u0 t.
   case: dir => ut et /=; rewrite mixE.
-    have -> : (e0 t / ((1 - q + q * Y t) * e0 t))%R = (/ (1 - q + q * Y t))%R by field; lra.
-    by ring.
-  have -> : ((1 - q + q * Y t) * e0 t / e0 t)%R = (1 - q + q * Y t)%R by field; lra.
-  by ring.
+    have -> : (e0 t / ((1 - q + q * Y t) * e0 t))%R = (/ (1 - q + q * Y t))%R by field; lra. by ring.
+  have -> : ((1 - q + q * Y t) * e0 t / e0 t)%R = (1 - q + q * Y t)%R by field; lra. by ring.
 pose Psi (z : RR) : \bar RR := (Hd n dir f (exp (/ (s * s) * z + - (r / 2) / (s * s))%R) : RR)%:E.
 have mPsi : measurable_fun setT Psi by apply/EFin_measurable_fun; exact: (m_Hd n dir Kf).
 have Psi0 z : (0 <= Psi z)%E by rewrite lee_fin; apply/RleP; apply: (Hd_pos n dir Kf); exact: exp_pos.
 have -> : (\int[mu]_t (g t)%:E = \int[mu]_t (Psi (y t) * (e0 t)%:E))%E.
   by apply: eq_integral => t _; rewrite /Psi -EFinM /g YE.
-rewrite (P _ mPsi Psi0) (step_mean n dir Kf).
-have CC : Rlt 0 (C * C)%R by exact: Rmult_lt_0_compat.
+rewrite (P _ mPsi Psi0) (step_mean n dir Kf). have CC : Rlt 0 (C * C)%R by exact: Rmult_lt_0_compat.
 have r2 : (0 <= r / (C * C) <= 1)%R.
   split; first by apply: Rmult_le_pos => //; apply: Rlt_le; exact: Rinv_0_lt_compat.
   by apply: (Rmult_le_reg_r (C * C)) => //; rewrite Rmult_1_l /Rdiv Rmult_assoc Rinv_l ?Rmult_1_r //; lra.
 apply: (le_trans _ (mean_mono n dir Kf r2)); rewrite le_eqVlt; apply/orP; left; apply/eqP.
-pose h (z : RR) := (Psi (sqrt r * z)%R * (density 0 s z : RR)%:E)%E.
-have mh : measurable_fun setT h.
+pose h (z : RR) := (Psi (sqrt r * z)%R * (density 0 s z : RR)%:E)%E. have mh : measurable_fun setT h.
   apply: emeasurable_funM; last by apply/EFin_measurable_fun; exact: m_density.
   exact: (@measurable_fun_comp _ _ _ _ _ _ Psi setT _ mPsi (m_scale (sqrt r))).
 have h0 z : (0 <= h z)%E by apply: mule_ge0 => //; rewrite lee_fin; exact: density_ge0.
@@ -129,28 +113,18 @@ have mha : measurable_fun setT (fun z : RR => h (affine (C : RR) 0 z)).
   exact: (@measurable_fun_comp _ _ _ _ _ _ h setT _ mh (m_affine _ _)).
 have Cp : (0 <= (C : RR)%:E)%E by rewrite lee_fin; apply/RleP; exact: Rlt_le.
 rewrite [LHS](leb_affine (0 : RR) Cn mh h0) Ca /mean -(ge0_integralM leb measurableT mha (fun z _ => h0 _) Cp).
-have d0 := dev_ok n; have hz := half_Z_pos.
-apply: eq_integral => z _; rewrite /h /affine muleCA; congr (_ * _)%E.
-  rewrite /Psi; congr EFin; congr (Hd _ _ _); congr exp.
-  have -> : sqrt r = (sqrt (r / (C * C)) * C)%R.
+have d0 := dev_ok n; have hz := half_Z_pos. apply: eq_integral => z _; rewrite /h /affine muleCA; congr (_ * _)%E.
+  rewrite /Psi; congr EFin; congr (Hd _ _ _); congr exp. have -> : sqrt r = (sqrt (r / (C * C)) * C)%R.
     have {1}-> : r = (r / (C * C) * (C * C))%R by field; lra.
     by rewrite sqrt_mult_alt; [rewrite sqrt_square //; lra | lra].
-  have := sqrt_sqrt _ r2.1; set v := sqrt _ => vv.
-  change (C * z + 0) with (Rplus (Rmult C z) 0).
-  have -> : r = (v * v * (C * C))%R by rewrite vv; field; lra.
-  by rewrite /s; field; lra.
+  have := sqrt_sqrt _ r2.1; set v := sqrt _ => vv. change (C * z + 0) with (Rplus (Rmult C z) 0).
+  have -> : r = (v * v * (C * C))%R by rewrite vv; field; lra. by rewrite /s; field; lra.
 rewrite -EFinM; congr EFin; rewrite /density /s.
 change (Rmult C (gauss ((Rplus (Rmult C z) 0 - 0) / (dev n * C)) / (dev n * C * (2 * half_Z))) = gauss ((z - 0) / dev n) / (dev n * (2 * half_Z)))%R.
-have -> : ((Rplus (Rmult C z) 0 - 0) / (dev n * C) = (z - 0) / dev n)%R by field; lra.
-by field; lra.
+have -> : ((Rplus (Rmult C z) 0 - 0) / (dev n * C) = (z - 0) / dev n)%R by field; lra. by field; lra.
 Qed.
 
 Definition weight (b : batch) : R := List.fold_right (fun we a => (we.1 + a)%R) 0%R b.
-
-Lemma total_cons g w e (b : batch) t : total g ((w, e) :: b)%list t = Rplus (Rmult w (g e t)) (total g b t).
-Proof. by []. Qed.
-Lemma weight_cons w e (b : batch) : weight ((w, e) :: b)%list = Rplus w (weight b).
-Proof. by []. Qed.
 
 Lemma batch_sum (b : batch) f : K f ->
   List.Forall (fun we => (0 <= we.1)%R /\ exists r, (r <= C * C)%R /\ shifted (dev n * C) mu we.2.1 we.2.2 r) b ->
@@ -176,12 +150,10 @@ split.
   have a2 : (0 <= w * q_given (e0, e1) t)%R by apply: Rmult_le_pos; lra.
   change [/\ (0 <= w * p_given (e0, e1) t + total p_given b t)%R, (0 <= w * q_given (e0, e1) t + total q_given b t)%R &
     (0 < w + weight b)%R -> (0 < w * p_given (e0, e1) t + total p_given b t)%R /\ (0 < w * q_given (e0, e1) t + total q_given b t)%R].
-  split; [lra | lra |].
-  move=> h; case: (Req_dec w 0) => hw.
+  split; [lra | lra |]. move=> h; case: (Req_dec w 0) => hw.
     by have [c1 c2] : (0 < total p_given b t)%R /\ (0 < total q_given b t)%R by [apply: tpq; lra]; split; lra.
   have b1 : (0 < w * p_given (e0, e1) t)%R by apply: Rmult_lt_0_compat; lra.
-  have b2 : (0 < w * q_given (e0, e1) t)%R by apply: Rmult_lt_0_compat; lra.
-  by split; lra.
+  have b2 : (0 < w * q_given (e0, e1) t)%R by apply: Rmult_lt_0_compat; lra. by split; lra.
 exists (fun t => (w * g t + G t)%R); split.
 - by apply: measurable_funD => //; apply: measurable_funM => //; exact: measurable_fun_cst.
 - by move=> t; have := G0 t; have : (0 <= w * g t)%R by [apply: Rmult_le_pos]; lra.
@@ -211,8 +183,7 @@ Theorem batch_dominated (b : batch) : good b ->
   [/\ measurable_fun setT (P_batch b), measurable_fun setT (x_batch b), (forall t, 0 <= P_batch b t), (forall t, 0 <= x_batch b t) &
       forall f, falling_convex f -> (\int[mu]_t (P_batch b t * (f (x_batch b t) : RR))%:E <= (step_of n dir f : RR)%:E)%E].
 Proof.
-move=> [gb w1]; have w1' : weight b = 1%R by [].
-have [_ mp mq tpos _] := batch_sum (K_const 1 Rle_0_1) gb.
+move=> [gb w1]; have w1' : weight b = 1%R by []. have [_ mp mq tpos _] := batch_sum (K_const 1 Rle_0_1) gb.
 have pos t : (0 < total p_given b t)%R /\ (0 < total q_given b t)%R by have [_ _] := tpos t; apply; rewrite w1'; lra.
 have mx : measurable_fun setT (x_batch b) by apply: measurable_funM => //; apply: m_inverse => // t; exact: (pos t).1.
 have x0 t : (0 < x_batch b t)%R by apply: Rmult_lt_0_compat; [exact: (pos t).2 | apply: Rinv_0_lt_compat; exact: (pos t).1].
@@ -223,8 +194,7 @@ rewrite w1' Rmult_1_l in iG; apply: (le_trans _ iG); apply: ge0_le_integral => /
 - by apply: (m_pf Kf) => // u; apply/RleP; apply: Rlt_le; exact: x0.
 - by move=> t _; rewrite lee_fin; apply/RleP.
 - exact/EFin_measurable_fun.
-move=> t _; rewrite lee_fin; apply/RleP.
-have [m sup] := support f (x_batch b t) Kf (x0 t).
+move=> t _; rewrite lee_fin; apply/RleP. have [m sup] := support f (x_batch b t) Kf (x0 t).
 have := sG t (x_batch b t) m sup; have [pt _] := pos t.
 have -> : (total q_given b t - x_batch b t * total p_given b t = 0)%R by rewrite /x_batch; field; lra.
 by change (Rle (total p_given b t * f (x_batch b t) + m * 0)%R (G t) -> Rle (total p_given b t * f (x_batch b t))%R (G t)); lra.
@@ -235,13 +205,11 @@ End step.
 Theorem noise_mono (n n' : noise) dir f : rate n = rate n' -> (dev n <= dev n')%R -> K f -> (step_of n' dir f <= step_of n dir f)%R.
 Proof.
 move=> er sd Kf; have s0 := dev_ok n; have s0' := dev_ok n'; pose C := (dev n' / dev n)%R.
-have C0 : (0 < C)%R by exact: Rdiv_lt_0_compat.
-have eC : (dev n * C)%R = dev n' by rewrite /C; field; lra.
+have C0 : (0 < C)%R by exact: Rdiv_lt_0_compat. have eC : (dev n * C)%R = dev n' by rewrite /C; field; lra.
 have C1 : (1 * 1 <= C * C)%R.
   have h : (1 <= C)%R by apply: (Rmult_le_reg_r (dev n)) => //; rewrite /C; have -> : (dev n' / dev n * dev n = dev n')%R by [field; lra]; lra.
   by apply: Rmult_le_compat; lra.
-have sh := coordinate (dev n') 0 1; rewrite -{1}eC in sh.
-have [_ _ pos [g [_ _ gE ig]]] := one_given dir C0 sh C1 Kf.
+have sh := coordinate (dev n') 0 1; rewrite -{1}eC in sh. have [_ _ pos [g [_ _ gE ig]]] := one_given dir C0 sh C1 Kf.
 suff : ((step_of n' dir f : RR)%:E <= (step_of n dir f : RR)%:E)%E by rewrite lee_fin => /RleP.
 apply: (le_trans _ ig); rewrite le_eqVlt; apply/orP; left; apply/eqP.
 have fin := int_fin (P_all n' dir) (@m_x n' dir) (@x_pos n' dir) Kf.
@@ -249,6 +217,5 @@ rewrite /step_of /integral fineK // integral_weighted; last 2 first.
 - exact: (mfX (@m_x n' dir) (@x_pos n' dir) Kf).
 - by move=> t; exact: (fX0 (@x_pos n' dir) t Kf).
 apply: eq_integral => t _; rewrite -EFinM; congr EFin; rewrite gE mulrC.
-rewrite /x_of /dens_p /dens_q /p_given /q_given /with_coin /mixture /= er Rplus_0_l.
-by case: dir {pos g gE ig fin}.
+rewrite /x_of /dens_p /dens_q /p_given /q_given /with_coin /mixture /= er Rplus_0_l. by case: dir {pos g gE ig fin}.
 Qed.

@@ -1,17 +1,8 @@
 (* T2 of Training.v: dpsgd_main. Also: what Training.v calls a probability is one (prob_all). *)
-From mathcomp Require Import all_ssreflect ssralg ssrnum interval.
-From mathcomp.classical Require Import boolp classical_sets functions cardinality fsbigop mathcomp_extra set_interval.
-From mathcomp.analysis Require Import reals ereal Rstruct signed topology normedtype numfun sequences measure lebesgue_measure lebesgue_integral.
-From HB Require Import structures.
-Require Import Reals Lra List ZArith String.
+Require Import String Evr.Setup.
 Require Import Evr.Order Evr.Measure Evr.Weighted Evr.Lebesgue Evr.Normal Evr.Square Evr.Gaussian Evr.Reader Evr.Judge Evr.Statement Evr.Main.
 Require Import Evr.Sampled Evr.Rotation Evr.Spherical Evr.Batch Evr.Gradients.
-Import Order.TTheory GRing.Theory Num.Def Num.Theory.
-Set Implicit Arguments.
-Unset Strict Implicit.
-Unset Printing Implicit Defensive.
-Local Open Scope classical_set_scope.
-Local Open Scope ring_scope.
+Local Open Scope classical_set_scope. Local Open Scope ring_scope.
 
 Lemma length2_stretch m a (v : vec m) : length2 (stretch a v) = (a * a * length2 v)%R.
 Proof. by elim: m v => [|m IH] v /=; [|rewrite IH]; ring. Qed.

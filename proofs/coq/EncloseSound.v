@@ -90,8 +90,7 @@ Section sound.
   Lemma squares_ok j : forall lo hi a b x, 0 <= IZR lo <= IZR M * exp (x / 2 ^ j) -> IZR M * exp (x / 2 ^ j) <= IZR hi ->
     squares B j lo hi = (a, b) -> 0 <= IZR a <= IZR M * exp x /\ IZR M * exp x <= IZR b.
   Proof.
-    assert (I' : 0 < / IZR M) by (apply Rinv_0_lt_compat; auto).
-    induction j; intros lo hi a b x Hlo Hhi E.
+    assert (I' : 0 < / IZR M) by (apply Rinv_0_lt_compat; auto). induction j; intros lo hi a b x Hlo Hhi E.
     - simpl in *. apply pair_eq in E as [<- <-]. replace (x / 1) with x in * by field. lra.
     - cbn [squares] in E. pose proof (exp_pos (x / 2 ^ S j)) as P.
       assert (HP : 0 < 2 ^ j) by (apply pow_lt; lra).
@@ -116,8 +115,7 @@ Section sound.
     assert (EJ : IZR (2 ^ Z.of_nat j) = 2 ^ j) by (rewrite <- pow_IZR; reflexivity).
     assert (HJ : (0 < 2 ^ Z.of_nat j)%Z) by (apply Z.pow_pos_nonneg; lia).
     assert (Eu : u = (n * M / (d * 2 ^ Z.of_nat j))%Z) by (unfold u; rewrite <- Ej, !Z.shiftl_mul_pow2, EM by lia; reflexivity).
-    assert (HD : (0 < d * 2 ^ Z.of_nat j)%Z) by (apply Z.mul_pos_pos; auto).
-    set (v := IZR n / IZR d / 2 ^ j).
+    assert (HD : (0 < d * 2 ^ Z.of_nat j)%Z) by (apply Z.mul_pos_pos; auto). set (v := IZR n / IZR d / 2 ^ j).
     assert (Hv : 0 <= v) by (unfold v, Rdiv; repeat apply Rmult_le_pos; try lra; left; apply Rinv_0_lt_compat; lra).
     assert (EV : IZR M * v = IZR (n * M) / IZR (d * 2 ^ Z.of_nat j)) by (rewrite !mult_IZR, EJ; unfold v; field; lra).
     assert (U1 : 0 <= IZR u <= IZR M * v).
@@ -127,8 +125,7 @@ Section sound.
       apply IZR_lt in HD. apply Rmult_le_reg_r with (IZR (d * 2 ^ Z.of_nat j)); auto. unfold Rdiv. rewrite Rmult_assoc, Rinv_l, plus_IZR by lra. lra. }
     assert (T : IZR l <= IZR M * exp (- v) <= IZR h).
     { apply (exp_terms_ok v u (u + 1)%Z Hv U1 U2) with (fuel := fuel0) (n := O) (tl := M) (th := M) (sl := 0%Z) (sh := 0%Z) (minus := false); auto; simpl; lra. }
-    pose proof (exp_pos (- v)).
-    replace (- v) with (- (IZR n / IZR d) / 2 ^ j) in T by (unfold v; field; lra).
+    pose proof (exp_pos (- v)). replace (- v) with (- (IZR n / IZR d) / 2 ^ j) in T by (unfold v; field; lra).
     apply (squares_ok j (Z.max 0 l) h lo hi); auto; [|lra].
     rewrite max0. split; [apply Rmax_l | apply Rmax_lub; [|lra]]. apply Rmult_le_pos; [lra | left; apply exp_pos].
   Qed.
@@ -140,8 +137,7 @@ Section sound.
       pose proof (exp_minus_ok (- n) d lo hi ltac:(lia) Hd E') as R. rewrite opp_IZR in R.
       replace (- (- IZR n / IZR d)) with (IZR n / IZR d) in R by (field; lra). auto.
     - destruct (exp_minus B M fuel0 n d) as [l h] eqn:E. destruct (Z.ltb_spec 0 l) as [Hl|]; [|discriminate].
-      intros E'. apply some_pair in E' as [<- <-].
-      destruct (exp_minus_ok n d l h ltac:(lia) Hd E) as [[_ L] U].
+      intros E'. apply some_pair in E' as [<- <-]. destruct (exp_minus_ok n d l h ltac:(lia) Hd E) as [[_ L] U].
       rewrite exp_Ropp in L, U. set (x := exp (IZR n / IZR d)) in *. assert (Hx : 0 < x) by apply exp_pos.
       assert (HlR : 0 < IZR l) by (apply IZR_lt; auto). assert (Hxi : 0 < / x) by (apply Rinv_0_lt_compat; auto).
       assert (HhR : 0 < IZR h) by (pose proof (Rmult_lt_0_compat _ _ MR Hxi); lra).
@@ -213,15 +209,11 @@ Section sound.
     IZR lo <= IZR M * G (IZR m) /\ IZR M * half_Z <= IZR hi.
   Proof.
     intros Hm. unfold half_z. destruct (g_at B M fuel0 (m * M)) as [l h] eqn:E. intros E'. injection E' as <- <-.
-    assert (HmR : 0 < IZR m) by (apply IZR_lt; auto).
-    destruct (g_at_ok (m * M) l h ltac:(nia) E) as [A BB].
-    replace (IZR (m * M) / IZR M) with (IZR m) in * by (rewrite mult_IZR; field; lra).
-    split; auto. rewrite plus_IZR.
-    pose proof (half_Z_below (IZR m) HmR) as C.
-    destruct (exp_minus B M fuel0 (m * m) 2) as [el eh] eqn:Ee. cbn [snd].
+    assert (HmR : 0 < IZR m) by (apply IZR_lt; auto). destruct (g_at_ok (m * M) l h ltac:(nia) E) as [A BB].
+    replace (IZR (m * M) / IZR M) with (IZR m) in * by (rewrite mult_IZR; field; lra). split; auto. rewrite plus_IZR.
+    pose proof (half_Z_below (IZR m) HmR) as C. destruct (exp_minus B M fuel0 (m * m) 2) as [el eh] eqn:Ee. cbn [snd].
     destruct (exp_minus_ok (m * m) 2 el eh ltac:(nia) ltac:(lia) Ee) as [_ D]. rewrite mult_IZR in D.
-    change (exp (- (IZR m * IZR m / 2))) with (gauss (IZR m)) in D.
-    pose proof (le_cdivR (eh) m Hm) as F.
+    change (exp (- (IZR m * IZR m / 2))) with (gauss (IZR m)) in D. pose proof (le_cdivR (eh) m Hm) as F.
     assert (IZR M * gauss (IZR m) / IZR m <= IZR (eh) / IZR m) by (apply Rmult_le_compat_r; auto; left; apply Rinv_0_lt_compat; auto).
     assert (IZR M * half_Z <= IZR M * (G (IZR m) + gauss (IZR m) / IZR m)) by (apply Rmult_le_compat_l; lra).
     replace (IZR M * gauss (IZR m) / IZR m) with (IZR M * (gauss (IZR m) / IZR m)) in * by (field; lra). lra.
@@ -266,20 +258,17 @@ Section sound.
     assert (HzM : IZR zlo <= IZR M * half_Z). { eapply Rle_trans; [apply Hzlo|]. apply Rmult_le_compat_l; lra. }
     assert (Hzh : 0 < IZR zhi) by lra. assert (HzhZ : (0 < zhi)%Z) by (apply lt_IZR; auto).
     assert (EP : IZR M * Phi x = IZR M * (half_Z + G x) / (2 * half_Z)) by (unfold Phi; field; lra).
-    assert (HMG : 0 <= IZR M * G x) by (apply Rmult_le_pos; lra).
-    split.
+    assert (HMG : 0 <= IZR M * G x) by (apply Rmult_le_pos; lra). split.
     - eapply Rle_trans; [apply fdiv_le; lia|]. rewrite EP, !mult_IZR, plus_IZR, max0.
       set (l' := Rmax 0 (IZR l)). assert (L : 0 <= l' <= IZR M * G x) by (unfold l'; split; [apply Rmax_l | apply Rmax_lub; lra]).
-      apply quot_le; [apply Rmult_le_pos; lra | lra | lra |].
-      assert (l' * half_Z <= IZR zhi * G x).
+      apply quot_le; [apply Rmult_le_pos; lra | lra | lra |]. assert (l' * half_Z <= IZR zhi * G x).
       { apply Rle_trans with (IZR M * G x * half_Z). apply Rmult_le_compat_r; lra.
         replace (IZR M * G x * half_Z) with (IZR M * half_Z * G x) by ring. apply Rmult_le_compat_r; lra. }
       replace ((IZR zhi + l') * IZR M * (2 * half_Z)) with (2 * IZR M * (IZR zhi * half_Z + l' * half_Z)) by ring.
       replace (IZR M * (half_Z + G x) * (2 * IZR zhi)) with (2 * IZR M * (IZR zhi * half_Z + IZR zhi * G x)) by ring.
       apply Rmult_le_compat_l; lra.
     - eapply Rle_trans; [|apply le_cdivR; lia]. rewrite EP, !mult_IZR, plus_IZR.
-      apply quot_le; [apply Rmult_le_pos; lra | lra | lra |].
-      assert (IZR zlo * G x <= IZR h * half_Z).
+      apply quot_le; [apply Rmult_le_pos; lra | lra | lra |]. assert (IZR zlo * G x <= IZR h * half_Z).
       { apply Rle_trans with (IZR M * G x * half_Z). 
         replace (IZR M * G x * half_Z) with (IZR M * half_Z * G x) by ring. apply Rmult_le_compat_r; lra.
         apply Rmult_le_compat_r; lra. }
@@ -292,8 +281,7 @@ Section sound.
   Proof.
     intros Hd. unfold cdf. destruct (Z.ltb_spec n 0) as [H|H]; [|apply cdf_pos_ok; auto].
     destruct (cdf_pos B M fuel0 m zlo zhi (- n) d) as [l h] eqn:E. intros E'. apply pair_eq in E' as [<- <-].
-    destruct (cdf_pos_ok (- n) d l h ltac:(lia) Hd E) as [A BB].
-    assert (HdR : 0 < IZR d) by (apply IZR_lt; auto).
+    destruct (cdf_pos_ok (- n) d l h ltac:(lia) Hd E) as [A BB]. assert (HdR : 0 < IZR d) by (apply IZR_lt; auto).
     replace (IZR (- n) / IZR d) with (- (IZR n / IZR d)) in * by (rewrite opp_IZR; field; lra).
     rewrite Phi_opp in *. rewrite !minus_IZR. lra.
   Qed.
@@ -317,21 +305,18 @@ Section sound.
     intros E. apply some_pair in E as [<- <-].
     assert (HsnR : 0 < IZR sn) by (apply IZR_lt; auto). assert (HsdR : 0 < IZR sd) by (apply IZR_lt; auto).
     assert (Hden : (0 < 2 * sn * sd * M)%Z) by (repeat apply Z.mul_pos_pos; lia).
-    pose proof (cdf_ok _ _ _ _ Hden EA) as PA. pose proof (cdf_ok _ _ _ _ Hden EB) as PB.
-    set (L := IZR l / IZR M).
+    pose proof (cdf_ok _ _ _ _ Hden EA) as PA. pose proof (cdf_ok _ _ _ _ Hden EB) as PB. set (L := IZR l / IZR M).
     replace (IZR (sd * sd * M - 2 * sn * sn * l) / IZR (2 * sn * sd * M)) with (/ (2 * s) - s * L) in PA
       by (unfold s, L; rewrite minus_IZR, !mult_IZR; field; lra).
     replace (IZR (- (sd * sd * M) - 2 * sn * sn * l) / IZR (2 * sn * sd * M)) with (- / (2 * s) - s * L) in PB
       by (unfold s, L; rewrite minus_IZR, opp_IZR, !mult_IZR; field; lra).
-    destruct (exp_both_ok l M el eh HM Eeh) as [Hl He]. fold L in He, Hl.
-    pose proof (exp_pos L) as PL.
+    destruct (exp_both_ok l M el eh HM Eeh) as [Hl He]. fold L in He, Hl. pose proof (exp_pos L) as PL.
     assert (Hal0 : 0 <= al). { apply Rmult_le_reg_l with (IZR M); auto. lra. }
     set (p1 := Phi (/ (2 * s) - s * L)) in *. set (p2 := Phi (- / (2 * s) - s * L)) in *.
     assert (P1 : 0 <= p1) by apply Phi_nonneg. assert (P2 : 0 <= p2) by apply Phi_nonneg.
     assert (Hge : al * exp L <= be).
     { apply Rmult_le_reg_l with (IZR M * IZR M). apply Rmult_lt_0_compat; auto.
-      apply IZR_le in Hle. rewrite !mult_IZR in Hle.
-      assert ((IZR M * exp L) * (IZR M * al) <= IZR eh * IZR ah).
+      apply IZR_le in Hle. rewrite !mult_IZR in Hle. assert ((IZR M * exp L) * (IZR M * al) <= IZR eh * IZR ah).
       { apply Rmult_le_compat; try apply Rmult_le_pos; lra. }
       assert (IZR bl * IZR M <= IZR M * be * IZR M) by (apply Rmult_le_compat_r; lra). lra. }
     assert (Hbe0 : 0 <= be). { eapply Rle_trans; [|apply Hge]. apply Rmult_le_pos; lra. }
@@ -348,8 +333,7 @@ Section sound.
       apply Rmult_le_reg_r with (IZR M); auto. unfold Rdiv. rewrite Rmult_assoc, Rinv_l, Rmult_1_r by lra.
       assert (IZR M * (al * p1 - be * p2) * IZR M <= IZR M * H * IZR M) by (apply Rmult_le_compat_r; lra). lra.
     - eapply Rle_trans; [|apply le_cdivR; nia]. rewrite !mult_IZR, max0, minus_IZR, !mult_IZR, max0.
-      set (W := Rmax 0 (IZR Ah * IZR M - IZR el * Rmax 0 (IZR Bl))).
-      assert (W1 : 0 <= W) by apply Rmax_l.
+      set (W := Rmax 0 (IZR Ah * IZR M - IZR el * Rmax 0 (IZR Bl))). assert (W1 : 0 <= W) by apply Rmax_l.
       assert (W2 : IZR M * IZR M * (p1 - exp L * p2) <= W).
       { eapply Rle_trans; [|apply Rmax_r].
         assert (IZR el * Rmax 0 (IZR Bl) <= (IZR M * exp L) * (IZR M * p2)).
@@ -380,13 +364,11 @@ Section sound.
   Proof.
     intros HH Hd r Hflat Hlow Hup. unfold remove_at.
     destruct (exp_both B M fuel0 n d) as [[rl rh]|] eqn:Eh; [|discriminate].
-    destruct (exp_both_ok n d rl rh Hd Eh) as [Rl Rh]. fold r in Rh, Rl.
-    destruct q_bounds as [Q01 QM].
+    destruct (exp_both_ok n d rl rh Hd Eh) as [Rl Rh]. fold r in Rh, Rl. destruct q_bounds as [Q01 QM].
     set (al := (qn * M / qd)%Z) in *. set (ah := cdiv (qn * M) qd) in *.
     destruct (Z.leb_spec (rh - M + ah) 0) as [Z1|Z1].
     - intros E. apply some_pair in E as [<- <-]. apply IZR_le in Z1. rewrite plus_IZR, minus_IZR in Z1.
-      rewrite Hflat. rewrite !minus_IZR; lra.
-      apply Rmult_le_reg_l with (IZR M); auto. lra.
+      rewrite Hflat. rewrite !minus_IZR; lra. apply Rmult_le_reg_l with (IZR M); auto. lra.
     - destruct (Z.leb_spec 0 al) as [Z2|]; [|discriminate]. destruct (Z.ltb_spec 0 (rl - M + al)) as [Z3|]; [|discriminate].
       intros E. apply IZR_le in Z2. apply (between_ok H q (r - 1 + q) _ _ _ _ _ _ HH Hlow Hup) with (4 := E); try lra.
       rewrite !plus_IZR, !minus_IZR. lra.
@@ -400,8 +382,7 @@ Section sound.
   Proof.
     intros HH Hd r Hzero Hlow Hup. unfold add_at.
     destruct (exp_both B M fuel0 n d) as [[rl rh]|] eqn:Eh; [|discriminate].
-    destruct (exp_both_ok n d rl rh Hd Eh) as [Rl Rh]. fold r in Rh, Rl.
-    destruct q_bounds as [Q01 QM].
+    destruct (exp_both_ok n d rl rh Hd Eh) as [Rl Rh]. fold r in Rh, Rl. destruct q_bounds as [Q01 QM].
     assert (HqdR : 0 < IZR qd) by (apply IZR_lt; auto).
     assert (Eq : IZR (qd - qn) = IZR qd * (1 - q)) by (rewrite minus_IZR; unfold q; field; lra).
     assert (Eq' : IZR qn = IZR qd * q) by (unfold q; field; lra).

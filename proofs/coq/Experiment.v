@@ -1,16 +1,7 @@
 (* [normal s c] is the law of c + z, z of the law [normal s 0]: noise is added to c. *)
-From mathcomp Require Import all_ssreflect ssralg ssrnum interval.
-From mathcomp.classical Require Import boolp classical_sets functions cardinality fsbigop mathcomp_extra set_interval.
-From mathcomp.analysis Require Import reals ereal Rstruct signed topology normedtype numfun sequences measure lebesgue_measure lebesgue_integral.
-From HB Require Import structures.
-Require Import Reals Lra List ZArith.
+Require Import Evr.Setup.
 Require Import Evr.Normal Evr.Square Evr.Gaussian Evr.Statement Evr.Sampled Evr.Rotation Evr.Spherical Evr.Batch Evr.Gradients.
-Import Order.TTheory GRing.Theory Num.Def Num.Theory.
-Set Implicit Arguments.
-Unset Strict Implicit.
-Unset Printing Implicit Defensive.
-Local Open Scope classical_set_scope.
-Local Open Scope ring_scope.
+Local Open Scope classical_set_scope. Local Open Scope ring_scope.
 
 Lemma line_law s (c : RR) (g : line -> \bar RR) : Rlt 0 s -> measurable_fun setT g -> (forall t, 0 <= g t)%E ->
   (\int[leb]_t (g t * (density c s t : RR)%:E) = \int[leb]_z (g (c + z)%R * (density 0 s z : RR)%:E))%E.
@@ -51,19 +42,16 @@ have split_ (a : vec m.+1) (G : line * vec m -> \bar RR) : measurable_fun setT G
   - by move=> y _; apply: mule_ge0.
 rewrite [LHS](split_ c g mg g0).
 pose g' (x : line) := (\int[proj1_sig (volume m)]_y (g (x, sum c.2 y) * (normal s (zero m) y : RR)%:E))%E.
-pose gc (z : line * vec m) : \bar RR := (g (z.1, sum c.2 z.2)).
-have mgc : measurable_fun setT gc.
+pose gc (z : line * vec m) : \bar RR := (g (z.1, sum c.2 z.2)). have mgc : measurable_fun setT gc.
   apply: (@measurable_fun_comp _ _ _ _ _ _ g setT (fun z : line * vec m => (z.1, sum c.2 z.2)) mg).
-  apply/prod_measurable_funP; split; first exact: (m_on_fst (@measurable_fun_id _ _ _)).
-  exact: (m_on_snd (msum m c.2)).
+  apply/prod_measurable_funP; split; first exact: (m_on_fst (@measurable_fun_id _ _ _)). exact: (m_on_snd (msum m c.2)).
 have mK : measurable_fun setT (fun z : line * vec m => (gc z * (normal s (zero m) z.2 : RR)%:E)%E).
   by apply: emeasurable_funM => //; apply/EFin_measurable_fun; exact: (m_on_snd (mn m (zero m))).
 have mg' : measurable_fun setT g'.
   by have := measurable_fun_fubini_tonelli_F (proj2_sig (volume m)) _ mK (fun z => mule_ge0 (g0 _) (n0 _ _ _)).
 have g'0 x : (0 <= g' x)%E by apply: integral_ge0 => y _; apply: mule_ge0.
 transitivity (\int[leb]_x (g' x * (density c.1 s x : RR)%:E))%E.
-  apply: eq_integral => x _; congr (_ * _)%E; rewrite /g'.
-  apply: (IH c.2 (fun y => g (x, y))) => // .
+  apply: eq_integral => x _; congr (_ * _)%E; rewrite /g'. apply: (IH c.2 (fun y => g (x, y))) => // .
   by apply: (@measurable_fun_comp _ _ _ _ _ _ g setT (fun y => (x, y)) mg); apply/prod_measurable_funP; split; [exact: measurable_fun_cst | exact: measurable_fun_id].
 rewrite (line_law c.1 s0 mg' g'0).
 have mgs : measurable_fun setT (fun z : line * vec m => g (sum (c : vec m.+1) (z : vec m.+1))).

@@ -25,4 +25,4 @@ Extract Constant Z.log2 => "(fun a -> if Zz.sign a <= 0 then Zz.zero else Zz.of_
 (* of each product once: Zz.tick shows progress and returns nothing *)
 Extract Constant Z.log2_up => "(fun a -> Zz.tick (); if Zz.leq a Zz.one then Zz.zero else Zz.of_int (Zz.numbits (Zz.pred a)))".
 Extraction Language OCaml.
-Extraction "checker.ml" judge verify judge_text read piece.
+Extraction "checker.ml" judge_text judge verify read tasks piece.

@@ -1,16 +1,7 @@
 (* The normal law as a measure on the line: its masses on half-lines. *)
-From mathcomp Require Import all_ssreflect ssralg ssrnum interval.
-From mathcomp.classical Require Import boolp classical_sets functions cardinality fsbigop mathcomp_extra set_interval.
-From mathcomp.analysis Require Import reals ereal Rstruct signed topology normedtype numfun sequences measure lebesgue_measure lebesgue_integral.
-From HB Require Import structures.
-Require Import Reals Lra.
+Require Import Evr.Setup.
 Require Import Evr.Volume Evr.Weighted Evr.Lebesgue Evr.Normal.
-Import Order.TTheory GRing.Theory Num.Def Num.Theory.
-Set Implicit Arguments.
-Unset Strict Implicit.
-Unset Printing Implicit Defensive.
-Local Open Scope classical_set_scope.
-Local Open Scope ring_scope.
+Local Open Scope classical_set_scope. Local Open Scope ring_scope.
 
 Notation line := (measurableTypeR RR).
 
@@ -31,8 +22,7 @@ Let F (t : R) : R := Phi (Rdiv (Rminus t c) s).
 
 Lemma F_incr x y : Rle x y -> Rle (F x) (F y).
 Proof.
-move=> xy; apply: Phi_incr; apply: Rmult_le_compat_r; last lra.
-by apply: Rlt_le; exact: Rinv_0_lt_compat.
+move=> xy; apply: Phi_incr; apply: Rmult_le_compat_r; last lra. by apply: Rlt_le; exact: Rinv_0_lt_compat.
 Qed.
 
 Lemma mass_between (x y : RR) : Rle x y -> w `]x, y]%classic = (Rminus (F y) (F x) : RR)%:E.
@@ -47,13 +37,11 @@ Lemma mass_union (a b : nat -> RR) (v : R) :
   (forall B, (forall n, Rle (Rminus (F (b n)) (F (a n))) B) -> Rle v B) ->
   w (\bigcup_n `]a n, b n]%classic) = (v : RR)%:E.
 Proof.
-move=> ab da ib up least.
-have mI n : measurable (`]a n, b n]%classic : set RR) by exact: measurable_itv.
+move=> ab da ib up least. have mI n : measurable (`]a n, b n]%classic : set RR) by exact: measurable_itv.
 have mU : measurable (\bigcup_n (`]a n, b n]%classic : set RR)) by apply: bigcup_measurable => n _; exact: mI.
 have nd : nondecreasing_seq (fun n => `]a n, b n]%classic : set RR).
   apply/nondecreasing_seqP => n; apply/subsetPset => t /=; rewrite !in_itv /= => /andP[h1 h2].
-  apply/andP; split; first by apply: le_lt_trans h1; apply/RleP.
-  by apply: (le_trans h2); apply/RleP.
+  apply/andP; split; first by apply: le_lt_trans h1; apply/RleP. by apply: (le_trans h2); apply/RleP.
 have cv := nondecreasing_cvg_mu mI mU nd (mu := w).
 have e n : (w \o (fun n => `]a n, b n]%classic : set RR)) n = (Rminus (F (b n)) (F (a n)) : RR)%:E by exact: mass_between.
 have le1 : (w (\bigcup_n `]a n, b n]%classic) <= (v : RR)%:E)%E.
@@ -79,10 +67,8 @@ rewrite itv_bnd_infty_bigcup; apply: (mass_union (a := fun _ => x) (b := fun k =
   apply: Phi_sup => y; have [n [nP _]] : exists n : nat, Rle (Rminus (Rplus (Rmult y s) c) x) (INR n) /\ True.
     have [z zP] := nat_above (Rminus (Rplus (Rmult y s) c) x); exists z; split=> //; lra.
   pose z : RR := x + n%:R; have hz : Rle (Rminus (F z) (F x)) B by exact: (h n).
-  have zE : z = Rplus x (INR n) by rewrite INRE.
-  have : Rle (Phi y) (F z); last by lra.
-  have -> : y = Rdiv (Rminus (Rplus (Rmult y s) c) c) s by field; lra.
-  by apply: F_incr; rewrite zE; lra.
+  have zE : z = Rplus x (INR n) by rewrite INRE. have : Rle (Phi y) (F z); last by lra.
+  have -> : y = Rdiv (Rminus (Rplus (Rmult y s) c) c) s by field; lra. by apply: F_incr; rewrite zE; lra.
 Qed.
 
 Lemma mass_below (x : RR) : w `]-oo, x]%classic = (F x : RR)%:E.
@@ -101,31 +87,25 @@ apply: (mass_union (a := fun k => x - k%:R) (b := fun _ => x)).
 - move=> B h; suff : Rle (Rminus (F x) B) 0 by lra.
   apply: Phi_inf => y; have [n nP] := nat_above (Rminus x (Rplus (Rmult y s) c)).
   pose z : RR := x - n%:R; have hz : Rle (Rminus (F x) (F z)) B by exact: (h n).
-  have zE : z = Rminus x (INR n) by rewrite INRE.
-  have : Rle (F z) (Phi y); last by lra.
-  have -> : y = Rdiv (Rminus (Rplus (Rmult y s) c) c) s by field; lra.
-  by apply: F_incr; rewrite zE; lra.
+  have zE : z = Rminus x (INR n) by rewrite INRE. have : Rle (F z) (Phi y); last by lra.
+  have -> : y = Rdiv (Rminus (Rplus (Rmult y s) c) c) s by field; lra. by apply: F_incr; rewrite zE; lra.
 Qed.
 
 Lemma mass_all : w setT = 1%E.
 Proof.
-pose z : RR := 0.
-have -> : [set: RR] = `]-oo, z]%classic `|` `]z, +oo[%classic.
+pose z : RR := 0. have -> : [set: RR] = `]-oo, z]%classic `|` `]z, +oo[%classic.
   by apply/seteqP; split=> // t _ /=; rewrite !in_itv /= andbT; case: (leP t z); auto.
 have -> : w (`]-oo, z]%classic `|` `]z, +oo[%classic) = (w `]-oo, z]%classic + w `]z, +oo[%classic)%E.
-  apply: measureU; try exact: measurable_itv.
-  apply/seteqP; split=> // t [] /=; rewrite !in_itv /= andbT => h1 h2.
+  apply: measureU; try exact: measurable_itv. apply/seteqP; split=> // t [] /=; rewrite !in_itv /= andbT => h1 h2.
   by move: (le_lt_trans h1 h2); rewrite ltxx.
-rewrite (mass_below z) (mass_above z) -EFinD; congr EFin.
-by change (Rplus (F z) (Rminus (IZR 1) (F z)) = IZR 1); ring.
+rewrite (mass_below z) (mass_above z) -EFinD; congr EFin. by change (Rplus (F z) (Rminus (IZR 1) (F z)) = IZR 1); ring.
 Qed.
 End normal.
 
 (* Z of the density is the integral of e^(-t^2/2). *)
 Lemma Z_integral : (\int[leb]_t (gauss t : RR)%:E = (2 * half_Z : R)%R%:E)%E.
 Proof.
-have hz := half_Z_pos; have s0 : Rlt 0 1 := Rlt_0_1.
-have := @mass_all 0%R 1%R s0; rewrite /= /weighted => h.
+have hz := half_Z_pos; have s0 : Rlt 0 1 := Rlt_0_1. have := @mass_all 0%R 1%R s0; rewrite /= /weighted => h.
 have z0 : (0 <= ((2 * half_Z)%R : RR)%:E)%E.
   by rewrite lee_fin; apply/RleP; change (Rle 0 (Rmult 2 half_Z)); lra.
 have : (((2 * half_Z)%R : RR)%:E * \int[leb]_t (density 0 1 t : RR)%:E = ((2 * half_Z)%R : RR)%:E)%E by rewrite h mule1.
@@ -134,6 +114,5 @@ have pd (t : RR) : (0 <= (density 0 1 t : RR)%:E)%E by rewrite lee_fin; exact: (
 rewrite -(ge0_integralM leb measurableT md (fun t _ => pd t) z0).
 move=> <-; apply: eq_integral => t _; rewrite -EFinM; congr EFin.
 change (gauss t = Rmult (2 * half_Z)%R (gauss ((t - 0) / 1) / (1 * (2 * half_Z)))%R).
-have -> : ((t - 0) / 1 = t)%R by field.
-by field; lra.
+have -> : ((t - 0) / 1 = t)%R by field. by field; lra.
 Qed.

@@ -1,17 +1,8 @@
 (* Trainings whose gradients are at most C long: each step is dominated by the step of its law, and steps are composed forward. *)
-From mathcomp Require Import all_ssreflect ssralg ssrnum interval.
-From mathcomp.classical Require Import boolp classical_sets functions cardinality fsbigop mathcomp_extra set_interval.
-From mathcomp.analysis Require Import reals ereal Rstruct signed topology normedtype numfun sequences measure lebesgue_measure lebesgue_integral.
-From HB Require Import structures.
-Require Import Reals Lra List ZArith.
+Require Import Evr.Setup.
 Require Import Evr.Order Evr.ComposerSound Evr.Measure Evr.Weighted Evr.Lebesgue Evr.Normal Evr.Square Evr.Support Evr.Gaussian Evr.Statement.
 Require Import Evr.Meaning Evr.Sampled Evr.Rotation Evr.OneStep Evr.Spherical Evr.Batch.
-Import Order.TTheory GRing.Theory Num.Def Num.Theory.
-Set Implicit Arguments.
-Unset Strict Implicit.
-Unset Printing Implicit Defensive.
-Local Open Scope classical_set_scope.
-Local Open Scope ring_scope.
+Local Open Scope classical_set_scope. Local Open Scope ring_scope.
 
 (* Training.v's [outputs] and [prob], for gradients that need no clipping. *)
 Section training.
@@ -353,7 +344,4 @@ Proof.
 elim: w => [//|a w IH]; rewrite [List.length _]/= [List.seq _ _]/= [List.map _ _]/=; congr cons.
 by rewrite -List.seq_shift List.map_map -[RHS]IH; apply: List.map_ext.
 Qed.
-
-Lemma map_zero N : forall j, List.map (fun _ => O) (List.seq j N) = List.repeat O N.
-Proof. by elim: N => [//|N IH] j /=; rewrite IH. Qed.
 

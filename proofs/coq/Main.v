@@ -1,12 +1,9 @@
 (* The theorems of Statement.v (main) and, of Training.v, T1 (computed_main). *)
-From mathcomp Require Import all_ssreflect ssralg ssrnum.
-From mathcomp.classical Require Import boolp classical_sets.
-From mathcomp.analysis Require Import reals ereal Rstruct measure lebesgue_measure lebesgue_integral.
-Require Import Reals ZArith List Lra.
+Require Import Evr.Setup.
 Require Import Evr.Order Evr.ComposerSound Evr.Step Evr.StepSound Evr.Reader Evr.Laws Evr.Enclose Evr.Judge Evr.JudgeSound Evr.Measure.
 Require Import Evr.Statement Evr.Meaning Evr.Sampled Evr.OwnSound.
-Local Open Scope classical_set_scope.
-Local Open Scope ring_scope.
+Local Open Scope classical_set_scope. Local Open Scope ring_scope.
+Unset Implicit Arguments.
 Local Open Scope R_scope.
 
 (* numbers that are listed truly, or computed, enclose the curve *)

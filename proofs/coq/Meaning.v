@@ -1,9 +1,7 @@
 (* The words of Statement.v and Training.v are those of the proofs about functionals (Order.v, StepSound.v). *)
-From mathcomp Require Import all_ssreflect ssralg ssrnum.
-From mathcomp.classical Require Import boolp classical_sets.
-From mathcomp.analysis Require Import reals ereal Rstruct measure lebesgue_measure lebesgue_integral.
-Require Import Reals ZArith List Lra.
+Require Import Evr.Setup.
 Require Import Evr.Order Evr.ComposerSound Evr.Step Evr.StepSound Evr.Statement.
+Unset Implicit Arguments.
 Local Open Scope R_scope.
 
 Lemma K_meaning f : K f <-> falling_convex f.

@@ -12,23 +12,20 @@ Lemma gauss_pos t : 0 < gauss t.
 Proof. apply exp_pos. Qed.
 Lemma gauss_le1 t : gauss t <= 1.
 Proof.
-  unfold gauss. rewrite <- exp_0.
-  destruct (Req_dec t 0) as [->|H]; [right; f_equal; field|].
+  unfold gauss. rewrite <- exp_0. destruct (Req_dec t 0) as [->|H]; [right; f_equal; field|].
   left. apply exp_increasing. assert (0 < t * t) by nra. lra.
 Qed.
 Lemma gauss_even t : gauss (- t) = gauss t.
 Proof. unfold gauss. f_equal. field. Qed.
 Lemma halfsq_derive t : derivable_pt_lim (fun t => t * t / 2) t t.
 Proof.
-  der ((1 * t + t * 1) * / 2 + t * t * 0). 2: field.
-  apply (derivable_pt_lim_mult (fun t => t * t) (fun _ => / 2)).
+  der ((1 * t + t * 1) * / 2 + t * t * 0). 2: field. apply (derivable_pt_lim_mult (fun t => t * t) (fun _ => / 2)).
   - apply (derivable_pt_lim_mult id id); apply derivable_pt_lim_id.
   - apply derivable_pt_lim_const.
 Qed.
 Lemma gauss_derive t : derivable_pt_lim gauss t (- t * gauss t).
 Proof.
-  der (exp (- (t * t / 2)) * - t). 2: unfold gauss; ring.
-  apply (derivable_pt_lim_comp (fun t => - (t * t / 2)) exp).
+  der (exp (- (t * t / 2)) * - t). 2: unfold gauss; ring. apply (derivable_pt_lim_comp (fun t => - (t * t / 2)) exp).
   - apply (derivable_pt_lim_opp (fun t => t * t / 2)). apply halfsq_derive.
   - apply derivable_pt_lim_exp.
 Qed.
@@ -46,8 +43,7 @@ Qed.
 
 Lemma G_incr x y : x <= y -> G x <= G y.
 Proof.
-  intros H. cut (0 - 0 <= G y - G x); [lra|].
-  apply (compare (fun _ => 0) G (fun _ => 0) gauss x y H); intros.
+  intros H. cut (0 - 0 <= G y - G x); [lra|]. apply (compare (fun _ => 0) G (fun _ => 0) gauss x y H); intros.
   - apply derivable_pt_lim_const. - apply G_derive. - left; apply gauss_pos.
 Qed.
 Lemma G_le x y : x <= y -> G y - G x <= y - x.
@@ -61,8 +57,7 @@ Proof.
   { intros t. der (- (gauss (- t) * -1)). 2: rewrite gauss_even; ring.
     apply (derivable_pt_lim_opp (fun t => G (- t))). apply (derivable_pt_lim_comp (fun t => - t) G).
     apply (derivable_pt_lim_opp id). apply derivable_pt_lim_id. apply G_derive. }
-  assert (E0 : G (- 0) = 0) by (rewrite Ropp_0; apply G_0).
-  destruct (Rle_dec 0 x) as [H|H].
+  assert (E0 : G (- 0) = 0) by (rewrite Ropp_0; apply G_0). destruct (Rle_dec 0 x) as [H|H].
   - assert (G x - G 0 <= - G (- x) - - G (- 0)) by (apply (compare G (fun t => - G (- t)) gauss gauss 0 x H); intros; auto using G_derive, Rle_refl).
     assert (- G (- x) - - G (- 0) <= G x - G 0) by (apply (compare (fun t => - G (- t)) G gauss gauss 0 x H); intros; auto using G_derive, Rle_refl).
     rewrite E0, G_0 in *. lra.
@@ -77,8 +72,7 @@ Proof. intros. rewrite <- G_0. apply G_incr; auto. Qed.
 (* The tail. *)
 Lemma tail X b : 0 < X -> X <= b -> G b - G X <= gauss X / X.
 Proof.
-  intros HX Hb.
-  assert (C : G b - G X <= - (gauss b / b) - - (gauss X / X)).
+  intros HX Hb. assert (C : G b - G X <= - (gauss b / b) - - (gauss X / X)).
   { apply (compare G (fun t => - (gauss t / t)) gauss (fun t => gauss t * (1 + / t * / t)) X b Hb); intros t Ht.
     - apply G_derive.
     - der (- ((- t * gauss t * t - 1 * gauss t) / Rsqr t)). 2: unfold Rsqr; field; lra.
@@ -90,8 +84,7 @@ Qed.
 
 Lemma G_bounded : bound (fun y => exists x, y = G x).
 Proof.
-  exists (G 1 + gauss 1 / 1). intros y [x ->]. pose proof (gauss_pos 1).
-  destruct (Rle_dec x 1) as [H1|H1].
+  exists (G 1 + gauss 1 / 1). intros y [x ->]. pose proof (gauss_pos 1). destruct (Rle_dec x 1) as [H1|H1].
   - pose proof (G_incr x 1 H1). lra.
   - pose proof (tail 1 x ltac:(lra) ltac:(lra)). lra.
 Qed.
@@ -115,8 +108,7 @@ Proof.
 Qed.
 Lemma half_Z_pos : 0 < half_Z.
 Proof.
-  pose proof (half_Z_above 1) as H1.
-  assert (exp (- (1/2)) * 1 - exp (- (1/2)) * 0 <= G 1 - G 0).
+  pose proof (half_Z_above 1) as H1. assert (exp (- (1/2)) * 1 - exp (- (1/2)) * 0 <= G 1 - G 0).
   { apply (compare (fun t => exp (- (1/2)) * t) G (fun _ => exp (- (1/2))) gauss 0 1 ltac:(lra)); intros t Ht.
     - der (0 * t + exp (- (1/2)) * 1). apply (derivable_pt_lim_mult (fun _ => exp (- (1/2))) id).
       apply derivable_pt_lim_const. apply derivable_pt_lim_id.
@@ -233,8 +225,7 @@ Proof. induction n; [auto|]. change (gsum 0 n + (-1) ^ n * (0 * eterm (0 * 0 / 2
 Definition gterm (x : R) (n : nat) : R := x * eterm (x * x / 2) n / INR (2 * n + 1).
 Theorem G_series n x : 0 <= x -> - gterm x n <= G x - gsum x n <= gterm x n.
 Proof.
-  intros Hx.
-  assert (D1 : forall t, derivable_pt_lim (fun x => G x - gsum x n) t (gauss t - esum (t * t / 2) n)).
+  intros Hx. assert (D1 : forall t, derivable_pt_lim (fun x => G x - gsum x n) t (gauss t - esum (t * t / 2) n)).
   { intros t. apply (derivable_pt_lim_minus G (fun x => gsum x n)). apply G_derive. apply gsum_derive. }
   assert (Z : gterm 0 n = 0) by (unfold gterm, Rdiv; ring).
   assert (B : forall t, - eterm (t * t / 2) n <= gauss t - esum (t * t / 2) n <= eterm (t * t / 2) n).
@@ -250,8 +241,7 @@ Qed.
 
 Lemma Phi_sup B : (forall x, Phi x <= B) -> 1 <= B.
 Proof.
-  intros H. pose proof half_Z_pos as P.
-  assert (half_Z <= (B - 1 / 2) * (2 * half_Z)).
+  intros H. pose proof half_Z_pos as P. assert (half_Z <= (B - 1 / 2) * (2 * half_Z)).
   { apply half_Z_least. intros x _. specialize (H x). unfold Phi in H.
     replace (G x) with (G x / (2 * half_Z) * (2 * half_Z)) by (field; lra). apply Rmult_le_compat_r; lra. }
   apply Rmult_le_reg_r with (2 * half_Z); lra.

@@ -1,16 +1,8 @@
 (* One sampled step with spherical Gaussian noise, and a shift of at most 1, is dominated by the step of Sampled.v. *)
-From mathcomp Require Import all_ssreflect ssralg ssrnum interval.
-From mathcomp.classical Require Import boolp classical_sets functions cardinality fsbigop mathcomp_extra set_interval.
-From mathcomp.analysis Require Import reals ereal Rstruct signed topology normedtype numfun sequences measure lebesgue_measure lebesgue_integral.
-From HB Require Import structures.
-Require Import Reals Lra.
-Require Import Evr.Order Evr.Measure Evr.Weighted Evr.Lebesgue Evr.Normal Evr.Square Evr.Support Evr.Gaussian Evr.Statement Evr.Sampled Evr.Rotation.
-Import Order.TTheory GRing.Theory Num.Def Num.Theory.
-Set Implicit Arguments.
-Unset Strict Implicit.
-Unset Printing Implicit Defensive.
-Local Open Scope classical_set_scope.
-Local Open Scope ring_scope.
+Require Import Evr.Setup.
+Require Import Evr.Order Evr.Measure Evr.Weighted Evr.Lebesgue Evr.Normal Evr.Square Evr.Support Evr.Gaussian Evr.Statement Evr.Sampled.
+Require Import Evr.Rotation.
+Local Open Scope classical_set_scope. Local Open Scope ring_scope.
 
 Section one_step.
 Variable n : noise.
@@ -51,17 +43,13 @@ Lemma jensen (a Y0 : R) : Rlt 0 Y0 ->
   ((Hd Y0 : RR)%:E <= \int[leb]_x ((Hd (Y0 * exp (a / (s * s) * x + - (a * a) / (2 * (s * s))))%R : RR)%:E * (nu x)%:E))%E.
 Proof.
 move=> Y00; have [k kP] := sampled_support q (match d with remove => true | add => false end) f Y0 Kf q01 Y00.
-pose e x := exp (a / (s * s) * x + - (a * a) / (2 * (s * s)))%R.
-have e0 x : Rlt 0 (e x) by exact: exp_pos.
+pose e x := exp (a / (s * s) * x + - (a * a) / (2 * (s * s)))%R. have e0 x : Rlt 0 (e x) by exact: exp_pos.
 have eE (x : RR) : (Rmult (e x) (nu x)) = density a s x.
-  have -> : a = Rplus 0 a by ring.
-  rewrite (density_shift 0 a s x s0) /e /nu; congr (Rmult (exp _) _); field; lra.
-pose h (x : RR) : RR := Hd (Y0 * e x)%R.
-have h0 x : Rle 0 (h x) by apply: Hd_pos; apply: Rmult_lt_0_compat.
+  have -> : a = Rplus 0 a by ring. rewrite (density_shift 0 a s x s0) /e /nu; congr (Rmult (exp _) _); field; lra.
+pose h (x : RR) : RR := Hd (Y0 * e x)%R. have h0 x : Rle 0 (h x) by apply: Hd_pos; apply: Rmult_lt_0_compat.
 have mh : measurable_fun setT h.
   have -> : h = (fun z => Hd (exp (a / (s * s) * z + (ln Y0 + - (a * a) / (2 * (s * s))))%R) : RR).
-    apply: funext => x; rewrite /h /e; congr Hd.
-    by rewrite -{1}(exp_ln Y0 Y00) -exp_plus; congr exp; ring.
+    apply: funext => x; rewrite /h /e; congr Hd. by rewrite -{1}(exp_ln Y0 Y00) -exp_plus; congr exp; ring.
   exact: m_Hd.
 have mhn : measurable_fun setT (fun x => (Rmult (h x) (nu x) : RR)%:E) by apply/EFin_measurable_fun; exact: measurable_funM.
 have hn0 x : (0 <= (Rmult (h x) (nu x) : RR)%:E)%E by rewrite lee_fin; apply/RleP; apply: Rmult_le_pos => //; apply/RleP.
@@ -77,15 +65,11 @@ have md (c v : R) : measurable_fun setT (fun x : RR => (Rmult v (density c s x) 
   by apply/EFin_measurable_fun; apply: measurable_funM; [exact: measurable_fun_cst | exact: m_density].
 have pd c v x : Rle 0 v -> (0 <= (Rmult v (density c s x) : RR)%:E)%E.
   by move=> v0; rewrite lee_fin; apply/RleP; apply: Rmult_le_pos => //; apply: Rlt_le; exact: density_pos.
-have H0 : Rle 0 (Hd Y0) by exact: Hd_pos.
-pose kk := Rmult k Y0.
-have line x : Rle (Hd Y0 + kk * (e x - 1))%R (h x).
+have H0 : Rle 0 (Hd Y0) by exact: Hd_pos. pose kk := Rmult k Y0. have line x : Rle (Hd Y0 + kk * (e x - 1))%R (h x).
   have : Rle (Hd Y0 + k * (Y0 * e x - Y0))%R (h x) := kP (Y0 * e x)%R (Rmult_lt_0_compat _ _ Y00 (e0 x)).
   by rewrite /kk; lra.
-pose kp := Rmax 0 kk; pose km := Rmax 0 (- kk)%R.
-have kp0 : Rle 0 kp by exact: Rmax_l.
-have km0 : Rle 0 km by exact: Rmax_l.
-have kE : kk = Rminus kp km.
+pose kp := Rmax 0 kk; pose km := Rmax 0 (- kk)%R. have kp0 : Rle 0 kp by exact: Rmax_l.
+have km0 : Rle 0 km by exact: Rmax_l. have kE : kk = Rminus kp km.
   rewrite /kp /km; case: (Rle_dec 0 kk) => hk.
     by rewrite Rmax_right // Rmax_left; lra.
   by rewrite Rmax_left; [rewrite Rmax_right; lra | lra].
@@ -112,8 +96,7 @@ have A3 : ((Hd Y0 + km : R)%R%:E + (kp : RR)%:E <= \int[leb]_x (Rmult (h x) (nu 
   move=> x _; rewrite -!EFinD lee_fin; apply/RleP.
   change (Rle (Rplus (Rmult (Hd Y0 + km)%R (density 0 s x)) (Rmult kp (density a s x)))
     (Rplus (Rmult (h x) (nu x)) (Rplus (Rmult kp (density 0 s x)) (Rmult km (density a s x))))).
-  rewrite -!eE -/(nu x).
-  have nx : Rle 0 (nu x) by apply: Rlt_le; exact: density_pos.
+  rewrite -!eE -/(nu x). have nx : Rle 0 (nu x) by apply: Rlt_le; exact: density_pos.
   have := Rmult_le_compat_r (nu x) _ _ nx (line x); rewrite kE; lra.
 move: A3; rewrite -[X in (X <= _)%E]EFinD -[X in (_ <= _ + X)%E]EFinD.
 have -> : (((Hd Y0 + km)%R : RR) + (kp : RR))%:E = ((Hd Y0 : RR)%:E + ((kp : RR) + (km : RR))%:E)%E.
@@ -131,36 +114,30 @@ rewrite /step_of /integral fineK // integral_weighted; last 2 first.
 apply: eq_integral => z _; rewrite -!EFinM; congr EFin.
 change (Rmult (f (x_of n d z)) (dens_p n d z) = Rmult (Hd (exp (1 / (s * s) * z + - (1 * 1) / (2 * (s * s)))%R)) (nu z)).
 have -> : (1 / (s * s) * z + - (1 * 1) / (2 * (s * s)))%R = ((z - 1 / 2) / (s * s))%R by field; lra.
-have d0 := density_pos 0 s s0 z.
-set E := exp _; have E0 : Rlt 0 E by exact: exp_pos.
-have u0 := u_pos q E q01 E0.
+have d0 := density_pos 0 s s0 z. set E := exp _; have E0 : Rlt 0 E by exact: exp_pos. have u0 := u_pos q E q01 E0.
 have mE : mixture n z = Rmult (1 - q + q * E)%R (density 0 s z).
   by rewrite /mixture (density_ratio _ z s0) -/q -/s -/E; ring.
 rewrite /Hd /sampled_in /x_of /dens_p /dens_q -/q -/s /nu; case: d {fin}; rewrite mE.
-  have -> : (density 0 s z / ((1 - q + q * E) * density 0 s z))%R = (/ (1 - q + q * E))%R by field; lra.
-  by ring.
+  have -> : (density 0 s z / ((1 - q + q * E) * density 0 s z))%R = (/ (1 - q + q * E))%R by field; lra. by ring.
 by have -> : ((1 - q + q * E) * density 0 s z / density 0 s z)%R = (1 - q + q * E)%R by field; lra.
 Qed.
 
 Lemma mean_mono (r : R) : (0 <= r <= 1)%R -> (mean (sqrt r) <= mean 1)%E.
 Proof.
 move=> [r0 r1]; case: (Req_dec r 1) => [->|rn]; first by rewrite sqrt_1.
-pose be : RR := sqrt r; pose al : RR := sqrt (1 - r)%R.
-have bb : Rmult be be = r by exact: sqrt_sqrt.
+pose be : RR := sqrt r; pose al : RR := sqrt (1 - r)%R. have bb : Rmult be be = r by exact: sqrt_sqrt.
 have aa : Rmult al al = (1 - r)%R by apply: sqrt_sqrt; lra.
 have al0 : al != 0 by apply/eqP => h; move: aa; rewrite h; change (0 : RR) with (IZR 0); lra.
 have unit : al * al + be * be = 1 by change (Rplus (Rmult al al) (Rmult be be) = IZR 1); lra.
 pose Psi (z : RR) : \bar RR := (Hd (exp (1 / (s * s) * z + - (1 * 1) / (2 * (s * s)))%R) : RR)%:E.
 have mPsi : measurable_fun setT Psi by apply/EFin_measurable_fun; exact: m_Hd.
-have Psi0 z : (0 <= Psi z)%E by exact: Hd0.
-rewrite [X in (_ <= X)%E]/mean -(normal_sum s0 al0 unit mPsi Psi0).
+have Psi0 z : (0 <= Psi z)%E by exact: Hd0. rewrite [X in (_ <= X)%E]/mean -(normal_sum s0 al0 unit mPsi Psi0).
 rewrite /mean; apply: ge0_le_integral => //.
 - by move=> z _; apply: mule_ge0; [exact: Hd0 | rewrite lee_fin].
 - by apply: emeasurable_funM; apply/EFin_measurable_fun => //; exact: m_Hd.
 - by move=> y _; apply: mule_ge0; [rewrite lee_fin | apply: integral_ge0 => x _; apply: mule_ge0 => //; rewrite lee_fin].
 - apply: emeasurable_funM; first exact/EFin_measurable_fun.
-  pose L (w : RR * RR) : RR := al * w.2 + be * w.1.
-  have mL : measurable_fun setT L.
+  pose L (w : RR * RR) : RR := al * w.2 + be * w.1. have mL : measurable_fun setT L.
     apply: measurable_funD.
       by apply: measurable_funM; [exact: measurable_fun_cst | exact: (m_on_snd (@measurable_fun_id _ _ _))].
     by apply: measurable_funM; [exact: measurable_fun_cst | exact: (m_on_fst (@measurable_fun_id _ _ _))].
@@ -172,8 +149,7 @@ rewrite /mean; apply: ge0_le_integral => //.
 move=> y _; rewrite muleC; apply: lee_wpmul2l; first by rewrite lee_fin.
 have := jensen al (exp_pos (be / (s * s) * y + - (be * be) / (2 * (s * s)))%R).
 move=> /le_trans; apply; rewrite le_eqVlt; apply/orP; left; apply/eqP.
-apply: eq_integral => x _; congr (_ * _)%E; rewrite /Psi; congr EFin; congr Hd.
-rewrite -exp_plus; congr exp.
+apply: eq_integral => x _; congr (_ * _)%E; rewrite /Psi; congr EFin; congr Hd. rewrite -exp_plus; congr exp.
 change (be / (s * s) * y + - (be * be) / (2 * (s * s)) + (al / (s * s) * x + - (al * al) / (2 * (s * s))) =
    1 / (s * s) * (al * x + be * y) + - (1 * 1) / (2 * (s * s)))%R.
 by rewrite aa bb; field; lra.

@@ -237,7 +237,6 @@ Proof.
   assert (E : forall d, step_of n d (excess y) = Phi (upper_arg n y) - exp y * Phi (lower_arg n y)).
   { intros d. assert (A : alpha n d (exp y) = 1) by (destruct d; unfold alpha; rewrite Hr; ring).
     assert (B : beta n d (exp y) = exp y) by (destruct d; unfold beta; rewrite Hr; ring).
-    pose proof (@curve_lower n d y y) as L. pose proof (@curve_upper n d y y) as U. rewrite A, B in *.
-    specialize (L ltac:(lra) ltac:(lra)). specialize (U ltac:(lra) ltac:(lra)). lra. }
+    rewrite (@curve_exact n d y y), A, B by (rewrite ?A, ?B; lra). ring. }
   rewrite !E. reflexivity.
 Qed.

@@ -1,16 +1,7 @@
 (* The curve of two laws with densities, and of the sampled Gaussian pair. *)
-From mathcomp Require Import all_ssreflect ssralg ssrnum interval.
-From mathcomp.classical Require Import boolp classical_sets functions cardinality fsbigop mathcomp_extra set_interval.
-From mathcomp.analysis Require Import reals ereal Rstruct signed topology normedtype numfun sequences measure lebesgue_measure lebesgue_integral.
-From HB Require Import structures.
-Require Import Reals Lra.
+Require Import Evr.Setup.
 Require Import Evr.Weighted Evr.Lebesgue Evr.Normal Evr.Gaussian Evr.Statement.
-Import Order.TTheory GRing.Theory Num.Def Num.Theory.
-Set Implicit Arguments.
-Unset Strict Implicit.
-Unset Printing Implicit Defensive.
-Local Open Scope classical_set_scope.
-Local Open Scope ring_scope.
+Local Open Scope classical_set_scope. Local Open Scope ring_scope.
 
 (* If f is measurable and between 0 and a constant times a density, its integral is finite, etc. *)
 Section excess_of.
@@ -77,8 +68,7 @@ Qed.
 
 Lemma whole_sub (f : RR -> RR) : measurable_fun setT f -> (forall t, Rle 0 (f t)) -> (whole f A <= whole f setT)%E.
 Proof.
-move=> mf f0; apply: subset_integral => //; first exact: mE.
-by move=> t _; rewrite lee_fin; apply/RleP.
+move=> mf f0; apply: subset_integral => //; first exact: mE. by move=> t _; rewrite lee_fin; apply/RleP.
 Qed.
 Lemma m_cst_mul (c : R) (f : RR -> RR) : measurable_fun setT f -> measurable_fun setT ((fun t => Rmult c (f t)) : RR -> RR).
 Proof. by move=> mf; apply: measurable_funM => //; exact: measurable_fun_cst. Qed.
@@ -102,8 +92,7 @@ Theorem over_upper (al be be' : R) : Rle 0 al -> Rle 0 be' -> Rle be' be ->
 Proof.
 move=> al0 be0 bb inA outA; rewrite -(whole_scale ma a0 al0 Ha) -(whole_scale mb b0 be0 Hb).
 apply: (@le_trans _ _ (whole (over al be') A + whole (fun t => Rmult be' (b t)) A)%E).
-  apply: lee_add2r; rewrite /whole [leRHS]integral_mkcond.
-  apply: ge0_le_integral => //.
+  apply: lee_add2r; rewrite /whole [leRHS]integral_mkcond. apply: ge0_le_integral => //.
   - by move=> t _; exact: over0.
   - by apply: mE; exact: m_over.
   - by move=> t _; apply: erestrict_ge0 => u _; exact: over0.
@@ -111,18 +100,15 @@ apply: (@le_trans _ _ (whole (over al be') A + whole (fun t => Rmult be' (b t)) 
     by apply: mE; exact: m_over.
   move=> t _; rewrite /patch; case: ifPn => At.
     rewrite lee_fin; apply/RleP; apply: Rle_max_compat_l.
-    have : Rle (Rmult be' (b t)) (Rmult be (b t)) by apply: Rmult_le_compat_r.
-    by lra.
+    have : Rle (Rmult be' (b t)) (Rmult be (b t)) by apply: Rmult_le_compat_r. by lra.
   rewrite lee_fin; apply/RleP; rewrite /over Rmax_left; first exact: Rle_refl.
   have := outA t; rewrite notin_set in At => /(_ At).
-  have : Rle (Rmult be' (b t)) (Rmult be (b t)) by apply: Rmult_le_compat_r.
-  by lra.
+  have : Rle (Rmult be' (b t)) (Rmult be (b t)) by apply: Rmult_le_compat_r. by lra.
 rewrite -whole_add; [|exact: m_over|exact: m_cst_mul|by move=> t; exact: Rmax_l|by move=> t; apply: Rmult_le_pos].
 apply: whole_le; try exact: m_cst_mul.
 - by apply: measurable_funD; [exact: m_over|exact: m_cst_mul].
 - move=> t; have := Rmax_l 0 (Rminus (Rmult al (a t)) (Rmult be' (b t))); rewrite /over.
-  have : Rle 0 (Rmult be' (b t)) by apply: Rmult_le_pos.
-  by lra.
+  have : Rle 0 (Rmult be' (b t)) by apply: Rmult_le_pos. by lra.
 - by move=> t At; rewrite /over Rmax_right; [|have := inA t At]; lra.
 Qed.
 End excess_of.

@@ -1,16 +1,7 @@
 (* Lebesgue measure under affine maps, and the sum of two independent normal variables. *)
-From mathcomp Require Import all_ssreflect ssralg ssrnum interval.
-From mathcomp.classical Require Import boolp classical_sets functions cardinality fsbigop mathcomp_extra set_interval.
-From mathcomp.analysis Require Import reals ereal Rstruct signed topology normedtype numfun sequences measure lebesgue_measure lebesgue_integral.
-From HB Require Import structures.
-Require Import Reals Lra.
+Require Import Evr.Setup.
 Require Import Evr.Volume Evr.Weighted Evr.Lebesgue Evr.Normal Evr.Square Evr.Gaussian.
-Import Order.TTheory GRing.Theory Num.Def Num.Theory.
-Set Implicit Arguments.
-Unset Strict Implicit.
-Unset Printing Implicit Defensive.
-Local Open Scope classical_set_scope.
-Local Open Scope ring_scope.
+Local Open Scope classical_set_scope. Local Open Scope ring_scope.
 
 Section affine.
 Variables (a c : RR).
@@ -27,21 +18,18 @@ Let nu := [the measure _ _ of mscale (NngNum (normr_ge0 a)) [the measure _ _ of 
 
 Lemma affine_itv (u v : RR) : u < v -> nu `]u, v]%classic = (v - u)%:E.
 Proof.
-move=> uv; rewrite /nu /= /mscale /= /pushforward.
-have [ap|an] := ltP 0 a.
+move=> uv; rewrite /nu /= /mscale /= /pushforward. have [ap|an] := ltP 0 a.
   have -> : affine @^-1` `]u, v]%classic = `](u - c) / a, (v - c) / a]%classic.
     apply/seteqP; split=> x /=; rewrite !in_itv /= /affine ltr_pdivr_mulr // ler_pdivl_mulr // ltr_subl_addr ler_subr_addr (mulrC x);
     by [].
   rewrite lebesgue_measure_itv hlength_itv /= lte_fin ltr_pmul2r ?invr_gt0 // ltr_add2r uv.
-  rewrite -EFinD -EFinM gtr0_norm // -mulrBl; congr EFin.
-  by rewrite mulrCA mulfV // mulr1 opprB addrA subrK.
+  rewrite -EFinD -EFinM gtr0_norm // -mulrBl; congr EFin. by rewrite mulrCA mulfV // mulr1 opprB addrA subrK.
 have {an}an : a < 0 by rewrite lt_neqAle a0.
 have -> : affine @^-1` `]u, v]%classic = `[(v - c) / a, (u - c) / a[%classic.
   apply/seteqP; split=> x /=; rewrite !in_itv /= /affine ltr_ndivl_mulr // ler_ndivr_mulr // ltr_subl_addr ler_subr_addr (mulrC x) andbC;
   by [].
 rewrite lebesgue_measure_itv hlength_itv /= lte_fin ltr_nmul2r ?invr_lt0 // ltr_add2r uv.
-rewrite -EFinD -EFinM ltr0_norm // -mulrBl; congr EFin.
-by rewrite mulrCA mulNr mulfV // mulrN1 opprB opprB addrA subrK.
+rewrite -EFinD -EFinM ltr0_norm // -mulrBl; congr EFin. by rewrite mulrCA mulNr mulfV // mulrN1 opprB opprB addrA subrK.
 Qed.
 
 Lemma affine_measure X : measurable X -> leb X = nu X.
@@ -53,10 +41,8 @@ Qed.
 Theorem leb_affine (g : RR -> \bar RR) : measurable_fun setT g -> (forall x, 0 <= g x)%E ->
   (\int[leb]_x g x = (`|a|)%:E * \int[leb]_x g (affine x))%E.
 Proof.
-move=> mg g0.
-rewrite (@eq_measure_integral _ _ _ _ nu leb); last by move=> A mA _; exact: affine_measure.
-rewrite ge0_integral_mscale //=; congr (_ * _)%E.
-by rewrite integral_pushforward.
+move=> mg g0. rewrite (@eq_measure_integral _ _ _ _ nu leb); last by move=> A mA _; exact: affine_measure.
+rewrite ge0_integral_mscale //=; congr (_ * _)%E. by rewrite integral_pushforward.
 Qed.
 End affine.
 
@@ -91,8 +77,7 @@ Proof. by apply: Rmult_lt_0_compat => //; apply: Rabs_pos_lt; apply/eqP. Qed.
 
 Lemma square_completed (y z : RR) : n y * (`|al^-1| * n (al^-1 * z + - (be * y / al))) = n z * density (be * z) s' y.
 Proof.
-have al1 : al <> 0%R by apply/eqP.
-have aA : Rlt 0 (Rabs al) by apply: Rabs_pos_lt.
+have al1 : al <> 0%R by apply/eqP. have aA : Rlt 0 (Rabs al) by apply: Rabs_pos_lt.
 have -> : `|al^-1| = Rinv (Rabs al) by rewrite normfV -RinvE ?normr_eq0.
 have -> : al^-1 * z + - (be * y / al) = Rdiv (Rminus z (Rmult be y)) al.
   rewrite -RdivE // -RinvE //.
@@ -115,23 +100,18 @@ Qed.
 Theorem normal_sum :
   (\int[leb]_y ((n y)%:E * \int[leb]_x (Psi (al * x + be * y) * (n x)%:E)) = \int[leb]_z (Psi z * (n z)%:E))%E.
 Proof.
-pose H (w : RR * RR) := (Psi w.2 * (n w.2 * (density (be * w.2) s' w.1 : RR))%:E)%E.
-have H0 w : (0 <= H w)%E.
+pose H (w : RR * RR) := (Psi w.2 * (n w.2 * (density (be * w.2) s' w.1 : RR))%:E)%E. have H0 w : (0 <= H w)%E.
   by apply: mule_ge0 => //; rewrite lee_fin; apply: mulr_ge0 => //; exact: density_ge0.
 transitivity (\int[leb]_y \int[leb]_z H (y, z))%E.
-  apply: eq_integral => y _.
-  pose c := - (be * y / al); pose g x := (Psi (al * x + be * y) * (n x)%:E)%E.
+  apply: eq_integral => y _. pose c := - (be * y / al); pose g x := (Psi (al * x + be * y) * (n x)%:E)%E.
   have mg : measurable_fun setT g.
     apply: emeasurable_funM; last exact/EFin_measurable_fun.
     by apply: (@measurable_fun_comp _ _ _ _ _ _ Psi setT) => //; exact: (m_affine al (be * y)).
-  have g0 x : (0 <= g x)%E by apply: mule_ge0 => //; rewrite lee_fin.
-  have ai : al^-1 != 0 by rewrite invr_neq0.
-  rewrite (leb_affine c ai mg g0).
-  have mg' : measurable_fun setT (g \o affine al^-1 c).
+  have g0 x : (0 <= g x)%E by apply: mule_ge0 => //; rewrite lee_fin. have ai : al^-1 != 0 by rewrite invr_neq0.
+  rewrite (leb_affine c ai mg g0). have mg' : measurable_fun setT (g \o affine al^-1 c).
     by apply: measurable_fun_comp => //; exact: m_affine.
   rewrite muleA -EFinM -ge0_integralM //; last by rewrite lee_fin mulr_ge0.
-  apply: eq_integral => z _; rewrite /H /g /affine /=.
-  have -> : al * (al^-1 * z + c) + be * y = z.
+  apply: eq_integral => z _; rewrite /H /g /affine /=. have -> : al * (al^-1 * z + c) + be * y = z.
     by rewrite mulrDr mulrA mulfV // mul1r /c mulrN mulrCA mulfV // mulr1 addrNK.
   by rewrite muleCA -EFinM -mulrA square_completed.
 have t1 := fubini_tonelli1 leb_sigma_finite _ m_kernel H0 (m1 := leb).

@@ -1,16 +1,7 @@
 (* The Poisson-sampled Gaussian pair, as a probability space and x = dQ/dP on it; its curve. *)
-From mathcomp Require Import all_ssreflect ssralg ssrnum interval.
-From mathcomp.classical Require Import boolp classical_sets functions cardinality fsbigop mathcomp_extra set_interval.
-From mathcomp.analysis Require Import reals ereal Rstruct signed topology normedtype numfun sequences measure lebesgue_measure lebesgue_integral.
-From HB Require Import structures.
-Require Import Reals Lra.
+Require Import Evr.Setup.
 Require Import Evr.Order Evr.Measure Evr.Weighted Evr.Lebesgue Evr.Normal Evr.Gaussian Evr.Statement Evr.Pair.
-Import Order.TTheory GRing.Theory Num.Def Num.Theory.
-Set Implicit Arguments.
-Unset Strict Implicit.
-Unset Printing Implicit Defensive.
-Local Open Scope classical_set_scope.
-Local Open Scope ring_scope.
+Local Open Scope classical_set_scope. Local Open Scope ring_scope.
 
 Section sampled.
 Variable n : noise.
@@ -30,11 +21,9 @@ Proof.
 have [q0 q1] : (0 <= q <= 1)%R := rate_ok n; have := density_pos 0 s s0 t; have := density_pos 1 s s0 t; rewrite /mixture -/q -/s => h1 h0.
 case: (Rle_dec q (1/2)) => h.
   have : Rlt 0 (Rmult (Rminus 1 q) (density 0 s t)) by apply: Rmult_lt_0_compat; lra.
-  have : Rle 0 (Rmult q (density 1 s t)) by apply: Rmult_le_pos; lra.
-  by lra.
+  have : Rle 0 (Rmult q (density 1 s t)) by apply: Rmult_le_pos; lra. by lra.
 have : Rle 0 (Rmult (Rminus 1 q) (density 0 s t)) by apply: Rmult_le_pos; lra.
-have : Rlt 0 (Rmult q (density 1 s t)) by apply: Rmult_lt_0_compat; lra.
-by lra.
+have : Rlt 0 (Rmult q (density 1 s t)) by apply: Rmult_lt_0_compat; lra. by lra.
 Qed.
 Lemma p_pos d t : Rlt 0 (dens_p d t).
 Proof. by case: d; [exact: mixture_pos | exact: density_pos]. Qed.
@@ -68,8 +57,7 @@ Proof.
 move=> tu; have [q0 q1] : (0 <= q <= 1)%R := rate_ok n; apply: Rplus_le_compat_l; apply: Rmult_le_compat_l => //.
 have i0 : Rlt 0 (/ (s * s)) by apply: Rinv_0_lt_compat; apply: Rmult_lt_0_compat.
 have : Rle (Rmult (Rminus t (1/2)) (/ (s * s))) (Rmult (Rminus u (1/2)) (/ (s * s))) by apply: Rmult_le_compat_r; lra.
-case=> [h|h]; last by rewrite /Rdiv h; exact: Rle_refl.
-by apply: Rlt_le; exact: exp_increasing.
+case=> [h|h]; last by rewrite /Rdiv h; exact: Rle_refl. by apply: Rlt_le; exact: exp_increasing.
 Qed.
 Lemma x_E d t : x_of d t = match d with remove => Rinv (g t) | add => g t end :> R.
 Proof.
@@ -89,10 +77,8 @@ Qed.
 Lemma mix_all : P_of remove setT = 1%E.
 Proof.
 change (\int[leb]_(t in setT) (Rplus (Rmult (Rminus 1 q) (density 0 s t)) (Rmult q (density 1 s t)) : RR)%:E = 1)%E.
-have [q0 q1] : (0 <= q <= 1)%R := rate_ok n.
-have w0 := @mass_all 0 s s0; have w1 := @mass_all 1 s s0.
-rewrite /= /weighted in w0 w1.
-have e c v : Rle 0 v -> (\int[leb]_(t in setT) (density c s t : RR)%:E = 1)%E ->
+have [q0 q1] : (0 <= q <= 1)%R := rate_ok n. have w0 := @mass_all 0 s s0; have w1 := @mass_all 1 s s0.
+rewrite /= /weighted in w0 w1. have e c v : Rle 0 v -> (\int[leb]_(t in setT) (density c s t : RR)%:E = 1)%E ->
     (\int[leb]_(t in setT) (Rmult v (density c s t) : RR)%:E = (v : RR)%:E)%E.
   move=> v0 h; have := whole_scale measurableT (m_density c s) (fun t => Rlt_le _ _ (density_pos c s s0 t)) v0 h.
   by rewrite /whole Rmult_1_r.
@@ -120,8 +106,7 @@ Lemma b_pos d t : Rle 0 (b_of d t). Proof. by case: d; apply: Rlt_le; exact: den
 
 Lemma step_over d y : whole (over (a_of d) (b_of d) (alpha d (exp y)) (beta d (exp y))) setT = (step_of d (excess y) : RR)%:E.
 Proof.
-have fin := int_fin (P_all d) (@m_x d) (@x_pos d) (K_phi y).
-rewrite /step_of /integral fineK //; symmetry.
+have fin := int_fin (P_all d) (@m_x d) (@x_pos d) (K_phi y). rewrite /step_of /integral fineK //; symmetry.
 rewrite integral_weighted; last 2 first.
 - exact: (mfX (@m_x d) (@x_pos d) (K_phi y)).
 - by move=> t; exact: (fX0 (@x_pos d) t (K_phi y)).
@@ -172,8 +157,7 @@ Qed.
 
 Lemma ratio_half d L t : (half d L t -> Rle (exp L * b_of d t)%R (a_of d t)) /\ (~ half d L t -> Rle (a_of d t) (exp L * b_of d t)%R).
 Proof.
-have ss : Rlt 0 (s * s)%R by apply: Rmult_lt_0_compat.
-have d0 := density_pos 0 s s0 t.
+have ss : Rlt 0 (s * s)%R by apply: Rmult_lt_0_compat. have d0 := density_pos 0 s s0 t.
 have mono u v : Rle u v -> Rle (exp u) (exp v) by case=> [h|->]; [apply: Rlt_le; exact: exp_increasing | exact: Rle_refl].
 have i0 : Rlt 0 (/ (s * s))%R by exact: Rinv_0_lt_compat.
 case: d; rewrite /half /a_of /b_of (density_ratio _ t s0) /= in_itv /= ?andbT.
@@ -182,8 +166,7 @@ case: d; rewrite /half /a_of /b_of (density_ratio _ t s0) /= in_itv /= ?andbT.
   + apply: Rmult_le_compat_r; first lra; rewrite {1}e; apply: mono; apply: Rmult_le_compat_r; lra.
   + apply: Rmult_le_compat_r; first lra; rewrite [X in Rle _ (exp X)]e; apply: mono; apply: Rmult_le_compat_r; lra.
 - have e : (- L)%R = ((1 / 2 - s * s * L - 1 / 2) / (s * s))%R by field; lra.
-  have e1 : (exp L * exp (- L) = 1)%R by rewrite -exp_plus Rplus_opp_r exp_0.
-  have p1 := exp_pos L.
+  have e1 : (exp L * exp (- L) = 1)%R by rewrite -exp_plus Rplus_opp_r exp_0. have p1 := exp_pos L.
   split=> [/RleP h|/negP]; last rewrite -ltNge => /RltP h.
   + rewrite -Rmult_assoc -[X in Rle _ X]Rmult_1_l; apply: Rmult_le_compat_r; first lra.
     rewrite -[X in Rle _ X]e1; apply: Rmult_le_compat_l; first lra.
@@ -223,8 +206,7 @@ Proof. by case: d; [exact: (@mass_all 0 s s0) | exact: (@mass_all 1 s s0)]. Qed.
 Lemma curve_flat y : Rle (beta remove (exp y)) 0 -> step_of remove (excess y) = (1 - exp y)%R.
 Proof.
 move=> be; have be' : Rle 0 (- beta remove (exp y))%R by lra.
-have al : Rle 0 (alpha remove (exp y)) by have [] := rate_ok n.
-have := step_over remove y.
+have al : Rle 0 (alpha remove (exp y)) by have [] := rate_ok n. have := step_over remove y.
 have -> : over (a_of remove) (b_of remove) (alpha remove (exp y)) (beta remove (exp y)) =
    (fun t => Rplus (Rmult (alpha remove (exp y)) (a_of remove t)) (Rmult (- beta remove (exp y))%R (b_of remove t))).
   apply: funext => t; rewrite /over Rmax_right; first by rewrite /Rminus Ropp_mult_distr_l.
@@ -241,15 +223,12 @@ Qed.
 Lemma curve_zero y : Rle (alpha add (exp y)) 0 -> step_of add (excess y) = 0%R.
 Proof.
 move=> al; have [q0 _] := rate_ok n.
-have be : Rle 0 (beta add (exp y)) by apply: Rmult_le_pos => //; apply: Rlt_le; exact: exp_pos.
-have := step_over add y.
+have be : Rle 0 (beta add (exp y)) by apply: Rmult_le_pos => //; apply: Rlt_le; exact: exp_pos. have := step_over add y.
 have -> : over (a_of add) (b_of add) (alpha add (exp y)) (beta add (exp y)) = (fun t => Rmult 0 (a_of add t)).
   apply: funext => t; rewrite /over Rmax_left; first by rewrite Rmult_0_l.
   have : Rle 0 (Rmult (- alpha add (exp y))%R (a_of add t)) by apply: Rmult_le_pos; [lra | exact: (@a_pos add)].
-  have : Rle 0 (Rmult (beta add (exp y)) (b_of add t)) by apply: Rmult_le_pos => //; exact: (@b_pos add).
-  lra.
-rewrite (whole_scale measurableT (m_a add) (@a_pos add) (Rle_refl 0) (a_all add)) => -[] <-.
-by rewrite Rmult_0_l.
+  have : Rle 0 (Rmult (beta add (exp y)) (b_of add t)) by apply: Rmult_le_pos => //; exact: (@b_pos add). lra.
+rewrite (whole_scale measurableT (m_a add) (@a_pos add) (Rle_refl 0) (a_all add)) => -[] <-. by rewrite Rmult_0_l.
 Qed.
 Lemma step_nonneg d y : Rle 0 (step_of d (excess y)).
 Proof.
@@ -261,19 +240,16 @@ End sampled.
 Lemma bellE : bell = density.
 Proof.
 apply: funext => c; apply: funext => s; apply: funext => t; rewrite /bell /density /gauss.
-have -> : (\int[leb]_u (exp (- (u * u / 2)) : RR)%R%:E = (2 * half_Z : R)%R%:E)%E by exact: Z_integral.
-by [].
+have -> : (\int[leb]_u (exp (- (u * u / 2)) : RR)%R%:E = (2 * half_Z : R)%R%:E)%E by exact: Z_integral. by [].
 Qed.
 Lemma with_recordE n : with_record n = mixture n.
 Proof. by rewrite /with_record bellE. Qed.
 Lemma stepE n d f : K f -> step n d f = step_of n d f.
 Proof.
-move=> Kf; rewrite /step /step_of /integral; congr fine.
-rewrite integral_weighted; last 2 first.
+move=> Kf; rewrite /step /step_of /integral; congr fine. rewrite integral_weighted; last 2 first.
 - exact: (mfX (@m_x n d) (@x_pos n d) Kf).
 - by move=> t; exact: (fX0 (@x_pos n d) t Kf).
-apply: eq_integral => t _; rewrite -EFinM; congr EFin.
-by rewrite /p_of /q_of bellE with_recordE mulrC; case: d.
+apply: eq_integral => t _; rewrite -EFinM; congr EFin. by rewrite /p_of /q_of bellE with_recordE mulrC; case: d.
 Qed.
 Lemma step_laws n d : Order.law (step_of n d).
 Proof. exact: (law_of_is_law (P_all n d) (@m_x n d) (@x_pos n d)). Qed.

@@ -1,16 +1,7 @@
 (* The hypotheses of Training.v can be met: a file that is proved, and a training that chooses its gradients by earlier outputs. *)
-From mathcomp Require Import all_ssreflect ssralg ssrnum interval.
-From mathcomp.classical Require Import boolp classical_sets functions cardinality fsbigop mathcomp_extra set_interval.
-From mathcomp.analysis Require Import reals ereal Rstruct signed topology normedtype numfun sequences measure lebesgue_measure lebesgue_integral.
-From HB Require Import structures.
-Require Import Reals Lra List ZArith String.
+Require Import String Evr.Setup.
 Require Import Evr.Normal Evr.Weighted Evr.Lebesgue Evr.Gaussian Evr.Reader Evr.Judge Evr.Statement Evr.Sampled Evr.Rotation Evr.DpSgd.
-Import Order.TTheory GRing.Theory Num.Def Num.Theory.
-Set Implicit Arguments.
-Unset Strict Implicit.
-Unset Printing Implicit Defensive.
-Local Open Scope classical_set_scope.
-Local Open Scope ring_scope.
+Local Open Scope classical_set_scope. Local Open Scope ring_scope.
 
 (* One step in which every record is drawn, noise multiplier 1: (1, 1/4). *)
 Definition example : text := Eval vm_compute in codes
@@ -54,8 +45,8 @@ Theorem one_step_private : let P D A := prob (fun _ => 1%R) (fun _ => unit_noise
 Proof.
 move: example_proved; case E: example_file => [F|//] Hj P D1 D2 r A mA; move: E Hj => [<-] Hj.
 have Hl : states_laws _ (fun _ => unit_noise).
-  move=> k Hk; case: k Hk => [|k]; last by rewrite /=; case: k => [|k] /=; move=> h; exfalso; move: h; move/leP.
-  by move=> _; eexists; split; [vm_compute; reflexivity | split; rewrite /=; field].
+  move=> [|k] Hk; last by move: Hk; rewrite /=; lia.
+  by eexists; split; [vm_compute; reflexivity | rewrite /=; split; field].
 have Ho : states_order _ (O :: nil)%list by case=> [//|k]; case: k.
 have := tracking_private Hj Hl Ho erefl D1 D2 r mA.
 by rewrite /epsilon /delta /= /Rdiv Rinv_1 Rmult_1_r.

@@ -1,16 +1,8 @@
 (* Spherical Gaussian noise in any number of dimensions: only the length of the shift matters. *)
-From mathcomp Require Import all_ssreflect ssralg ssrnum interval.
-From mathcomp.classical Require Import boolp classical_sets functions cardinality fsbigop mathcomp_extra set_interval.
-From mathcomp.analysis Require Import reals ereal Rstruct signed topology normedtype numfun sequences measure lebesgue_measure lebesgue_integral.
-From HB Require Import structures.
-Require Import Reals Lra.
-Require Import Evr.Order Evr.Measure Evr.Weighted Evr.Lebesgue Evr.Normal Evr.Square Evr.Support Evr.Gaussian Evr.Statement Evr.Sampled Evr.Rotation Evr.OneStep.
-Import Order.TTheory GRing.Theory Num.Def Num.Theory.
-Set Implicit Arguments.
-Unset Strict Implicit.
-Unset Printing Implicit Defensive.
-Local Open Scope classical_set_scope.
-Local Open Scope ring_scope.
+Require Import Evr.Setup.
+Require Import Evr.Order Evr.Measure Evr.Weighted Evr.Lebesgue Evr.Normal Evr.Square Evr.Support Evr.Gaussian Evr.Statement Evr.Sampled.
+Require Import Evr.Rotation Evr.OneStep.
+Local Open Scope classical_set_scope. Local Open Scope ring_scope.
 
 (* e0 and e1 are the densities of N(c, s^2 I) and N(c + v, s^2 I) in R^m, |v|^2 = r: coordinate by coordinate. *)
 Inductive shifted (s : R) : forall d (T : measurableType d), {measure set T -> \bar RR} -> (T -> RR) -> (T -> RR) -> R -> Prop :=
@@ -40,24 +32,19 @@ Theorem projected s d (T : measurableType d) (mu : {measure set T -> \bar RR}) e
   shifted s mu e0 e1 r -> Rle 0 r /\ exists y, along s mu e0 e1 r y.
 Proof.
 move=> s0; elim=> {d T mu e0 e1 r}.
-  move=> c v; split; first by have := Rle_0_sqr v.
-  exists (fun t => Rmult v (Rminus t c)); split.
+  move=> c v; split; first by have := Rle_0_sqr v. exists (fun t => Rmult v (Rminus t c)); split.
   - exact: m_off.
   - exact: m_density.
   - by move=> t; exact: density_pos.
   - by move=> t; rewrite density_shift.
-  move=> Psi mPsi Psi0.
-  pose a : R := if Rle_dec 0 v then 1%R else (-1)%R.
-  have aa : (a * a = 1)%R by rewrite /a; case: (Rle_dec 0 v) => [h|h] /=; ring.
-  have av : (v * a = sqrt (v * v))%R.
+  move=> Psi mPsi Psi0. pose a : R := if Rle_dec 0 v then 1%R else (-1)%R.
+  have aa : (a * a = 1)%R by rewrite /a; case: (Rle_dec 0 v) => [h|h] /=; ring. have av : (v * a = sqrt (v * v))%R.
     have -> : sqrt (v * v)%R = Rabs v by exact: sqrt_Rsqr_abs.
-    rewrite /a; case: (Rle_dec 0 v) => [h|h] /=; first by rewrite Rabs_pos_eq // Rmult_1_r.
-    by rewrite Rabs_left; lra.
+    rewrite /a; case: (Rle_dec 0 v) => [h|h] /=; first by rewrite Rabs_pos_eq // Rmult_1_r. by rewrite Rabs_left; lra.
   have a0 : (a : RR) != 0 by apply/eqP => h; move: aa; rewrite h; change (0 : RR) with (IZR 0); lra.
   have an : `|(a : RR)| = 1.
     by change (Rabs a = 1%R); rewrite /a; case: (Rle_dec 0 v) => [h|h] /=; [rewrite Rabs_R1 | rewrite Rabs_left; lra].
-  pose g (t : RR) := (Psi (Rmult v (Rminus t c)) * (density c s t : RR)%:E)%E.
-  have mv := m_off v c.
+  pose g (t : RR) := (Psi (Rmult v (Rminus t c)) * (density c s t : RR)%:E)%E. have mv := m_off v c.
   have mg : measurable_fun setT g.
     apply: emeasurable_funM; first exact: (@measurable_fun_comp _ _ _ _ _ _ Psi setT _ mPsi mv).
     by apply/EFin_measurable_fun; exact: m_density.
@@ -66,9 +53,7 @@ move=> s0; elim=> {d T mu e0 e1 r}.
   change (a * z + c) with (Rplus (Rmult a z) c); rewrite density_turned //; congr (Psi _ * _)%E.
   by rewrite -av; change (Rmult v (Rminus (Rplus (Rmult a z) c) c) = Rmult (Rmult v a) z); ring.
 move=> d1 d2 T1 T2 mu1 mu2 s2 e0 e1 g0 g1 r1 r2 _ [r10 [y1 [my1 me0 e00 E1 P1]]] _ [r20 [y2 [my2 mg0 g00 E2 P2]]].
-split; first lra.
-exists (fun z => y1 z.1 + y2 z.2).
-have my : measurable_fun setT (fun z : T1 * T2 => y1 z.1 + y2 z.2).
+split; first lra. exists (fun z => y1 z.1 + y2 z.2). have my : measurable_fun setT (fun z : T1 * T2 => y1 z.1 + y2 z.2).
   by apply: measurable_funD; [exact: m_on_fst | exact: m_on_snd].
 have me : measurable_fun setT (fun z : T1 * T2 => e0 z.1 * g0 z.2).
   by apply: measurable_funM; [exact: m_on_fst | exact: m_on_snd].
@@ -79,14 +64,11 @@ split=> //.
     Rmult (exp ((Rplus (y1 t.1) (y2 t.2) - (r1 + r2) / 2) / (s * s))%R) (Rmult (e0 t.1) (g0 t.2))).
   have -> : ((Rplus (y1 t.1) (y2 t.2) - (r1 + r2) / 2) / (s * s) = (y1 t.1 - r1 / 2) / (s * s) + (y2 t.2 - r2 / 2) / (s * s))%R by field; lra.
   by rewrite exp_plus; ring.
-move=> Psi mPsi Psi0.
-have e0n t : (0 <= (e0 t)%:E)%E by rewrite lee_fin; apply/RleP; exact: Rlt_le.
+move=> Psi mPsi Psi0. have e0n t : (0 <= (e0 t)%:E)%E by rewrite lee_fin; apply/RleP; exact: Rlt_le.
 have g0n t : (0 <= (g0 t)%:E)%E by rewrite lee_fin; apply/RleP; exact: Rlt_le.
 have n0 z : (0 <= (density 0 s z : RR)%:E)%E by rewrite lee_fin; exact: density_ge0.
-pose Q (z : T1 * T2) := (Psi (y1 z.1 + y2 z.2)%R * (e0 z.1 * g0 z.2)%:E)%E.
-have mQ : measurable_fun setT Q.
-  apply: emeasurable_funM; last exact/EFin_measurable_fun.
-  exact: (@measurable_fun_comp _ _ _ _ _ _ Psi setT _ mPsi my).
+pose Q (z : T1 * T2) := (Psi (y1 z.1 + y2 z.2)%R * (e0 z.1 * g0 z.2)%:E)%E. have mQ : measurable_fun setT Q.
+  apply: emeasurable_funM; last exact/EFin_measurable_fun. exact: (@measurable_fun_comp _ _ _ _ _ _ Psi setT _ mPsi my).
 have Q0 z : (0 <= Q z)%E by apply: mule_ge0 => //; rewrite EFinM mule_ge0.
 rewrite [LHS](fubini_tonelli1 s2 _ mQ Q0 (m1 := mu1)).
 (* the inner integral, by P2 *)
@@ -96,32 +78,26 @@ transitivity (\int[mu1]_t (Psi2 (y1 t) * (e0 t)%:E))%E.
   have mt : measurable_fun setT ((fun x : RR => Psi (Rplus (y1 t) x)) : RR -> \bar RR).
     apply: (@measurable_fun_comp _ _ _ _ _ _ Psi setT (fun x : RR => Rplus (y1 t) x : RR) mPsi).
     by apply: measurable_funD; [exact: measurable_fun_cst | exact: measurable_fun_id].
-  have := P2 _ mt (fun x => Psi0 _) => p2.
-  rewrite /Psi2 -p2 muleC -ge0_integralM //.
+  have := P2 _ mt (fun x => Psi0 _) => p2. rewrite /Psi2 -p2 muleC -ge0_integralM //.
   - by apply: eq_integral => u _; rewrite EFinM muleCA.
   - by apply: emeasurable_funM; [exact: (@measurable_fun_comp _ _ _ _ _ _ _ setT _ mt my2) | exact/EFin_measurable_fun].
   - by move=> u _; apply: mule_ge0.
-pose L (w : RR * RR) : RR := Rplus w.1 (Rmult (sqrt r2) w.2).
-have mL : measurable_fun setT L.
-  apply: measurable_funD; first exact: (m_on_fst (@measurable_fun_id _ _ _)).
-  exact: (m_on_snd (m_scale (sqrt r2))).
+pose L (w : RR * RR) : RR := Rplus w.1 (Rmult (sqrt r2) w.2). have mL : measurable_fun setT L.
+  apply: measurable_funD; first exact: (m_on_fst (@measurable_fun_id _ _ _)). exact: (m_on_snd (m_scale (sqrt r2))).
 have mK : measurable_fun setT (fun w : RR * RR => (Psi (L w) * (density 0 s w.2 : RR)%:E)%E).
   apply: emeasurable_funM; last by apply/EFin_measurable_fun; exact: (m_on_snd (m_density 0 s)).
   exact: (@measurable_fun_comp _ _ _ _ _ _ Psi setT L mPsi mL).
 have K0 (w : RR * RR) : (0 <= Psi (L w) * (density 0 s w.2 : RR)%:E)%E by apply: mule_ge0.
 have mPsi2 : measurable_fun setT Psi2 by have := measurable_fun_fubini_tonelli_F leb_sigma_finite _ mK K0.
-have Psi20 x : (0 <= Psi2 x)%E by apply: integral_ge0 => z _; apply: mule_ge0.
-rewrite (P1 _ mPsi2 Psi20).
+have Psi20 x : (0 <= Psi2 x)%E by apply: integral_ge0 => z _; apply: mule_ge0. rewrite (P1 _ mPsi2 Psi20).
 case: (Req_dec r2 0) => [r2z|r2n].
   apply: eq_integral => z _; congr (_ * _)%E; rewrite /Psi2 r2z sqrt_0 Rplus_0_r.
   under eq_integral do rewrite Rmult_0_l Rplus_0_r.
   rewrite ge0_integralM //; last by apply/EFin_measurable_fun; exact: m_density.
   by have := @mass_all 0 s s0; rewrite /= /weighted => ->; rewrite mule1.
-pose ro : R := sqrt (r1 + r2)%R.
-have ro0 : Rlt 0 ro by apply: sqrt_lt_R0; lra.
+pose ro : R := sqrt (r1 + r2)%R. have ro0 : Rlt 0 ro by apply: sqrt_lt_R0; lra.
 have roro : (ro * ro = r1 + r2)%R by apply: sqrt_sqrt; lra.
-pose al : RR := Rdiv (sqrt r2) ro; pose be : RR := Rdiv (sqrt r1) ro.
-have al0 : al != 0.
+pose al : RR := Rdiv (sqrt r2) ro; pose be : RR := Rdiv (sqrt r1) ro. have al0 : al != 0.
   apply/eqP => h; have : Rlt 0 al by apply: Rdiv_lt_0_compat => //; apply: sqrt_lt_R0; lra.
   by rewrite h; change (0 : RR) with (IZR 0); lra.
 have unit : al * al + be * be = 1.

@@ -1,14 +1,11 @@
 (* What it means that a file is accepted if its listed numbers are right; for files with other laws than those of DP-SGD.
    One step of a mechanism is a probability space P and x >= 0 on it: x = dQ/dP = e^(-loss), 0 where the loss is infinite.
    The records of a proof file (file, section, kind, grid, source) are in Reader.v and Step.v; [judge_text] (Judge.v) reads a text. *)
-From mathcomp Require Import all_ssreflect ssralg ssrnum.
-From mathcomp.classical Require Import boolp classical_sets.
-From mathcomp.analysis Require Import reals ereal Rstruct measure lebesgue_measure lebesgue_integral.
-Require Import Reals ZArith List.
+Require Import Evr.Setup.
 Require Import Evr.Step Evr.Reader Evr.Judge.
 Require Export Evr.Volume Evr.Training.
-Local Open Scope classical_set_scope.
-Local Open Scope ring_scope.
+Local Open Scope classical_set_scope. Local Open Scope ring_scope.
+Unset Implicit Arguments.
 Local Open Scope R_scope.
 
 (* The integral of f(x) against P. *)

@@ -2,15 +2,9 @@
    [judge_text] (Judge.v) is the program that runs: it reads the text of a proof file and answers [Judged F bounds verdict].
    The two statements at the end are proved in Main.v (computed_main) and in DpSgd.v (dpsgd_main).
    Measures and integrals are those of mathcomp-analysis; [leb] is Lebesgue measure on the line. *)
-From mathcomp Require Import all_ssreflect ssralg ssrnum.
-From mathcomp.classical Require Import boolp classical_sets.
-From mathcomp.analysis Require Import reals ereal Rstruct measure lebesgue_measure lebesgue_integral.
-Require Import Reals ZArith List String.
+Require Import String Evr.Setup.
 Require Import Evr.Volume Evr.Step Evr.Reader Evr.Laws Evr.Judge.
-Set Implicit Arguments.
-Unset Strict Implicit.
-Local Open Scope classical_set_scope.
-Local Open Scope ring_scope.
+Local Open Scope classical_set_scope. Local Open Scope ring_scope.
 
 (* ---------- What a proof file states ---------- *)
 

@@ -1,18 +1,6 @@
 (* Lebesgue measure, and products of sigma-finite measures, are sigma-finite: mathcomp asks for it where it multiplies measures. *)
-From mathcomp Require Import all_ssreflect ssralg ssrnum interval.
-From mathcomp.classical Require Import boolp classical_sets functions cardinality fsbigop mathcomp_extra set_interval.
-From mathcomp.analysis Require Import reals ereal Rstruct signed topology normedtype numfun sequences measure lebesgue_measure lebesgue_integral.
-From HB Require Import structures.
-Require Import Reals Lra Lia.
-Import Order.TTheory GRing.Theory Num.Def Num.Theory.
-Set Implicit Arguments.
-Unset Strict Implicit.
-Unset Printing Implicit Defensive.
-Local Open Scope classical_set_scope.
-Local Open Scope ring_scope.
-
-Notation RR := real_realType.
-Notation leb := (@lebesgue_measure RR).
+Require Import Evr.Setup.
+Local Open Scope classical_set_scope. Local Open Scope ring_scope.
 
 Lemma nat_above (r : R) : exists n : nat, (r < INR n)%R.
 Proof.
