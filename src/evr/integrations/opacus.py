@@ -7,6 +7,7 @@ own accountants return upper bounds of the remove direction. A guarantee comes f
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 from opacus.accountants import IAccountant, register_accountant
@@ -64,6 +65,10 @@ class EvrAccountant(IAccountant):
             self._curves[delta] = phase, _curve(before, noise, rate, delta)
         return self._curves[delta][1](int(steps)).epsilon
 
+    def get_optimizer_hook_fn(self, sample_rate: float) -> Hook:
+        """What Opacus attaches to the optimizer, to count each step."""
+        return Hook(self, sample_rate)
+
     @property
     def event(self) -> Any:
         """The ``DpEvent`` of the steps so far: what ``evr.certify`` takes."""
@@ -92,6 +97,18 @@ class EvrAccountant(IAccountant):
         super().load_state_dict(state_dict)  # which says what is wrong with any other
         self.history = [(float(noise), float(rate), int(steps)) for noise, rate, steps in self.history]
         self.record_mark = state_dict.get("record")
+
+
+@dataclass(frozen=True)
+class Hook:
+    """Counts a step of an optimizer, as the hooks of Opacus's accountants do, and says for which accountant."""
+
+    accountant: EvrAccountant
+    sample_rate: float
+
+    def __call__(self, optimizer: Any) -> None:
+        rate = self.sample_rate * optimizer.accumulated_iterations
+        self.accountant.step(noise_multiplier=optimizer.noise_multiplier, sample_rate=rate)
 
 
 def _curve(before: list[Phase], noise: float, rate: float, delta: float) -> Interpolated:
