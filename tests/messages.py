@@ -82,6 +82,7 @@ DIVIDE_THE_STRATEGY = "norm 5: versions .* differ in the noise. Divide the strat
 GIVE_THE_ENGINE = r"would go unseen: give evr.record\(..., engine=engine\)"
 BEFORE_ANYTHING_ITERATES = "after step 0: .* record before anything iterates over the loader"
 IS_FINISHED = "the record is finished.*with 10 steps.*new=True.*resume=True"
+OBSERVED_LOADER = r"DPDataLoader was not observed from the start.*observed\(loader\)"
 GIVE_THE_CONFIGURATION = "give the configuration that makes it"
 STATES_ITS_NOISE = "says its noise and its strategy itself"
 NOISE_IS_MISSING = "does not say how much noise was added"

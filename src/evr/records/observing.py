@@ -194,9 +194,9 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
             breaches = [words for kind, _, words in _findings(optimizer, sampler) if kind == "breach"]
             if breaches and refuse:
                 raise RecordError("this training cannot be recorded: " + "; ".join(breaches))
-            rank, ranks, run = _place()
+            rank, ranks = _place()
             self.path = path if ranks == 1 else rank_path(path, rank)
-            told = {"constants": constants, "rank": rank, "ranks": ranks, "run": run, "resume": resume}
+            told = {"constants": constants, "rank": rank, "ranks": ranks, "run": _run(), "resume": resume}
             self._recorder = Recorder(self.path, _conditions(optimizer, sampler), **told)
         except BaseException:
             self._undo.close()
@@ -229,6 +229,15 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
             self._check_dropped()
             self._check_updates()
         return Record.load(self.path)
+
+    def state_dict(self) -> dict[str, Any]:
+        """For a checkpoint: where the record stands, and the steps that the accountant has counted."""
+        counted = None if self._accountant is None else dict(self._accountant.state_dict())
+        return {"record": self._recorder.mark, "accountant": counted}
+
+    def require(self, state: Mapping[str, Any]) -> None:
+        """Raise ``RecordError`` unless the record holds all that it held when a checkpoint was written."""
+        self._recorder.require(state["record"])
 
     def watch(self, module: Any) -> None:
         """Note at the end which trainable parameters of a module were never updated. They cost no privacy; they show
@@ -422,6 +431,9 @@ def _findings(optimizer: Any, sampler: Any) -> Iterator[tuple[Kind, str, str]]:
         inner = type(getattr(sampler, "sampler", sampler)).__name__
         words = f"the loader draws by {inner} and does not sample by Poisson, which is what is accounted for"
         yield "breach", "sampling", f"{words}: leave poisson_sampling=True in make_private"
+    if _place()[1] > 1 and "Distributed" not in name:
+        words = f"{name} does not add up the gradients of the processes, so that each trains a model of its own"
+        yield "breach", "processes", f"{words}: give make_private a module in Opacus's DPDDP"
     if not 0 < float(optimizer.max_grad_norm) < math.inf:
         yield "breach", "clipping", f"clipping is switched off: the clipping norm is {optimizer.max_grad_norm!r}"
     if "AdaClip" in name:
@@ -470,15 +482,23 @@ def _versions(optimizer: Any) -> int:
     return sum(p._version for p in optimizer.params)
 
 
-def _place() -> tuple[int, int, str | None]:
-    """The rank, the number of processes and the name of the run, which all of them share."""
+def _place() -> tuple[int, int]:
+    """The rank, and the number of processes."""
     import torch.distributed as group
 
-    if not (group.is_available() and group.is_initialized()) or group.get_world_size() == 1:
-        return 0, 1, None
+    alone = not (group.is_available() and group.is_initialized())
+    return (0, 1) if alone else (group.get_rank(), group.get_world_size())
+
+
+def _run() -> str | None:
+    """The name of the run, which all processes share."""
+    import torch.distributed as group
+
+    if _place()[1] == 1:
+        return None
     name = [secrets.token_hex(16)]
     group.broadcast_object_list(name, src=0)
-    return group.get_rank(), group.get_world_size(), name[0]
+    return name[0]
 
 
 def _accountant_of(optimizer: Any, engine: Any) -> Any:
