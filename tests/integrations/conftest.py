@@ -12,6 +12,7 @@ collect_ignore = [
         ("torch", "recorded_training.py"),
         ("torch", "trainings.py"),
         ("lightning", "lightning_training.py"),
+        ("transformers", "huggingface_training.py"),
         ("distributed", "cluster.py"),
     )
     if not importlib.util.find_spec(extra)

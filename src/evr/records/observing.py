@@ -207,7 +207,7 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
         self._expected = False  # whether a step of the wrapped optimizer has been announced
         self._versions: int | None = None
         self._counted = -1  # steps in the accountant after the last recorded one
-        self._watched: dict[str, tuple[Any, int]] = {}
+        self._watched: dict[str, tuple[Any, float]] = {}
         try:
             self._look()
             self._check_checkpoint()
@@ -243,14 +243,11 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
         """Note at the end which trainable parameters of a module were never updated. They cost no privacy; they show
         that something else was trained than was meant, such as adapters that no optimizer holds.
         """
-        self._watched.update(
-            (name, (parameter, parameter._version))
-            for name, parameter in module.named_parameters()
-            if parameter.requires_grad
-        )
+        trainable = {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
+        self._watched.update({name: (parameter, _sum(parameter)) for name, parameter in trainable.items()})
 
     def _check_updates(self) -> None:
-        still = [name for name, (parameter, version) in self._watched.items() if parameter._version == version]
+        still = [name for name, (parameter, before) in self._watched.items() if _sum(parameter) == before]
         if still and self.steps:
             count = f"{len(still)} of {len(self._watched)} trainable parameters"
             words = f"{count} were never updated ({', '.join(still[:3])}{', ...' if still[3:] else ''})"
@@ -475,6 +472,11 @@ def _batch_size(optimizer: Any) -> int | None:
     if gradients is None:
         return None
     return sum(len(part) for part in gradients) if isinstance(gradients, list) else len(gradients)
+
+
+def _sum(parameter: Any) -> float:
+    """A number that noise on the parameter changes."""
+    return float(parameter.detach().double().sum())
 
 
 def _versions(optimizer: Any) -> int:
