@@ -2,8 +2,9 @@
 
 What it takes, beside Opacus: batches by Poisson sampling in place of shuffled ones; noise and sampling from generators
 of their own, since ``TrainingArguments`` seeds all others with 42 and checkpoints hold their state; gradients that are
-cleared by the optimizer; empty batches that add noise like any other; a loss that is the mean of what each record loses. ``PrivateTrainer`` does this, ``Private``
-adds it to another trainer, ``Record`` records a trainer that was made private by hand.
+cleared by the optimizer; empty batches that add noise like any other; a loss that is the mean of what each record
+loses. ``PrivateTrainer`` does this, ``Private`` adds it to another trainer, ``Record`` records a trainer that was made
+private by hand.
 """
 
 from __future__ import annotations
