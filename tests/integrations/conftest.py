@@ -13,6 +13,8 @@ collect_ignore = [
         ("torch", "trainings.py"),
         ("lightning", "lightning_training.py"),
         ("transformers", "huggingface_training.py"),
+        ("jax_privacy", "jax_training.py"),
+        ("flwr", "flower_simulation.py"),
         ("distributed", "cluster.py"),
     )
     if not importlib.util.find_spec(extra)

@@ -39,7 +39,7 @@ _BY_HAND = 2**32  # torch seeds with 53 fresh bits: a fresh seed is below this w
 _UNSEEDED = 67280421310721  # the seed of every torch.Generator() that nobody seeded
 
 _OTHER = "a step did not use the batch that the sampler drew, all of it and nothing else"
-_EMPTY = "an empty batch was dropped or filled: a Poisson-sampled step with no records still adds its noise"
+EMPTY = "an empty batch was dropped or filled: a Poisson-sampled step with no records still adds its noise"
 _UNSEEN = (
     "a step used a batch that the recorded loader did not give: record before anything iterates over the loader (a "
     "trainer may have begun), and give evr.record the loader that the training uses"
@@ -277,7 +277,7 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
     def _check_dropped(self) -> None:
         """What the sampler drew in epochs that are over was used, unless somebody dropped it."""
         if self._sampler.dropped:
-            self._find("breach", "empty_batch", _EMPTY, happened=True)
+            self._find("breach", "empty_batch", EMPTY, happened=True)
 
     def _on_pre_step(self, closure: Any = None) -> Any:
         """Around all that Opacus does before the weights move."""
@@ -355,7 +355,7 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
             return
         drawn = self._sampler.drawn.popleft()
         if self._used is not None and self._used != drawn:
-            what, words = ("empty_batch", _EMPTY) if drawn == 0 else ("batch", _OTHER)
+            what, words = ("empty_batch", EMPTY) if drawn == 0 else ("batch", _OTHER)
             self._find("breach", what, words, happened=True)
 
     def _check_checkpoint(self) -> None:
