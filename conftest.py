@@ -24,4 +24,6 @@ collect_ignore = [
         ("distributed", "src/evr/integrations/dask.py"),
     )
     if not find_spec(extra)
-]
+] + [
+    f"src/evr/integrations/{name}.py" for name in ("flower", "huggingface", "jax", "keras", "lightning")
+]  # they have no examples

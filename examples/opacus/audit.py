@@ -30,7 +30,7 @@ CANARIES, NOISE = 1000, 4.0
 
 def private(model: nn.Module, data: Any) -> Any:
     """What ``make_private`` returns."""
-    return PrivacyEngine().make_private(
+    return PrivacyEngine(accountant="evr").make_private(
         module=model,
         optimizer=torch.optim.SGD(model.parameters(), lr=RATE),
         data_loader=DataLoader(data, batch_size=len(data) * BATCH // RECORDS),

@@ -8,6 +8,14 @@ import importlib.util
 
 collect_ignore = [
     file
-    for extra, file in (("torch", "recorded_training.py"), ("torch", "trainings.py"), ("distributed", "cluster.py"))
+    for extra, file in (
+        ("torch", "recorded_training.py"),
+        ("torch", "trainings.py"),
+        ("lightning", "lightning_training.py"),
+        ("transformers", "huggingface_training.py"),
+        ("jax_privacy", "jax_training.py"),
+        ("flwr", "flower_simulation.py"),
+        ("distributed", "cluster.py"),
+    )
     if not importlib.util.find_spec(extra)
 ]

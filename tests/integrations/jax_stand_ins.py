@@ -9,7 +9,7 @@ import functools
 import math
 from dataclasses import dataclass, field, make_dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from dp_accounting import NeighboringRelation, dp_event
@@ -189,6 +189,13 @@ class DPTrainer:
     loss_fn: Any = None
     optimizer: Any = None
     compilation_strategy: Any = None
+
+
+class Transform(NamedTuple):
+    """As optax's ``GradientTransformation``."""
+
+    init: Any
+    update: Any
 
 
 def module(version):

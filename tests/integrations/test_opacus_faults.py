@@ -88,7 +88,7 @@ def test_two_ranks(tmp_path):
     record = evr.Record.load(path)
     assert record.event == evr.dpsgd(noise_multiplier=1.3, sampling_probability=1 / 6, steps=12)
     assert (record.rank, record.ranks) == (None, 2)
-    with Recorder(rank_path(path, 1), rank=1, ranks=2) as recorder:
+    with Recorder(rank_path(path, 1), rank=1, ranks=2, resume=True) as recorder:
         recorder.step(noise_multiplier=1.3, clipping_norm=1.0, sampling_probability=1 / 6)
     with pytest.raises(RecordError, match=messages.ranks_differ("runs")):
         evr.Record.load(path)

@@ -61,7 +61,9 @@ def test_a_training_is_recorded(path):
 @pytest.mark.parametrize("accountant", ["rdp", "prv", "gdp"])
 def test_with_any_accountant(path, accountant):
     training = Training(accountant=accountant)
-    with evr.record(training.optimizer, training.loader, path):
+    with pytest.raises(TypeError, match=messages.GIVE_THE_ENGINE):
+        evr.record(training.optimizer, training.loader, path)
+    with evr.record(training.optimizer, training.loader, path, engine=training.engine):
         training.epochs()
     assert evr.Record.load(path).event.count == 10
     assert sum(steps for *_, steps in training.engine.accountant.history) == 10
@@ -412,9 +414,16 @@ class LastIsEmpty(UniformWithReplacementSampler):
         yield from ([0, 1], [2], [])
 
 
-def test_an_empty_batch_dropped_at_the_very_end(path):
+def test_a_class_made_of_the_sampler_is_another_sampler(path):
     training = Training()
     training.loader.batch_sampler.__class__ = LastIsEmpty
+    with pytest.raises(RecordError, match=messages.about("draws by LastIsEmpty and does not sample by Poisson")):
+        evr.record(training.optimizer, training.loader, path)
+
+
+def test_an_empty_batch_dropped_at_the_very_end(path, monkeypatch):
+    training = Training()
+    monkeypatch.setattr(UniformWithReplacementSampler, "__iter__", LastIsEmpty.__iter__)
     recording = evr.record(training.optimizer, training.loader, path)
     drop_empty(training)
     with pytest.raises(RecordError, match=messages.EMPTY_BATCH_WAS_DROPPED):
@@ -460,7 +469,7 @@ def test_the_checkpoint_may_be_loaded_after_the_recorder_starts(path, tmp_path):
         first.epochs()
     first.engine.save_checkpoint(path=tmp_path / "one.pt", module=first.model, optimizer=first.optimizer)
     second = Training()
-    with evr.record(second.optimizer, second.loader, path):
+    with evr.record(second.optimizer, second.loader, path, resume=True):
         second.engine.load_checkpoint(path=tmp_path / "one.pt", module=second.model, optimizer=second.optimizer)
         second.epochs()
     assert evr.Record.load(path).event.count == 20
@@ -477,7 +486,7 @@ def test_a_checkpoint_of_another_training_is_refused(path, tmp_path):
     training = Training()
     training.engine.load_checkpoint(path=tmp_path / "0.pt", module=training.model, optimizer=training.optimizer)
     with pytest.raises(RecordError, match=messages.OTHER_RECORD_OF_TEN):
-        evr.record(training.optimizer, training.loader, tmp_path / "1.jsonl")
+        evr.record(training.optimizer, training.loader, tmp_path / "1.jsonl", resume=True)
 
 
 def test_steps_before_the_recorder_are_missed(path):
@@ -498,3 +507,67 @@ def test_what_cannot_be_recorded(path):
         evr.record(training.optimizer, [1, 2], path)
     with pytest.raises(ValueError, match=messages.not_one_of(breaches="ignore")):
         evr.record(training.optimizer, training.loader, path, breaches=cast(Any, "ignore"))
+
+
+def test_optimizers_are_known_by_name(path):
+    training = Training()
+    other = type("FSDPOptimizerFastGradientClipping", (type(training.optimizer),), {})
+    training.optimizer.__class__ = other
+    with pytest.raises(TypeError, match=messages.about("FSDPOptimizerFastGradientClipping is not recorded: evr knows")):
+        evr.record(training.optimizer, training.loader, path)
+
+
+# -- what is left as it was -----------------------------------------------------------------------
+
+
+def test_the_sampler_is_not_touched(path):
+    training = Training()
+    sampler, loader = training.loader.batch_sampler, training.loader
+    with evr.record(training.optimizer, loader, path):
+        assert type(sampler) is UniformWithReplacementSampler
+        assert isinstance(loader.batch_sampler, UniformWithReplacementSampler)
+        training.epochs()
+    assert loader.batch_sampler is sampler
+    assert type(sampler) is UniformWithReplacementSampler
+
+
+def test_a_loader_that_was_being_iterated(path):
+    training = Training()
+    batches = iter(training.loader)
+    next(batches)
+    with (
+        pytest.raises(RecordError, match=messages.BEFORE_ANYTHING_ITERATES),
+        evr.record(training.optimizer, training.loader, path),
+    ):
+        training.step(*next(batches))
+
+
+# -- another training -----------------------------------------------------------------------------
+
+
+def test_a_finished_record_is_not_continued_without_a_word(path, tmp_path, caplog):
+    for _ in range(2):
+        training = Training()
+        with evr.record(training.optimizer, training.loader, path, new=True):
+            training.epochs()
+    assert caplog.text == ""
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["training.2.record.jsonl", "training.record.jsonl"]
+    training = Training()
+    with pytest.raises(RecordError, match=messages.IS_FINISHED):
+        evr.record(training.optimizer, training.loader, path)
+    with evr.record(training.optimizer, training.loader, path, resume=True):
+        training.epochs()
+    assert "continued; 10 steps are in it, and they count" in caplog.text
+    assert evr.Record.load(path).steps == 20
+
+
+def test_parameters_that_are_never_updated_are_reported(path, caplog):
+    training = Training()
+    adapter = torch.nn.Linear(4, 4)
+    with evr.record(training.optimizer, training.loader, path) as recording:
+        recording.watch(training.model)
+        recording.watch(adapter)
+        training.epochs()
+    (note,) = [note for note in evr.Record.load(path).notes if note.what == "updates"]
+    assert note.words == "2 of 4 trainable parameters were never updated (weight, bias)"
+    assert note.words in caplog.text

@@ -61,9 +61,7 @@ def test_a_clipping_norm_that_changes_leaves_the_event_alone(path):
 def test_it_continues(path):
     write(path, finish=False)
     write(path, steps=2)
-    with pytest.raises(RecordError, match=messages.HAS_ENDED):  # a script that ran twice
-        write(path, steps=1)
-    write(path, steps=1, extend=True)
+    write(path, steps=1, resume=True)  # after its end, too
     record = evr.Record.load(path)
     assert record.steps == 8
     assert len(record.conditions) == 3
@@ -179,6 +177,16 @@ def test_what_is_no_record(path):
         Recorder(path / "no" / "folder")
 
 
+def test_a_finished_record_is_not_continued_by_accident(path, tmp_path):
+    write(path, steps=10)
+    with pytest.raises(RecordError, match=messages.IS_FINISHED):
+        Recorder(path)
+    certified(path)
+    with pytest.raises(RecordError, match=messages.about("the record is finished and certified, with 10 steps")):
+        Recorder(path)
+    assert evr.Record.load(write(path, steps=1, resume=True)).steps == 11
+
+
 def test_two_writers_at_once_are_refused(path):
     recorder = Recorder(path)
     with pytest.raises(RecordError, match=messages.BEING_WRITTEN):
@@ -262,7 +270,7 @@ def test_the_certificate_is_about_the_record(path, tmp_path):
     assert record.event == certificate.dp_event()
     # the same event, another training
     assert not evr.Record.load(write(tmp_path / "twin.jsonl")).is_certified_by(certificate)
-    longer = evr.Record.load(write(path, steps=1, extend=True))  # trained on: the certificate is of less
+    longer = evr.Record.load(write(path, steps=1, resume=True))  # trained on: the certificate is of less
     with pytest.raises(RecordError, match=messages.CHANGED_SINCE):
         record.is_certified_by(certificate)
     assert certificate.digest in longer.certificates

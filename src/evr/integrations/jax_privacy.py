@@ -50,6 +50,10 @@ _FIELDS: dict[str, dict[str, str]] = {
         f"{_CONFIG} expected_participations sub_strategy": _HEAD,
     },
     "execution_plan.DPExecutionPlan": {_PLAN: _OLD, f"{_PLAN} neighboring_relation": _MADE},
+    "keras_api.DPKerasConfig": {
+        "epsilon delta clipping_norm batch_size gradient_accumulation_steps train_steps train_size "
+        "poisson_sampling_in_fit noise_multiplier rescale_to_unit_norm microbatch_size seed": "keras"
+    },
     "training.DPTrainer": {"config performance_flags loss_fn optimizer compilation_strategy": _HEAD},
 }
 """The classes that are read, with the fields that each may have, and how a configuration is read."""
@@ -88,8 +92,8 @@ def from_jax_privacy(
     Parameters
     ----------
     source
-        A configuration (``BandMFExecutionPlanConfig``, ``BandMFConfig``), a ``DPTrainer``, or an execution plan of one
-        band; or ``BallsInBinsSampling``, ``CyclicPoissonSampling``, ``BMinSepSampling`` or
+        A configuration (``BandMFExecutionPlanConfig``, ``BandMFConfig``, ``DPKerasConfig``), a ``DPTrainer``, or an
+        execution plan of one band; or ``BallsInBinsSampling``, ``CyclicPoissonSampling``, ``BMinSepSampling`` or
         ``RandomAllocationSampling``. A plan of several bands does not say its strategy: give its configuration.
     noise_multiplier, strategy
         Only for a batch selection strategy, which does not hold them. ``strategy`` is JAX Privacy's ``c_col``, by
@@ -131,6 +135,8 @@ def from_jax_privacy(
         raise TypeError(f"{own}: leave noise_multiplier and strategy out, or give its batch_selection_strategy")
     if path == "execution_plan.DPExecutionPlan":
         return _of_plan(source, asked)
+    if version == "keras":
+        return _of_keras(source, asked)
     if path == "training.DPTrainer":
         _known(source.performance_flags, _PARTS)
         _refuse_seed(source.performance_flags)
@@ -182,6 +188,25 @@ def _member(value: Any, names: dict[str, str]) -> str:
     if name not in names:
         raise _refused(f"{type(value).__name__}.{name} is not one of {', '.join(names)}", value)
     return names[name]
+
+
+def _of_keras(config: Any, asked: NeighboringRelation | None) -> dp_event.DpEvent:
+    """DP-SGD by Keras, whose ``fit`` samples by Poisson if it is told to; the rate is computed from the records."""
+    if not config.poisson_sampling_in_fit:
+        why = "fit() takes its batches from shuffled data, which is not what is accounted for"
+        raise _refused(f"{why}: set poisson_sampling_in_fit=True", config)
+    if config.gradient_accumulation_steps != 1:
+        why = f"gradient_accumulation_steps={config.gradient_accumulation_steps}: a record may be in several batches"
+        raise _refused(f"{why} of one step. Set it to 1, and a larger batch_size", config)
+    if config.noise_multiplier is None:
+        remedy = "give config.update_with_calibrated_noise_multiplier()"
+        raise _refused(f"the configuration has no noise_multiplier: {remedy}", config)
+    if config.seed is not None and config.seed < 2**32:  # without one, the fit of 2.0 fails every other time
+        why = f"seed={config.seed!r} looks chosen by hand, and whoever knows the seed knows the noise"
+        raise _refused(f"{why}: give seed=secrets.randbits(63)", config)
+    rate = config.batch_size / config.train_size
+    event = dpsgd(noise_multiplier=config.noise_multiplier, sampling_probability=rate, steps=config.train_steps)
+    return _related(event, asked or ZERO_OUT)
 
 
 def _of_2_0(config: Any) -> _Training:

@@ -8,6 +8,7 @@ remove direction. A guarantee with its statement comes from a certificate: ``evr
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 from opacus.accountants import IAccountant, register_accountant
@@ -42,6 +43,10 @@ class _HistoryAccountant(IAccountant):
         else:
             self.history.append((noise_multiplier, sample_rate, 1))
 
+    def get_optimizer_hook_fn(self, sample_rate: float) -> Hook:
+        """What Opacus attaches to the optimizer, to count each step."""
+        return Hook(self, sample_rate)
+
     @property
     def event(self) -> Any:
         """The ``DpEvent`` of the steps so far: what ``evr.certify`` takes."""
@@ -66,6 +71,18 @@ class _HistoryAccountant(IAccountant):
         super().load_state_dict(state_dict)  # which says what is wrong with any other
         self.history = [(float(noise), float(rate), int(steps)) for noise, rate, steps in self.history]
         self.record_mark = state_dict.get("record")
+
+
+@dataclass(frozen=True)
+class Hook:
+    """Counts a step of an optimizer, as the hooks of Opacus's accountants do, and says for which accountant."""
+
+    accountant: _HistoryAccountant
+    sample_rate: float
+
+    def __call__(self, optimizer: Any) -> None:
+        rate = self.sample_rate * optimizer.accumulated_iterations
+        self.accountant.step(noise_multiplier=optimizer.noise_multiplier, sample_rate=rate)
 
 
 class EvrAccountant(_HistoryAccountant):

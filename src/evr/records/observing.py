@@ -8,11 +8,12 @@ process. Sizes of batches are compared, never written: under add-or-remove adjac
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import platform
 import secrets
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,11 +24,26 @@ from evr.records.recorder import Recorder
 
 Kind = Literal["note", "breach"]
 
+_RECORDED = (
+    "DPOptimizer",
+    "DPOptimizerFastGradientClipping",
+    "DPPerLayerOptimizer",
+    "DistributedDPOptimizer",
+    "DistributedDPOptimizerFastGradientClipping",
+    "SimpleDistributedPerLayerOptimizer",
+    "AdaClipDPOptimizer",  # whose steps are breaches
+)
+"""The optimizers of Opacus 1.6 whose steps are known here. FSDPOptimizerFastGradientClipping is not one of them."""
+
 _BY_HAND = 2**32  # torch seeds with 53 fresh bits: a fresh seed is below this with probability 2^-21
 _UNSEEDED = 67280421310721  # the seed of every torch.Generator() that nobody seeded
 
 _OTHER = "a step did not use the batch that the sampler drew, all of it and nothing else"
-_EMPTY = "an empty batch was dropped or filled: a Poisson-sampled step with no records still adds its noise"
+EMPTY = "an empty batch was dropped or filled: a Poisson-sampled step with no records still adds its noise"
+_UNSEEN = (
+    "a step used a batch that the recorded loader did not give: record before anything iterates over the loader (a "
+    "trainer may have begun), and give evr.record the loader that the training uses"
+)
 _PARAMETERS = (
     "something other than the recorded optimizer wrote to the parameters: harmless if it came from private weights (a "
     "checkpoint, an average), not if it came from data"
@@ -39,9 +55,11 @@ def record(
     loader: Any,
     path: str | Path = "training.record.jsonl",
     *,
+    engine: Any = None,
     constants: Mapping[str, Any] | None = None,
     breaches: Literal["refuse", "note"] = "refuse",
-    extend: bool = False,
+    new: bool = False,
+    resume: bool = False,
 ) -> Recording:
     """Record what an Opacus training does, step by step, in a file that survives a crash.
 
@@ -55,8 +73,11 @@ def record(
     loader
         The data loader that ``make_private`` returned.
     path
-        The file. One that exists is continued, after a crash; steps after the last checkpoint stay in it, for they ran.
-        Each process of a distributed training has its own.
+        The file. One that was not finished is continued, after a crash or a pause; steps after the last checkpoint stay
+        in it, for they ran. Each process of a distributed training has its own.
+    engine
+        The ``PrivacyEngine``: its accountant knows how many steps were taken. Not needed where that is evr's own
+        (``PrivacyEngine(accountant="evr")``).
     constants
         ``{"divisor": ..., "sampling_probability": ..., "steps": ...}``, if you fixed these three numbers without
         looking at the data. Opacus computes them from the number of records, so that without constants the record is
@@ -66,8 +87,9 @@ def record(
         What to do about what breaks the accounting (a shuffled loader, a generator seeded by hand, a dropped batch,
         clipping switched off, a step past the recorder): ``"refuse"`` raises ``RecordError`` before the weights move,
         ``"note"`` writes it down and lets the training go on, and the record has no event.
-    extend
-        Whether a record that has ended is continued, because its weights are trained on. Else it is refused.
+    new, resume
+        What to do with a record that is finished: begin another beside it, under the next free number, or add steps to
+        it. Without either it is refused.
 
     Returns
     -------
@@ -84,40 +106,114 @@ def record(
         from opacus.optimizers import DPOptimizer
     except ImportError:
         raise ImportError("evr.record observes Opacus trainings: pip install evr-dp[opacus]") from None
+    name = type(optimizer).__name__
     if not isinstance(optimizer, DPOptimizer):
-        raise TypeError(f"{type(optimizer).__name__} is not recorded: give the optimizer that make_private returned")
-    return Recording(optimizer, loader, Path(path), constants, refuse=breaches == "refuse", extend=extend)
+        raise TypeError(f"{name} is not recorded: give the optimizer that make_private returned")
+    if name not in _RECORDED or not type(optimizer).__module__.startswith("opacus."):
+        raise TypeError(f"{name} is not recorded: evr knows what a step of {', '.join(_RECORDED[:-1])} does")
+    place = Path(path)
+    if new:
+        place = unused(place)
+    return Recording(optimizer, loader, place, constants, engine, refuse=breaches == "refuse", resume=resume)
+
+
+def unused(path: Path) -> Path:
+    """The path, or the first of ``training.2.record.jsonl``, ``training.3...`` at which there is no record."""
+    stem, dot, rest = path.name.partition(".")
+    number, place = 1, path
+    while place.exists() or rank_path(place, 0).exists():
+        number += 1
+        place = path.with_name(f"{stem}.{number}{dot}{rest}")
+    return place
+
+
+def _holder(loader: Any) -> tuple[Any, str]:
+    """What holds the sampler that draws a loader's batches, whole ones where the loader splits them to save memory."""
+    sampler = getattr(loader, "batch_sampler", None)
+    if sampler is None:
+        raise TypeError(f"{type(loader).__name__} has no batch sampler: give the loader that make_private returned")
+    return (sampler, "sampler") if type(sampler).__name__ == "BatchSplittingSampler" else (loader, "batch_sampler")
+
+
+class Observed:
+    """A batch sampler that tells the sizes of the batches that it draws, in ``drawn``, until a step uses them.
+
+    It has the class, the state and the length of the sampler that it stands for.
+    """
+
+    drawn: deque[int]
+    dropped: bool  # whether a batch of no records was drawn and not used
+
+    @classmethod
+    def of(cls, loader: Any) -> Any:
+        """The sampler of a loader, observed from now on; the loader draws by it."""
+        owner, name = _holder(loader)
+        sampler = vars(owner)[name]
+        if isinstance(sampler, Observed):
+            return sampler
+        kind = type(sampler)
+        observed: Any = object.__new__(type(kind.__name__, (cls, kind), {"__module__": kind.__module__}))
+        observed.__dict__ = vars(sampler)  # shared, so that whoever changes the one changes the other
+        observed.drawn, observed.dropped = deque(), False
+        vars(owner)[name] = observed  # DataLoader refuses to assign it
+        return observed
+
+    def __iter__(self) -> Iterator[Any]:
+        self.epoch_ends()
+        for batch in super().__iter__():  # type: ignore[misc]
+            self.drawn.append(len(batch))
+            yield batch
+
+    def epoch_ends(self) -> None:
+        """What was drawn and not used will not be."""
+        self.dropped |= 0 in self.drawn
+        self.drawn.clear()
 
 
 class Recording(contextlib.AbstractContextManager["Recording"]):
     """A training that is being recorded: made by ``evr.record``."""
 
-    def __init__(self, optimizer: Any, loader: Any, path: Path, constants: Any, *, refuse: bool, extend: bool) -> None:
+    def __init__(
+        self,
+        optimizer: Any,
+        loader: Any,
+        path: Path,
+        constants: Mapping[str, Any] | None,
+        engine: Any,
+        *,
+        refuse: bool,
+        resume: bool = False,
+    ) -> None:
         self._optimizer, self._refuse = optimizer, refuse
-        self._sampler = sampler = _batch_sampler(loader)
-        self._accountant = _accountant_of(optimizer)
-        breaches = [words for kind, _, words in _findings(optimizer, sampler) if kind == "breach"]
-        if breaches and refuse:
-            raise RecordError("this training cannot be recorded: " + "; ".join(breaches))
-        rank, ranks, run = _place()
-        self.path = path if ranks == 1 else rank_path(path, rank)
-        conditions = _conditions(optimizer, sampler)
-        place: dict[str, Any] = {"rank": rank, "ranks": ranks, "run": run}
-        self._recorder = Recorder(self.path, conditions, constants=constants, extend=extend, **place)
+        self._accountant = _accountant_of(optimizer, engine)
+        self._undo = contextlib.ExitStack()
+        owner, name = _holder(loader)
+        self._undo.callback(vars(owner).__setitem__, name, vars(owner)[name])
+        self._sampler = sampler = Observed.of(loader)
+        try:
+            breaches = [words for kind, _, words in _findings(optimizer, sampler) if kind == "breach"]
+            if breaches and refuse:
+                raise RecordError("this training cannot be recorded: " + "; ".join(breaches))
+            rank, ranks = _place()
+            self.path = path if ranks == 1 else rank_path(path, rank)
+            told = {"constants": constants, "rank": rank, "ranks": ranks, "run": _run(), "resume": resume}
+            self._recorder = Recorder(self.path, _conditions(optimizer, sampler), **told)
+        except BaseException:
+            self._undo.close()
+            raise
         self._written: set[tuple[str, str]] = set()  # findings
-        self._drawn: deque[int] = deque()  # sizes of batches that no step has used yet
         self._used: int | None = 0  # records of this step so far; None where Opacus keeps no gradients of each
         self._skipped = 0
         self._expected = False  # whether a step of the wrapped optimizer has been announced
         self._versions: int | None = None
         self._counted = -1  # steps in the accountant after the last recorded one
-        self._undo = contextlib.ExitStack()
+        self._watched: dict[str, tuple[Any, float]] = {}
         try:
             self._look()
             self._check_checkpoint()
             self._attach()
         except BaseException:
-            self._recorder.close()
+            self.close()
             raise
 
     @property
@@ -129,8 +225,34 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
         """Stop observing, say in the record that the training ended in order, and read it."""
         self._undo.close()
         with self._recorder:  # finishes it
-            self._epoch_ends()
+            self._sampler.epoch_ends()
+            self._check_dropped()
+            self._check_updates()
         return Record.load(self.path)
+
+    def state_dict(self) -> dict[str, Any]:
+        """For a checkpoint: where the record stands, and the steps that the accountant has counted."""
+        counted = None if self._accountant is None else dict(self._accountant.state_dict())
+        return {"record": self._recorder.mark, "accountant": counted}
+
+    def require(self, state: Mapping[str, Any]) -> None:
+        """Raise ``RecordError`` unless the record holds all that it held when a checkpoint was written."""
+        self._recorder.require(state["record"])
+
+    def watch(self, module: Any) -> None:
+        """Note at the end which trainable parameters of a module were never updated. They cost no privacy; they show
+        that something else was trained than was meant, such as adapters that no optimizer holds.
+        """
+        trainable = {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
+        self._watched.update({name: (parameter, _sum(parameter)) for name, parameter in trainable.items()})
+
+    def _check_updates(self) -> None:
+        still = [name for name, (parameter, before) in self._watched.items() if _sum(parameter) == before]
+        if still and self.steps:
+            count = f"{len(still)} of {len(self._watched)} trainable parameters"
+            words = f"{count} were never updated ({', '.join(still[:3])}{', ...' if still[3:] else ''})"
+            logging.getLogger("evr").warning("%s: %s", self.path, words)
+            self._find("note", "updates", words)
 
     def close(self) -> None:
         """Stop observing; the record can be continued."""
@@ -143,7 +265,7 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
     def _attach(self) -> None:
         from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-        optimizer, sampler, undo = self._optimizer, self._sampler, self._undo.callback
+        optimizer, undo = self._optimizer, self._undo.callback
         self._hook_before, self._pre_step = optimizer.step_hook, optimizer.pre_step
         undo(optimizer.attach_step_hook, optimizer.step_hook)
         optimizer.attach_step_hook(self._on_noise)
@@ -151,15 +273,11 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
         optimizer.pre_step = self._on_pre_step
         undo(register_optimizer_step_pre_hook(self._on_any_step).remove)
         undo(register_optimizer_step_post_hook(self._after_any_step).remove)
-        undo(setattr, sampler, "__class__", type(sampler))
-        sampler.__class__ = _observed(type(sampler), self._drawn.append, self._epoch_ends)
 
-    def _epoch_ends(self) -> None:
-        """The sampler is through, or starts again: what it drew was used, unless somebody dropped it."""
-        dropped = 0 in self._drawn
-        self._drawn.clear()
-        if dropped:
-            self._find("breach", "empty_batch", _EMPTY, happened=True)
+    def _check_dropped(self) -> None:
+        """What the sampler drew in epochs that are over was used, unless somebody dropped it."""
+        if self._sampler.dropped:
+            self._find("breach", "empty_batch", EMPTY, happened=True)
 
     def _on_pre_step(self, closure: Any = None) -> Any:
         """Around all that Opacus does before the weights move."""
@@ -231,12 +349,13 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
 
     def _check_batch(self) -> None:
         """The step's records are those of the next batch that the sampler drew."""
-        if not self._drawn:
-            self._find("breach", "no_batch", "a step used a batch that the recorded loader did not give")
+        self._check_dropped()
+        if not self._sampler.drawn:
+            self._find("breach", "no_batch", _UNSEEN)
             return
-        drawn = self._drawn.popleft()
+        drawn = self._sampler.drawn.popleft()
         if self._used is not None and self._used != drawn:
-            what, words = ("empty_batch", _EMPTY) if drawn == 0 else ("batch", _OTHER)
+            what, words = ("empty_batch", EMPTY) if drawn == 0 else ("batch", _OTHER)
             self._find("breach", what, words, happened=True)
 
     def _check_checkpoint(self) -> None:
@@ -271,18 +390,11 @@ def divisor(optimizer: Any, passes: int = 1) -> float:
     return float(optimizer.expected_batch_size * passes * getattr(optimizer, "world_size", 1))
 
 
-def _batch_sampler(loader: Any) -> Any:
-    """The sampler that draws a loader's batches, whole ones where the loader splits them to save memory."""
-    sampler = getattr(loader, "batch_sampler", None)
-    if sampler is None:
-        raise TypeError(f"{type(loader).__name__} has no batch sampler: give the loader that make_private returned")
-    return sampler.sampler if type(sampler).__name__ == "BatchSplittingSampler" else sampler
-
-
 def _is_poisson(sampler: Any) -> bool:
-    from opacus.utils.uniform_sampler import DistributedUniformWithReplacementSampler, UniformWithReplacementSampler
-
-    return isinstance(sampler, UniformWithReplacementSampler | DistributedUniformWithReplacementSampler)
+    """Whether it is one of Opacus's Poisson samplers, and no other class made of one."""
+    kind = type(sampler).__mro__[2] if isinstance(sampler, Observed) else type(sampler)
+    known = ("UniformWithReplacementSampler", "DistributedUniformWithReplacementSampler")
+    return kind.__name__ in known and kind.__module__ == "opacus.utils.uniform_sampler"
 
 
 def _rate(sampler: Any) -> float:
@@ -316,6 +428,9 @@ def _findings(optimizer: Any, sampler: Any) -> Iterator[tuple[Kind, str, str]]:
         inner = type(getattr(sampler, "sampler", sampler)).__name__
         words = f"the loader draws by {inner} and does not sample by Poisson, which is what is accounted for"
         yield "breach", "sampling", f"{words}: leave poisson_sampling=True in make_private"
+    if _place()[1] > 1 and "Distributed" not in name:
+        words = f"{name} does not add up the gradients of the processes, so that each trains a model of its own"
+        yield "breach", "processes", f"{words}: give make_private a module in Opacus's DPDDP"
     if not 0 < float(optimizer.max_grad_norm) < math.inf:
         yield "breach", "clipping", f"clipping is switched off: the clipping norm is {optimizer.max_grad_norm!r}"
     if "AdaClip" in name:
@@ -359,37 +474,42 @@ def _batch_size(optimizer: Any) -> int | None:
     return sum(len(part) for part in gradients) if isinstance(gradients, list) else len(gradients)
 
 
+def _sum(parameter: Any) -> float:
+    """A number that noise on the parameter changes."""
+    return float(parameter.detach().double().sum())
+
+
 def _versions(optimizer: Any) -> int:
     """A number that changes whenever somebody writes to a parameter."""
     return sum(p._version for p in optimizer.params)
 
 
-def _place() -> tuple[int, int, str | None]:
-    """The rank, the number of processes and the name of the run, which all of them share."""
+def _place() -> tuple[int, int]:
+    """The rank, and the number of processes."""
     import torch.distributed as group
 
-    if not (group.is_available() and group.is_initialized()) or group.get_world_size() == 1:
-        return 0, 1, None
+    alone = not (group.is_available() and group.is_initialized())
+    return (0, 1) if alone else (group.get_rank(), group.get_world_size())
+
+
+def _run() -> str | None:
+    """The name of the run, which all processes share."""
+    import torch.distributed as group
+
+    if _place()[1] == 1:
+        return None
     name = [secrets.token_hex(16)]
     group.broadcast_object_list(name, src=0)
-    return group.get_rank(), group.get_world_size(), name[0]
+    return name[0]
 
 
-def _observed(sampler: type[Iterable[Any]], on_batch: Callable[[int], None], on_end: Callable[[], None]) -> type:
-    """The sampler's class, telling what it draws: a subclass, so that ``isinstance`` and its state stay as they are."""
-
-    def __iter__(self: Any) -> Iterator[Any]:
-        on_end()
-        for batch in sampler.__iter__(self):
-            on_batch(len(batch))
-            yield batch
-
-    return type(sampler.__name__, (sampler,), {"__iter__": __iter__, "__module__": sampler.__module__})
-
-
-def _accountant_of(optimizer: Any) -> Any:
-    """The accountant that counts the optimizer's steps, in the closure of Opacus's step hook; None for another hook."""
-    from opacus.accountants import IAccountant
-
-    cells = getattr(optimizer.step_hook, "__closure__", None) or ()
-    return next((cell.cell_contents for cell in cells if isinstance(cell.cell_contents, IAccountant)), None)
+def _accountant_of(optimizer: Any, engine: Any) -> Any:
+    """The accountant that counts the optimizer's steps; None if nobody does."""
+    if engine is not None:
+        return engine.accountant
+    if optimizer.step_hook is None or hasattr(optimizer.step_hook, "accountant"):  # evr's says whose it is
+        return getattr(optimizer.step_hook, "accountant", None)
+    raise TypeError(
+        "steps that were taken before would go unseen: give evr.record(..., engine=engine), or let "
+        'PrivacyEngine(accountant="evr") count'
+    )

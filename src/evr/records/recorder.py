@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import logging
 import os
 import secrets
 from collections.abc import Mapping
@@ -195,7 +196,7 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
     Parameters
     ----------
     path
-        The file. One that exists is checked and continued; nothing in it is forgotten.
+        The file. One that exists and was not finished is checked and continued; nothing in it is forgotten.
     conditions
         What holds from here on, in JSON's types.
     constants
@@ -203,9 +204,8 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         adjacency (``Record.relation``).
     rank, ranks, run
         In a distributed training: this process, the number of processes, and the name of the run that they share.
-    extend
-        Whether a record that has ended is continued: the training goes on from its weights. Else it is refused, since
-        another training needs a record of its own.
+    resume
+        Add steps to a record that is finished, too.
 
     Examples
     --------
@@ -231,7 +231,7 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         rank: int = 0,
         ranks: int = 1,
         run: str | None = None,
-        extend: bool = False,
+        resume: bool = False,
     ) -> None:
         self.path = Path(path)
         self._constants = None if constants is None else Constants.of(constants)
@@ -245,9 +245,7 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
                 if begun != place:
                     differ = f"the record was begun with {begun}, and {place} is given now"
                     raise RecordError(f"{self.path}: {differ}: continue it with the same, or write another record")
-                if last_of(self._chain.lines)["kind"] == "end" and not extend:
-                    ended = f"{self.path}: the training of this record has ended, after {self.steps} steps"
-                    raise RecordError(f"{ended}: name another file, or give extend=True to train its weights on")
+                self._continued(resume)
                 self._chain.write("resumed", steps=self.steps, cut_off=self._chain.cut_off, **given)
             else:
                 name = run or secrets.token_hex(16)
@@ -255,6 +253,19 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         except BaseException:
             self.close()
             raise
+
+    def _continued(self, resume: bool) -> None:
+        """Say that a record is continued. Raises ``RecordError`` if it is finished, unless that was asked for."""
+        kinds = [line["kind"] for line in self._chain.lines]
+        while kinds[-1] == "certificate":
+            kinds.pop()
+        if kinds[-1] == "end" and not resume:
+            certified = " and certified" if "certificate" in (line["kind"] for line in self._chain.lines) else ""
+            raise RecordError(
+                f"{self.path}: the record is finished{certified}, with {self.steps} steps. Another training needs "
+                "another file (new=True names one); to add steps to this one, which then count together, resume=True"
+            )
+        logging.getLogger("evr").warning("%s: continued; %s steps are in it, and they count", self.path, self.steps)
 
     def step(
         self,

@@ -1,0 +1,186 @@
+"""Records of JAX loops: what a plan of JAX Privacy sampled, clipped and noised, step by step.
+
+``recording.plan`` is the plan of a configuration whose parts tell what they do: the sampler announces a step before it
+hands out the batch, and the noise counts itself wherever it runs, inside ``jax.jit`` too (``jax.debug.callback``).
+Sizes of batches and norms of sums are compared, never written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections import deque
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from dp_accounting import dp_event
+
+from evr.errors import RecordError
+from evr.integrations.jax_privacy import from_jax_privacy
+from evr.mechanisms import schemes
+from evr.records.observing import EMPTY, unused
+from evr.records.reading import Record
+from evr.records.recorder import Recorder
+
+_BY_HAND = 100_000  # JAX Privacy draws seeds below 2^31: one of them is below this with probability 5e-5
+_LOOSE = 1.001  # rounding of norms in single precision
+_SEED = "looks chosen by hand, so it is no secret: leave it out"
+
+
+def record(
+    source: Any,
+    path: str | Path = "training.record.jsonl",
+    *,
+    constants: Mapping[str, Any] | None = None,
+    new: bool = False,
+    resume: bool = False,
+) -> Recording:
+    """Record a training by JAX Privacy: DP-SGD by a configuration of one band, or by a ``DPTrainer``.
+
+    Use it as a context manager. Train with ``recording.plan`` in place of the plan, or give ``recording.callback`` to
+    ``DPTrainer.fit``. Other options are as of ``evr.record``; what breaks the accounting raises ``RecordError``, at the
+    next batch or at the end, and the record has no event.
+    """
+    return Recording(source, unused(Path(path)) if new else Path(path), constants, resume)
+
+
+class Recording(contextlib.AbstractContextManager["Recording"]):
+    """A training that is being recorded."""
+
+    def __init__(self, source: Any, path: Path, constants: Mapping[str, Any] | None, resume: bool) -> None:
+        event = from_jax_privacy(source)
+        event = event.event if isinstance(event, schemes.ZeroOutDpEvent) else event
+        step = getattr(event, "event", None)
+        if not isinstance(event, dp_event.SelfComposedDpEvent) or not isinstance(step, dp_event.PoissonSampledDpEvent):
+            why = f"{type(event).__name__} is not DP-SGD on Poisson batches, which is what a record holds"
+            raise RecordError(f"{why}: certify the configuration, evr.events.from_jax_privacy(config)")
+        config = getattr(source, "config", source)
+        self._facts = {
+            "noise_multiplier": float(step.event.noise_multiplier),
+            "clipping_norm": float(config.l2_clip_norm),
+            "sampling_probability": float(step.sampling_probability),
+            "divisor": float(config.normalize_by),
+        }
+        if not 0 < self._facts["clipping_norm"] < np.inf:
+            raise RecordError(f"clipping is switched off: l2_clip_norm={config.l2_clip_norm!r}")
+        plan = source.plan if hasattr(source, "plan") else source.make()
+        self._iterations, self._calls, self._clips = event.count, 0, False
+        self._bound = float(plan.clipped_grad(lambda: None).l2_norm_bound)
+        self._drawn: deque[int] = deque()  # sizes of batches whose noise has not run
+        self._wrong: list[tuple[str, str]] = []
+        versions = {"jax": str(jax.__version__), "config": type(config).__name__}
+        self._recorder = Recorder(path, versions, constants=constants, resume=resume)
+        self.path, self.plan = path, self._observed(plan)
+        self._recorder.find("note", "generator", "the noise is not from a cryptographic generator")
+        if config is not source:  # a trainer, whose callback comes after each step: the first is announced here
+            self._announce()
+
+    @property
+    def steps(self) -> int:
+        """The steps in the record so far."""
+        return self._recorder.steps
+
+    def _observed(self, plan: Any) -> Any:
+        transform = plan.noise_addition_transform
+
+        def clipped_grad(*args: Any, **options: Any) -> Any:
+            self._clips = True
+            return plan.clipped_grad(*args, **options)
+
+        def init(params: Any) -> Any:
+            state = transform.init(params)
+            self._look_at_keys(state)
+            return state
+
+        def update(updates: Any, state: Any, params: Any = None) -> Any:
+            squares = [jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(updates)]
+            jax.debug.callback(self._on_noise, jnp.sqrt(sum(squares)))
+            return transform.update(updates, state, params)
+
+        return dataclasses.replace(
+            plan,
+            clipped_grad=clipped_grad,
+            batch_selection_strategy=_Sampler(plan.batch_selection_strategy, self),
+            noise_addition_transform=transform._replace(init=init, update=update),
+        )
+
+    def batches(self, strategy: Any, num_examples: int, rng: Any) -> Iterator[Any]:
+        """The batches that a strategy draws, each announced in the record before it is handed out."""
+        rng = np.random.default_rng(rng)
+        seed = getattr(getattr(rng.bit_generator, "seed_seq", None), "entropy", None)
+        if isinstance(seed, int) and seed < _BY_HAND:
+            self._wrong.append(("seed", f"the sampler has the seed {seed}, which {_SEED}"))
+        for batch in strategy.batch_iterator(num_examples, rng=rng):
+            self._check()
+            self._announce()
+            self._drawn.append(len(batch))
+            yield batch
+
+    def callback(self, step: int, state: Any, aux: Any = None) -> None:
+        """For ``DPTrainer.fit``: called after each step, it announces the next one."""
+        self._calls += 1
+        self._clips = True
+        if step < self._iterations:
+            self._announce()
+
+    def _announce(self) -> None:
+        self._recorder.step(**self._facts)
+
+    def _on_noise(self, norm: Any) -> None:
+        """The noise has run; errors are kept, since JAX would lose them."""
+        if not self._drawn:
+            self._wrong.append(("no_batch", "noise was added to a batch that recording.plan did not draw"))
+        elif float(norm) > (drawn := self._drawn.popleft()) * self._bound * _LOOSE:
+            words = "a sum is longer than clipping allows: take the gradients by recording.plan.clipped_grad"
+            self._wrong.append(("clipping", words) if drawn else ("empty_batch", EMPTY))
+
+    def _look_at_keys(self, state: Any) -> None:
+        for leaf in jax.tree.leaves(state):
+            traced = isinstance(leaf, jax.core.Tracer) or not isinstance(leaf, jax.Array)
+            if not traced and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+                seed = int("".join(f"{word:08x}" for word in np.ravel(jax.random.key_data(leaf))), 16)
+                if seed < _BY_HAND:
+                    self._wrong.append(("seed", f"the noise has the key {seed}, which {_SEED}"))
+
+    def _check(self) -> None:
+        if self._wrong:
+            for what, words in dict.fromkeys(self._wrong):
+                self._recorder.find("breach", what, words)
+            words, self._wrong = self._wrong[0][1], []
+            raise RecordError(f"after step {self.steps}: {words}")
+
+    def finish(self) -> Record:
+        """Say in the record that the training ended in order, and read it."""
+        jax.effects_barrier()
+        left = list(self._drawn)
+        if self._calls == 0 and (0 in left or len(left) > 1):  # one may be drawn and left at the end
+            self._wrong.append(("empty_batch", EMPTY))
+        if self.steps and not self._clips:
+            self._wrong.append(("clipping", "recording.plan.clipped_grad was not used"))
+        with self._recorder:  # finishes it
+            self._check()
+        return Record.load(self.path)
+
+    def close(self) -> None:
+        """Stop; the record can be continued."""
+        self._recorder.close()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        (self.finish if kind is None else self.close)()
+
+
+class _Sampler:
+    """A batch selection strategy that tells what it draws."""
+
+    def __init__(self, strategy: Any, recording: Recording) -> None:
+        self._strategy, self._recording = strategy, recording
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._strategy, name)
+
+    def batch_iterator(self, num_examples: int, rng: Any = None) -> Iterator[Any]:
+        return self._recording.batches(self._strategy, num_examples, rng)

@@ -1,0 +1,82 @@
+"""Records of Keras models that JAX Privacy made private: ``model.fit(..., callbacks=[Record(config)])``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from evr.errors import RecordError
+from evr.integrations.jax_privacy import from_jax_privacy
+from evr.records.observing import unused
+from evr.records.reading import Record as ReadRecord
+from evr.records.recorder import Recorder
+
+
+class Record(keras.callbacks.Callback):  # type: ignore[misc]
+    """Announces each step of ``fit`` in a record before it happens.
+
+    Parameters
+    ----------
+    config
+        The ``DPKerasConfig`` that ``keras_api.make_private`` was given, with ``poisson_sampling_in_fit=True``.
+    path
+        The file.
+    new, resume, constants
+        As of ``evr.record``.
+
+    Attributes
+    ----------
+    record
+        What ran, after a training that ended in order: ``callback.record.certify(delta=1e-5)``.
+    """
+
+    def __init__(
+        self, config: Any, path: str | Path = "training.record.jsonl", *, new: bool = False, **options: Any
+    ) -> None:
+        super().__init__()
+        self.config, self.path, self.new, self.options = config, Path(path), new, options
+        self.record: ReadRecord | None = None
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Begin the record, or continue it."""
+        config, event = self.config, from_jax_privacy(self.config, neighboring_relation="add-or-remove")
+        if not hasattr(self.model, "get_noise_multiplier"):
+            raise RecordError("the model is not private: give keras_api.make_private's")
+        if self.model.get_noise_multiplier() != config.noise_multiplier:
+            raise RecordError(f"the model was made private with another noise than noise_multiplier of {config!r}")
+        if (several := self.model.steps_per_execution) != 1:
+            raise RecordError(f"steps_per_execution={several}: a record has each step. Compile the model with 1")
+        self._facts = {
+            "noise_multiplier": float(config.noise_multiplier),
+            "clipping_norm": float(config.clipping_norm),
+            "sampling_probability": float(event.event.sampling_probability),
+            "divisor": float(config.batch_size),
+        }
+        self._before = self._counted()
+        path = unused(self.path) if self.new else self.path
+        self._recorder = Recorder(path, {"keras": str(keras.__version__)}, **self.options)
+        self._begun = self._recorder.steps
+        if self._before > self._begun:
+            words = f"the model has taken {self._before} steps, and the record holds {self._begun}"
+            self._recorder.find("breach", "unrecorded", words)
+            raise RecordError(f"{words}: continue the record of those steps")
+        self._recorder.find("note", "generator", "the noise is not from a cryptographic generator")
+
+    def _counted(self) -> int:
+        """The steps that JAX Privacy counts within the model."""
+        (counter,) = [one for one in self.model.non_trainable_variables if one.name == "_optimizer_steps"]
+        return int(counter.numpy().item())
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        """Announce a step."""
+        self._recorder.step(**self._facts)
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """Finish the record, if the model took the steps that were announced."""
+        with self._recorder as recorder:
+            ran, announced = self._counted() - self._before, recorder.steps - self._begun
+            if ran != announced:
+                recorder.find("breach", "unseen", f"{announced} steps were announced, and the model took {ran}")
+        self.record = ReadRecord.load(recorder.path)
