@@ -350,7 +350,6 @@ NO_PROVED_MOMENTS = "no moments of ExactMixture.* are proved"
 
 NOT_WHAT_WAS_WRITTEN = "not what was written"
 DO_NOT_PRINT = "characters that do not print"
-HAS_ENDED = "the training of this record has ended, after 7 steps: name another file, or give extend=True"
 NOT_FINISHED = "not finished"
 OTHER_RECORD = "after 5 steps of another record, or of this one before lines were lost"
 NOISE_IS_KNOWN = "after step 1: the noise is known"
