@@ -153,14 +153,9 @@ def _windowed(
     return inside + Masses(top, fmpz_poly([merged])), 0
 
 
-def _infinite(x: GridLaw, y: GridLaw) -> int:
-    """The infinite mass of a product, in units of ``2^-2 bits``."""
-    return x.infinite * y.total() + (x.total() - x.infinite) * y.infinite
-
-
 _MOVES = [(partial(_coarsened, weighted=one), partial(_windowed, weighted=one)) for one in (False, True)]
 _RULES = (
-    Rules(Masses.rounded_down, *_MOVES[0], lambda x, y: _infinite(x, y) >> x.bits),
+    Rules(Masses.rounded_down, *_MOVES[0], lambda x, y: x.infinite + y.infinite + (-x.infinite * y.infinite >> x.bits)),
     Rules(Masses.rounded_up, *_MOVES[1], lambda x, y: 0),
 )
 
@@ -208,7 +203,7 @@ def _composed(steps: Sequence[Step], plan: ProofPlan) -> Callable[[Fraction], Fr
     start = Masses(0, fmpz_poly([1 << bits]))  # without steps all mass is at the loss 0
     first = halves[0] if halves else _Score(*(GridLaw(0, NOTHING, start, 0, spacing, bits, one) for one in _RULES))
     p, q = (x.all_coarse() * y.all_coarse() for x, y in zip(first, second, strict=True))
-    infinite, wide = _infinite(first.p, second.p), bits + GUARD
+    infinite, wide = _RULES[0].infinite(first.p, second.p) << bits, bits + GUARD
 
     def delta(epsilon: Fraction) -> Fraction:
         near, total = (epsilon - offset) // spacing, fmpz(infinite)

@@ -227,9 +227,6 @@ class GridLaw:
     def on_coarse_grid(self) -> Masses:
         return self.rules.coarsened(self.fine, self.spacing / 2**self.halvings, self.halvings, self.bits)
 
-    def total(self) -> int:
-        return self.fine.total() + self.coarse.total() + self.infinite
-
     def all_coarse(self) -> Masses:
         return self.coarse + self.on_coarse_grid()
 
