@@ -37,6 +37,11 @@ def enclose_delta(
     tolerance
         How far either bound may be from delta, as a share of it.
 
+    Returns
+    -------
+    Enclosure
+        Both bounds, and what the lower one is about.
+
     Raises
     ------
     UnsupportedEventError
@@ -62,10 +67,27 @@ def enclose_epsilon(
     neighboring_relation: Relation | None = None,
     tolerance: float = 5e-4,
 ) -> Enclosure:
-    """Enclose the least epsilon for a delta, above 0 and below 1, between two proved numbers.
+    """Enclose the least epsilon for a delta between two proved numbers.
 
-    Parameters, errors and what is ensured are as of ``evr.enclose_delta``: ``delta(upper) <= delta``; and, where the
-    result is ``attained``, no epsilon below ``lower`` is enough for some training of the description.
+    Given that the event describes what ran, ensures ``delta(upper) <= delta``; and, where the result is ``attained``,
+    that no epsilon below ``lower`` is enough for some training of the description.
+
+    Parameters
+    ----------
+    delta
+        Above 0 and below 1.
+    event, direction, neighboring_relation, tolerance
+        As of ``evr.enclose_delta``.
+
+    Returns
+    -------
+    Enclosure
+        Both bounds; the upper one is infinite where no epsilon is enough.
+
+    Raises
+    ------
+    UnsupportedEventError, AccuracyError, ValueError, TypeError
+        As of ``evr.enclose_delta``.
 
     Examples
     --------
