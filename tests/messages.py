@@ -391,3 +391,4 @@ PROVED_FALSE = (
     r"this is false, for delta\(0.5\) is at least 2.05.*e-10 for some training of this description, as is proved"
 )
 ABOUT_FALSE = r"this is false, for delta\(4.0\) is about"
+IS_REFUTED = "is refuted by"

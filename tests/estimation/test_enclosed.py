@@ -14,6 +14,7 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
+import messages
 from evr.events import DiscreteGaussianDpEvent
 from evr_conformance import CASES, Verdict, check, judge, load, verdict
 from evr_side import event_of
@@ -95,7 +96,7 @@ def test_verdicts() -> None:
     assert str(judge(0.495, lower, upper)) == "refuted by 5.0e-01"
     assert str(judge(2.02, lower, upper)) == "loose by 1.0e+00"
     assert judge(float("inf"), lower, upper).word == "loose"
-    with pytest.raises(AssertionError, match="is refuted by"):
+    with pytest.raises(AssertionError, match=messages.IS_REFUTED):
         check(SUITE[0], "delta", lambda case, question: 0.5 * float(Fraction(case["delta"]["lower"])))
     with pytest.raises(pytest.skip.Exception):
         check(SUITE[0], "delta", lambda case, question: None)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cache, lru_cache, partial
 from itertools import pairwise
+from operator import le
 from typing import NamedTuple, Self
 
 from flint import arb, ctx, fmpz, fmpz_mat, fmpz_poly
@@ -174,13 +175,13 @@ class _Score(NamedTuple):
             if isinstance(law, ExactCurve):
                 rows = _between(law, [arb(middle).exp() for middle in middles])
             else:
-                rows, floats = [_NONE] * len(losses), [float(arb(middle)) for middle in middles]
+                rows, edges = [_NONE] * len(losses), [arb(middle) for middle in middles]
                 ratios = ratios_of(law, grid, spacing) if isinstance(law, ExactBins) else (spacing, spacing)
                 for p, q in _sets(law, *ratios, bits):
                     if q.is_zero():
                         infinite += p
                     elif p > 0:
-                        place = bisect_left(floats, float((p / q).log()))  # any place will do
+                        place = bisect_left(edges, True, key=partial(le, (p / q).log()))  # any will do
                         rows[place] = rows[place][0] + p, rows[place][1] + q
             unit = fmpz(1) << bits
             above = [_floor(p * unit) for p, _ in rows]
