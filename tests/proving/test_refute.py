@@ -127,7 +127,7 @@ def values(relation: str, q: float = 1.0, size: float = 1.0) -> tuple[dict[float
 
 
 RELATIONS = ("add-or-remove", "zero-out", "replace-one")
-MODELS: list[tuple[Any, Callable[[str], tuple[np.ndarray, np.ndarray]]]] = [
+MODELS: list[tuple[Any, Callable[[str], Any]]] = [
     (Gaussian(1.3), lambda r: tuple(gaussians(v, 1.3) for v in values(r))),
     (Poisson(0.3, Gaussian(1.3)), lambda r: tuple(gaussians(v, 1.3) for v in values(r, 0.3))),
     (Laplace(2.0), lambda r: tuple(laplaces(v, 2.0) for v in values(r))),
@@ -142,10 +142,7 @@ MODELS: list[tuple[Any, Callable[[str], tuple[np.ndarray, np.ndarray]]]] = [
     ),
     (
         PoissonSampledUsersDpEvent(1.5, 0.2, 4, 2.5),
-        lambda r: tuple(
-            gaussians({sign * float(min(j, 2.5)): 0.0 for j in range(5)} | _users(sign), 1.5)
-            for sign in (1, -1 if r == "replace-one" else 0)
-        ),
+        lambda r: tuple(gaussians(_users(sign), 1.5) for sign in (1, -1 if r == "replace-one" else 0)),
     ),
     (
         dp_event.MixtureOfGaussiansDpEvent(1.5, [0.0, 1.0, 2.0], [0.5, 0.25, 0.25]),
@@ -158,6 +155,7 @@ MODELS: list[tuple[Any, Callable[[str], tuple[np.ndarray, np.ndarray]]]] = [
 
 
 def _users(sign: int) -> dict[float, float]:
+    """What four records add with which chance, clipped together to 2.5; nothing where the sign is 0."""
     found: dict[float, float] = {}
     for j in range(5):
         place = float(sign * min(j, 2.5))

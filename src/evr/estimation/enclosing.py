@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from fractions import Fraction
 from typing import Any
 
 from evr import validate
@@ -104,11 +105,18 @@ def enclose_epsilon(
 def _enclosed(
     wanted: str, event: Any, at: float, direction: str | None, relation: Relation | None, tolerance: float
 ) -> Enclosure:
+    from evr.bounds.strict import rounded_up
     from evr.planning.lower import strict_delta_below, strict_epsilon_below
     from evr.planning.strict import strict_delta, strict_epsilon
 
-    ways = (strict_delta_below, strict_delta) if wanted == "delta" else (strict_epsilon_below, strict_epsilon)
     start, composition = time.perf_counter(), Composition.of(event, relation)
-    (lower, winner), (upper, _) = (bound(composition, at, direction, tolerance) for bound in ways)
-    seconds = time.perf_counter() - start
-    return Enclosure(lower, upper, is_attained(event, composition), winner.value, seconds)
+    below, above = (strict_delta_below, strict_delta) if wanted == "delta" else (strict_epsilon_below, strict_epsilon)
+    lower, winner = below(composition, at, direction, tolerance)
+    upper, _ = above(composition, at, direction, tolerance)
+    return Enclosure(
+        lower=-rounded_up(-Fraction(lower)),
+        upper=upper,
+        attained=is_attained(event, composition),
+        direction=winner.value,
+        seconds=time.perf_counter() - start,
+    )

@@ -30,8 +30,7 @@ def _keeps_weights(event: schemes.PoissonSampledUsersDpEvent) -> bool:
 
 
 def _has_whole_cycles(event: schemes.BallsInBinsDpEvent) -> bool:
-    cycle = event.cycle_length
-    return cycle > 1 and event.iterations % cycle == 0 and event.strategy == schemes.IDENTITY
+    return event.cycle_length > 1 and event.iterations % event.cycle_length == 0 and event.strategy == schemes.IDENTITY
 
 
 ATTAINED = {

@@ -6,7 +6,6 @@ import math
 from fractions import Fraction
 
 from evr import validate
-from evr.bounds.strict import rounded_up
 from evr.bounds.strict.lower import bounds_below
 from evr.laws import Direction
 from evr.mechanisms import Composition
@@ -65,7 +64,7 @@ def epsilon_below(curve: StrictCurve, delta: float, tolerance: float = TOLERANCE
     return low
 
 
-def exact_delta_below(
+def strict_delta_below(
     composition: Composition, epsilon: float, direction: str | None, tolerance: float, enough: Fraction | None = None
 ) -> tuple[Fraction, Direction]:
     """A proved lower bound on delta(epsilon), and its direction: one is enough, and another is left out where it would
@@ -81,16 +80,8 @@ def exact_delta_below(
     return best, winner
 
 
-def strict_delta_below(
-    composition: Composition, epsilon: float, direction: str | None = None, tolerance: float = TOLERANCE
-) -> tuple[float, Direction]:
-    """As ``exact_delta_below``, rounded down."""
-    bound, winner = exact_delta_below(composition, epsilon, direction, tolerance)
-    return -rounded_up(-bound), winner
-
-
 def strict_epsilon_below(
-    composition: Composition, delta: float, direction: str | None = None, tolerance: float = TOLERANCE
+    composition: Composition, delta: float, direction: str | None, tolerance: float
 ) -> tuple[float, Direction]:
     """A float at which delta is proved to exceed ``delta``, and the direction that proves it; 0 if there is none."""
     tolerance = validate.open_probability(tolerance=tolerance)

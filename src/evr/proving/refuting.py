@@ -13,7 +13,7 @@ from evr.mechanisms import Composition
 from evr.mechanisms.attained import is_attained
 from evr.mechanisms.relations import Relation, name_of
 from evr.numbers import below, short_exponent, typed
-from evr.planning.lower import exact_delta_below
+from evr.planning.lower import strict_delta_below
 from evr.planning.strict import TOLERANCE
 
 _ABOUT = (
@@ -125,7 +125,7 @@ def refute(
     epsilon, delta = validate.level(epsilon=epsilon), validate.probability(delta=delta)
     composition = Composition.of(event, neighboring_relation)
     claim = Fraction(delta)
-    bound, winner = exact_delta_below(composition, epsilon, direction, TOLERANCE, claim)
+    bound, winner = strict_delta_below(composition, epsilon, direction, TOLERANCE, claim)
     attained = is_attained(event, composition)
     return Refutation(
         epsilon=epsilon,
