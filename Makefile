@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 export PYTHONHASHSEED ?= 0
 
-.PHONY: run test coverage check dist docs bench integrations published proofs paper paper-full clean help
+.PHONY: run test coverage check dist docs bench integrations published league proofs paper paper-full clean help
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -51,6 +51,11 @@ integrations: $(EXTRAS)/.ready ## tests with Opacus, JAX Privacy and Dask, in an
 published: $(VENV)/.test ## certify the published trainings, and write their page
 	$(BIN)/python examples/published/make_page.py
 
+LEAGUE := .venv-league
+
+league: $(LEAGUE)/.ready ## other accountants against the conformance suite, and their page; some minutes
+	$(LEAGUE)/bin/python conformance/league.py
+
 docs: $(VENV)/.docs ## the documentation, as a site in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
@@ -69,7 +74,7 @@ paper-full: $(VENV)/.test ## the same at full size, into paper/results; by estim
 	$(BIN)/python paper/check_truth.py --out paper/results
 
 clean: ## forget the environment and every cache
-	rm -rf $(VENV) $(EXTRAS) build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis site
+	rm -rf $(VENV) $(EXTRAS) $(LEAGUE) build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis site
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -98,4 +103,11 @@ $(EXTRAS)/.ready: pyproject.toml constraints.txt
 	grep -v '^mpmath' constraints.txt >$(EXTRAS)/constraints.txt
 	$(EXTRAS)/bin/python -m pip install --quiet -c $(EXTRAS)/constraints.txt \
 		-e .[opacus,dask] torch==2.13.0 jax-privacy==2.0.0 pytest pytest-xdist hypothesis mpmath scikit-learn
+	@touch $@
+
+# Opacus without PyTorch, which its accountants do not need.
+$(LEAGUE)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(LEAGUE)
+	$(LEAGUE)/bin/python -m pip install --quiet -c constraints.txt -e .[compare]
+	$(LEAGUE)/bin/python -m pip install --quiet --no-deps opacus==1.6.0
 	@touch $@

@@ -154,7 +154,9 @@ NO_EXACT_PAIR = "not a pair of exact laws: give a tuple"
 INFINITE_MASS = r"infinite=.* is not in \[0, 2\^8\]"
 TOO_LARGE_FOR_EXACT_ARITHMETIC = "too large for exact arithmetic"
 NO_FINITE_ENCLOSURE = "no finite enclosure"
+TOO_NEAR = "the places of the plan are too near for its bits"
 FEWER_GRIDS = "need 1 and"
+ONE_STEP_ALONE = "a plan without grids serves one step alone"
 WIDER_SPACING = "a wider spacing is wanted"
 TOO_LARGE_A_PROOF = "a proof file of this is too large: .*: claim a little more, or leave the proof file out"
 NO_TEXT = "a training in shuffled batches .* cannot be stated in a proof file"
@@ -397,3 +399,18 @@ DISK_OF_THE_RESULTS = "disk of the results"
 FULL = "full"
 WORKER_DIED = "the worker died"
 NOT_A_WHOLE = r"sampling_probs=.* does not sum to 1, but to .*: divide by that sum"
+
+# --- refutations ----------------------------------------------------------------------------------
+ABOUT_A_REFUTATION = (
+    "Refuted: delta at epsilon 0.5 is at least 2.05",
+    "for some training of this description, on some pair of neighbours",
+    "all steps' outputs are taken to be released",
+    "The mathematics of lower bounds is on paper",
+)
+FOR_THE_PAIR_ONLY = "for the pair by which evr bounds this mechanism"
+NO_LOWER_BOUND = "Selection has no lower bound"
+PROVED_FALSE = (
+    r"this is false, for delta\(0.5\) is at least 2.05.*e-10 for some training of this description, as is proved"
+)
+ABOUT_FALSE = r"this is false, for delta\(4.0\) is about"
+IS_REFUTED = "is refuted by"

@@ -30,6 +30,7 @@ def test_the_commands_each_with_a_section() -> None:
             "estimate",
             "calibrate",
             "describe",
+            "refute",
             "replay",
             "show",
             "ledger",

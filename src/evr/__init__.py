@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from evr.estimation import StrictAccountant as StrictAccountant
     from evr.estimation import UpperBound as UpperBound
     from evr.estimation import calibrate as calibrate
+    from evr.estimation import enclose_delta as enclose_delta
+    from evr.estimation import enclose_epsilon as enclose_epsilon
     from evr.estimation import estimate_delta as estimate_delta
     from evr.estimation import estimate_epsilon as estimate_epsilon
     from evr.estimation import online_epsilon as online_epsilon
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from evr.gate import certify as certify
     from evr.gate import release as release
     from evr.gate import resume as resume
+    from evr.proving import refute as refute
     from evr.proving import verify as verify
     from evr.proving.audit import audit as audit
     from evr.proving.risk import risk as risk
@@ -49,11 +52,11 @@ _NAMES = {
     "certification.budget": "Budget",
     "certification.replay": "replay",
     "described": "register",
-    "estimation": "Estimate FFTAccountant MonteCarloAccountant StrictAccountant UpperBound calibrate estimate_delta "
-    "estimate_epsilon online_epsilon privacy_curve",
+    "estimation": "Estimate FFTAccountant MonteCarloAccountant StrictAccountant UpperBound calibrate enclose_delta "
+    "enclose_epsilon estimate_delta estimate_epsilon online_epsilon privacy_curve",
     "events": "dpsgd",
     "gate": "certify release resume",
-    "proving": "verify",
+    "proving": "refute verify",
     "proving.audit": "audit",
     "proving.risk": "risk",
     "records": "Record record",

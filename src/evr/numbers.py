@@ -32,6 +32,15 @@ def above(value: float, digits: int) -> str:
     return f"{round_up(value, digits):.{digits}g}"
 
 
+def below(value: float, digits: int) -> str:
+    """A number >= 0 in so many digits, never greater than the number: for lower bounds.
+
+    >>> below(0.41, 6), below(0.4100009, 6), below(1e-09, 6)
+    ('0.41', '0.41', '1e-09')
+    """
+    return f"{abs(round_up(-value, digits)):.{digits}g}"
+
+
 def stated(value: float, digits: int = 9) -> str:
     """As ``above``, in the spelling of a sentence.
 

@@ -30,6 +30,7 @@ WORK = {
     "estimate": ("evr.estimation.estimate_delta", [*FLAGS, "--epsilon", "1"]),
     "show": ("evr.certification.Certificate.load", ["some.json"]),
     "ledger": ("evr.certification.Ledger.__init__", []),
+    "refute": ("evr.proving.refute", [*FLAGS, "--epsilon", "1", "--delta", "1e-5"]),
     "replay": ("evr.certification.Certificate.load", ["some.json"]),
     "risk": ("evr.proving.risk.risk", FLAGS),
     "resume": ("evr.certification.Ledger.__init__", []),

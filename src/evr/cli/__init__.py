@@ -1,7 +1,7 @@
 """The command. It parses and prints; the library decides.
 
-Exit codes: 0 accepted or done, 3 rejected or false, 2 bad input, 1 a bug, 130 interrupted. If a pipe is closed early,
-the code is 0, or 1 for commands whose code is a verdict: nobody has read it.
+Exit codes: 0 accepted or done, 3 rejected, refuted or false, 2 bad input, 1 a bug, 130 interrupted. If a pipe is closed
+early, the code is 0, or 1 for commands whose code is a verdict: nobody has read it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 REJECTED = 3
 """The exit code of a claim that is rejected, or refused as false."""
 _INTERRUPTED = 130
-_WITH_VERDICT = ("audit", "certify", "replay", "resume")
+_WITH_VERDICT = ("audit", "certify", "refute", "replay", "resume")
 # Flags and commands as other libraries, papers and people call them, each answered with evr's own.
 _FLAGS = {
     "noise-multiplier": "noise sigma noise-std noise-scale nm",

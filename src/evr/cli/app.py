@@ -16,6 +16,7 @@ from evr.cli.certificates import attest, replay, show
 from evr.cli.certify import certify, resume
 from evr.cli.estimate import calibrate, describe, estimate
 from evr.cli.ledger import budget, ledger
+from evr.cli.refute import refute
 
 app = typer.Typer(
     name="evr",
@@ -72,6 +73,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "calibrate": (calibrate, "The smallest noise, or the largest number of steps."),
     "describe": (describe, "How a specification is understood."),
     "replay": (replay, "Check a certificate."),
+    "refute": (refute, "Try to prove that a pair is false."),
     "risk": (risk, "What an attacker can do at most."),
     "show": (show, "A certificate in words, as a page, as LaTeX."),
     "attest": (attest, "Bind a certificate to a model, signed or not."),

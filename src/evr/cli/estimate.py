@@ -34,6 +34,7 @@ def estimate(
     method: Annotated[str, options.choice("|".join(ESTIMATES), "Which accountant.")] = "fft",
     every: Annotated[int | None, options.whole("Show epsilon at this interval of steps, and at the end.")] = None,
     compare: Annotated[bool, options.option("Ask the accountants of other libraries too.", "--compare")] = False,
+    both_sides: Annotated[bool, options.option("Proved bounds from below and from above.", "--both-sides")] = False,
     csv: options.Csv = None,
     plot: options.Plot = None,
     json: options.Json = False,
@@ -59,8 +60,8 @@ def estimate(
         relation = None if known is ADD_OR_REMOVE else name_of(known)
     asked = _Question(ran, event, relation, given, at, method, json, quiet)
     has_ranges = bool(ran.ranges) or isinstance(at, tuple)
-    if has_ranges and (compare or every is not None):
-        wrong = "--compare" if compare else "--every"
+    if has_ranges and (compare or both_sides or every is not None):
+        wrong = "--compare" if compare else "--both-sides" if both_sides else "--every"
         raise ValueError(f"{wrong} belongs to one training and one target: leave out ranges")
     if has_ranges or every is not None:
         asked.many(every, csv, plot)
@@ -68,6 +69,8 @@ def estimate(
         raise ValueError("--plot and --csv need several answers: give a list or a range")
     elif compare:
         asked.compare()
+    elif both_sides:
+        asked.enclose()
     else:
         asked.one()
     if not has_ranges:
@@ -130,6 +133,26 @@ class _Question(NamedTuple):
             words += [f"standard error {number(spread, 2)}"] if spread else []
             words += [seconds(found.seconds)]
             say(f"{self.wanted} = {found} at {self.given} = {number(self.at)} ({', '.join(words)})")
+
+    def enclose(self) -> None:
+        """Two proved numbers, in a sentence that says what the lower one is about."""
+        from evr.estimation import enclose_delta, enclose_epsilon
+
+        ask = enclose_delta if self.wanted == "delta" else enclose_epsilon
+        found = ask(self.event, self.at, neighboring_relation=self.relation)
+        self._check_finite(found.upper)
+        if self.json:
+            as_json({**self._about, "estimated": self.wanted, **asdict(found)})
+        elif self.quiet:
+            print(found.lower, found.upper, sep="\t")
+        else:
+            words = ["both proved", f"the lower in the {found.direction} direction"]
+            words += [] if found.attained else ["for evr's pair only: the mechanism may have less"]
+            words += [] if self.relation is None else [f"{self.relation} adjacency"]
+            say(
+                f"{self.wanted} in {found} at {self.given} = {number(self.at)} ({', '.join(words)}, "
+                f"{seconds(found.seconds)})"
+            )
 
     def _check_finite(self, found: float) -> None:
         if self.wanted == "epsilon" and self.at == 0 and math.isinf(found):

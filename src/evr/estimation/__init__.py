@@ -3,11 +3,13 @@
 from evr.estimation.accountants import FFTAccountant, MonteCarloAccountant, StrictAccountant
 from evr.estimation.api import estimate_delta, estimate_epsilon, privacy_curve
 from evr.estimation.calibration import Calibration, calibrate
+from evr.estimation.enclosing import enclose_delta, enclose_epsilon
 from evr.estimation.online import online_epsilon
-from evr.estimation.results import Estimate, OnlineEpsilon, PrivacyCurve, UpperBound
+from evr.estimation.results import Enclosure, Estimate, OnlineEpsilon, PrivacyCurve, UpperBound
 
 __all__ = [
     "Calibration",
+    "Enclosure",
     "Estimate",
     "FFTAccountant",
     "MonteCarloAccountant",
@@ -16,6 +18,8 @@ __all__ = [
     "StrictAccountant",
     "UpperBound",
     "calibrate",
+    "enclose_delta",
+    "enclose_epsilon",
     "estimate_delta",
     "estimate_epsilon",
     "online_epsilon",

@@ -111,6 +111,31 @@ class UpperBound(Figure):
         return numbers.above(self.value, 6)
 
 
+@dataclass(frozen=True)
+class Enclosure:
+    """Two proved numbers: delta, or epsilon, is between them.
+
+    Attributes
+    ----------
+    lower, upper
+        The bounds, rounded outwards.
+    attained
+        Whether ``lower`` is about the mechanism: some training of the description has as much. If False, it is about
+        the pair by which evr bounds the mechanism, which itself may have less (docs/guarantees_lower.md, Section L8).
+    direction, seconds
+        ``"remove"`` or ``"add"``, that of the lower bound; the time taken.
+    """
+
+    lower: float
+    upper: float
+    attained: bool
+    direction: str
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"[{numbers.below(self.lower, 6)}, {numbers.above(self.upper, 6)}]"
+
+
 Count = Callable[[int, int], None]  # called with the points that are done, and with how many there are
 
 

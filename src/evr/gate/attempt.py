@@ -28,9 +28,9 @@ from evr.estimation.calibration import TIGHTEST, noise_of, other_noise
 from evr.laws import Direction
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
-from evr.numbers import round_up
+from evr.numbers import below, round_up
 from evr.planning.sampled import chosen_device
-from evr.proving import Announce, Forecast, Sampling, forecast, prove
+from evr.proving import Announce, Forecast, Sampling, forecast, prove, refute
 from evr.proving.api import check_progress
 from evr.proving.choosing import DEFAULT, LOOSEST, StrictProving, not_below, tau_of
 from evr.randomness import entropy_of
@@ -173,7 +173,13 @@ def _false(event: Composition, epsilon: float, delta: float, found: Estimate | U
             asked = {"epsilon": epsilon, "delta": delta, "neighboring_relation": event.relation}
             noise = calibrate(with_noise, **asked, low=noise_of(ran)).value
             ways.append(f"this pair with noise_multiplier={noise!r}")
-    what = f"epsilon={epsilon!r}, delta={delta!r}: this is {wrong}, for delta({epsilon!r}) is about {found.value:.6g}"
+    known = f"is about {found.value:.6g}"
+    if found.value > delta:
+        with contextlib.suppress(ValueError):  # a law without an exact form
+            refutation = refute(ran, epsilon=epsilon, delta=delta, neighboring_relation=event.relation)
+            if refutation.refuted:
+                known = f"is at least {below(refutation.lower, 6)} for some training of this description, as is proved"
+    what = f"epsilon={epsilon!r}, delta={delta!r}: this is {wrong}, for delta({epsilon!r}) {known}"
     return FalseClaimError(f"{what}; {', or '.join(ways)}")
 
 

@@ -31,10 +31,10 @@ from evr.mechanisms import Composition
 from evr.planning.grids import choose, outlook
 
 TOLERANCE = 5e-4  # by how much of delta a bound may exceed it, by default
-_LEAST_TOLERANCE = 2e-6
+LEAST_TOLERANCE = 2e-6
 _MOST_PLACES = 3_000_000
-_ROUNDS = 5
-_SAFE = 0.6
+ROUNDS = 5
+SAFE = 0.6
 _FAR_LESS, _A_LITTLE_LESS = 1e-12, 0.8  # of a delta that is enough
 _NEXT_TO_NOTHING = 1e-280  # of delta: what is left where it is below all floats
 _INFINITE_BITS = 1100  # as small as floats are
@@ -64,6 +64,10 @@ class StrictCurve:
         """About how large delta is: no bound, a guide to grids and to when they are fine enough."""
         return delta_of(self.fft.steps, epsilon).value
 
+    def estimated_epsilon(self, delta: float) -> float:
+        """About the least epsilon for ``delta``: no bound."""
+        return epsilon_of(self.fft, delta).value
+
     def bound(self, epsilon: float, tolerance: float = TOLERANCE, enough: Fraction | None = None) -> Fraction:
         """The bound, refined until it is within the tolerance of the estimate, at most ``enough``, or stops falling."""
         if epsilon == math.inf:
@@ -78,8 +82,8 @@ class StrictCurve:
         wanted = _wanted(guess, tolerance, enough)
         aim, finer = self._aim(wanted), 1.0
         best, before = Fraction(2), None
-        for _ in range(_ROUNDS):
-            plan = self._plan(epsilon, guess, aim, finer)
+        for _ in range(ROUNDS):
+            plan = self.plan_for(epsilon, guess, aim, finer)
             if plan == before:
                 return
             found = yield plan
@@ -88,7 +92,7 @@ class StrictCurve:
             excess = _excess(best, guess)
             if excess <= wanted or not fell or plan.places > _MOST_PLACES / 2:
                 return
-            aim = max(aim * min(0.5, _SAFE * wanted / excess), _LEAST_TOLERANCE)
+            aim = max(aim * min(0.5, SAFE * wanted / excess), LEAST_TOLERANCE)
             finer = min(finer * _ratio(excess, wanted), _FINEST)
 
     def _planned_at(self, epsilon: float, enough: Fraction | None) -> tuple[float, float]:
@@ -123,7 +127,7 @@ class StrictCurve:
         guess = self.estimate(epsilon)
         if not self.is_one_step and guess * (1.0 + tolerance) >= 1:
             return None
-        return self._plan(epsilon, guess, tolerance, _AT_ONCE)
+        return self.plan_for(epsilon, guess, tolerance, _AT_ONCE)
 
     def seconds(self, epsilon: float, tolerance: float = TOLERANCE, enough: Fraction | None = None) -> float:
         """About how long a proof takes. One training of bins is tried on its first grid of ratios."""
@@ -131,7 +135,7 @@ class StrictCurve:
             return _LEAST_SECONDS
         at, guess = self._planned_at(epsilon, enough)
         wanted = _wanted(guess, tolerance, enough)
-        plan = self._plan(at, guess, self._aim(wanted))
+        plan = self.plan_for(at, guess, self._aim(wanted))
         curves = (curve for selection in plan.selections for curve in selection.curves)
         found = _LEAST_SECONDS + math.fsum(
             _PLACE * one.bits * one.work + (_POINT * one.places + 1e-3) * len(epsilons) for epsilons, one in curves
@@ -160,7 +164,7 @@ class StrictCurve:
         """Whether there is one step only, whose curve is known without a grid."""
         return len(self.steps) == 1 and self.steps[0].count == 1
 
-    def _plan(self, epsilon: float, guess: float, tolerance: float, finer: float = 1.0) -> ProofPlan:
+    def plan_for(self, epsilon: float, guess: float, tolerance: float, finer: float = 1.0) -> ProofPlan:
         """The plan for an epsilon where delta is about ``guess``; ``finer`` is by how much the grid of ratios of one
         training of bins is finer than the first.
         """
@@ -225,7 +229,7 @@ class StrictCurve:
                     return max(found, 0.0)
                 found = math.nextafter(found, math.inf)
             return math.inf
-        guess = epsilon_of(self.fft, delta).value
+        guess = self.estimated_epsilon(delta)
         if guess == math.inf or (guess == 0 and self.bound(0.0, tolerance, target) <= target):
             return guess
         return self._search(guess or 1e-9, target, tolerance)
@@ -233,7 +237,7 @@ class StrictCurve:
     def _search(self, guess: float, target: Fraction, tolerance: float) -> float:
         """About the least float from ``guess`` on whose bound is at most the target."""
         one_step = (1.01 * guess, float(target), tolerance / 2, _AT_ONCE)
-        plan = self._plan(*one_step if self.is_one_step else (guess, self.fft.delta(guess).value, tolerance))
+        plan = self.plan_for(*one_step if self.is_one_step else (guess, self.fft.delta(guess).value, tolerance))
         bound, _ = bounds_by(self.steps, plan, *(Fraction(guess) * Fraction(part, 100) for part in (99, 101)))
         low, step = guess * (1 - 1e-9), 1e-3 * tolerance * max(guess, 1e-3)
         high = guess
@@ -269,7 +273,7 @@ def _ratio(excess: float, wanted: float) -> float:
 def _wanted(guess: float, tolerance: float, enough: Fraction | None) -> float:
     """The share of delta by which the bound may exceed it: as much as proves what is wanted, where that can be."""
     gap = 0.0 if enough is None else 0.8 * _excess(enough, guess)
-    return max(gap, _LEAST_TOLERANCE) if gap > 0 else tolerance
+    return max(gap, LEAST_TOLERANCE) if gap > 0 else tolerance
 
 
 def _excess(number: Fraction, guess: float) -> float:

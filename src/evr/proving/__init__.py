@@ -2,5 +2,6 @@
 
 from evr.proving.api import prove, verify
 from evr.proving.choosing import Announce, Forecast, Sampling, forecast
+from evr.proving.refuting import Refutation, refute
 
-__all__ = ["Announce", "Forecast", "Sampling", "forecast", "prove", "verify"]
+__all__ = ["Announce", "Forecast", "Refutation", "Sampling", "forecast", "prove", "refute", "verify"]

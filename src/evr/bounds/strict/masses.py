@@ -7,14 +7,15 @@ rounds, it rounds towards a greater delta.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, partial
+from typing import NamedTuple
 
 from flint import arb, fmpz, fmpz_mat, fmpz_poly
 
-from evr.bounds.strict.plan import Window, power
+from evr.bounds.strict.plan import Grid, Window, power
 from evr.laws.exact.law import at_precision, ball
 
 GUARD = 48  # bits of a ball beyond those of the integers that come from it
@@ -108,6 +109,10 @@ class Masses:
         """The exact product, in units of ``2^-2 bits``."""
         return Masses(self.first + other.first, self.poly * other.poly)
 
+    def rounded_down(self, bits: int) -> Masses:
+        """From units of ``2^-2 bits`` to units of ``2^-bits``, each mass rounded down."""
+        return Masses(self.first, self.poly // (fmpz(1) << bits))
+
     def rounded_up(self, bits: int) -> Masses:
         """From units of ``2^-2 bits`` to units of ``2^-bits``, each mass rounded up; zeros stay zeros."""
         if not len(self.poly):
@@ -176,9 +181,22 @@ def _lowered(step: fmpz, times: int, bits: int) -> fmpz:
     return weight
 
 
+class Rules(NamedTuple):
+    """How masses are rounded, moved and multiplied: in upper bounds (S4), and as either list of a lower one (L4)."""
+
+    rounded: Callable[[Masses, int], Masses]
+    coarsened: Callable[[Masses, Fraction, int, int], Masses]
+    windowed: Callable[[Masses, int, int, Fraction, int], tuple[Masses, int]]
+    infinite: Callable[[GridLaw, GridLaw], int]
+
+
+ABOVE = Rules(Masses.rounded_up, coarsened, windowed, lambda x, y: either(x.infinite, y.infinite, x.bits))
+"""The rules of upper bounds."""
+
+
 @dataclass(frozen=True)
 class GridLaw:
-    """Fine masses, coarse masses and an infinite one that cover the law of some steps."""
+    """Fine masses, coarse masses and an infinite one that cover the law of some steps, by the rules of upper bounds."""
 
     halvings: int  # the fine grid has the spacing ``spacing / 2^halvings``
     fine: Masses
@@ -186,13 +204,28 @@ class GridLaw:
     infinite: int  # in units of ``2^-bits``, at most 1: what ``either`` rests on
     spacing: Fraction  # of the coarse grid: the same in all laws of one bound, as the bits are
     bits: int
+    rules: Rules = ABOVE
 
     def __post_init__(self) -> None:
         if not 0 <= self.infinite <= 1 << self.bits:
             raise ValueError(f"infinite={self.infinite!r} is not in [0, 2^{self.bits}]")
 
+    @classmethod
+    def on_grid(
+        cls, masses: Sequence[int], infinite: int, grid: Grid, spacing: Fraction, bits: int, rules: Rules = ABOVE
+    ) -> GridLaw:
+        """One step: masses at the places of ``losses_of``, and the infinite one."""
+        if not grid.halvings:
+            return cls(0, NOTHING, Masses(grid.floor, fmpz_poly(masses)), infinite, spacing, bits, rules)
+        below = grid.low - grid.floor
+        number = ((grid.high - grid.low) << grid.halvings) + 1
+        fine = Masses(grid.low << grid.halvings, fmpz_poly(masses[below : below + number]))
+        low = Masses(grid.floor, fmpz_poly(masses[:below]))
+        high = Masses(grid.high + 1, fmpz_poly(masses[below + number :]))
+        return cls(grid.halvings, fine, low + high, infinite, spacing, bits, rules)
+
     def on_coarse_grid(self) -> Masses:
-        return coarsened(self.fine, self.spacing / 2**self.halvings, self.halvings, self.bits)
+        return self.rules.coarsened(self.fine, self.spacing / 2**self.halvings, self.halvings, self.bits)
 
     def all_coarse(self) -> Masses:
         return self.coarse + self.on_coarse_grid()
@@ -204,21 +237,21 @@ class GridLaw:
         if halvings == 0:
             return replace(self, halvings=0, fine=NOTHING, coarse=self.all_coarse())
         finer = self.spacing / 2**self.halvings
-        return replace(self, halvings=halvings, fine=coarsened(self.fine, finer, self.halvings - halvings, self.bits))
+        fine = self.rules.coarsened(self.fine, finer, self.halvings - halvings, self.bits)
+        return replace(self, halvings=halvings, fine=fine)
 
     def times(self, other: GridLaw) -> GridLaw:
         """The law of both (S4.5)."""
         shared = min(self.halvings, other.halvings)
         x = self.at(shared)
         y = x if other is self else other.at(shared)
-        fine = (x.fine * y.fine).rounded_up(x.bits)
+        fine = x.rules.rounded(x.fine * y.fine, x.bits)
         if y is x:
             both = x.on_coarse_grid()
             coarse = (both + both + x.coarse) * x.coarse
         else:
             coarse = x.coarse * (y.on_coarse_grid() + y.coarse) + x.on_coarse_grid() * y.coarse
-        infinite = either(x.infinite, y.infinite, x.bits)
-        return replace(x, fine=fine, coarse=coarse.rounded_up(x.bits), infinite=infinite)
+        return replace(x, fine=fine, coarse=x.rules.rounded(coarse, x.bits), infinite=x.rules.infinite(x, y))
 
     def within(self, window: Window) -> GridLaw:
         """The law cut to a window: fine masses outside of it become coarse, coarse ones are raised or split (S4.4)."""
@@ -228,7 +261,7 @@ class GridLaw:
             inside = fine.part(window.low, window.high)
             ends = fine.part(fine.first, window.low - 1) + fine.part(window.high + 1, fine.last)
             fine, coarse = inside, coarse + replace(law, fine=ends).on_coarse_grid()
-        coarse, escaped = windowed(coarse, window.floor, window.top, law.spacing, law.bits)
+        coarse, escaped = law.rules.windowed(coarse, window.floor, window.top, law.spacing, law.bits)
         infinite = min(law.infinite + escaped, 1 << law.bits)
         return replace(law, fine=fine, coarse=coarse, infinite=infinite)
 

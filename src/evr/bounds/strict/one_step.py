@@ -23,13 +23,13 @@ from evr.laws.law import Direction
 
 MOST_PLACES = 1 << 18  # of a grid of ratios
 MOST_SIZE = 1 << 20  # of a coarse cell of ratios, in fine ones
-_MORE_BITS = 40  # than those of what is made of the outcomes: sums of many roundings
+MORE_BITS = 40  # than those of what is made of the outcomes: sums of many roundings
 _LEAST_BITS = 64
 
 
 def one_step(law: ExactLaw, grid: Grid, spacing: Fraction, bits: int) -> GridLaw:
     """A grid law that covers one step."""
-    losses = _losses(grid, spacing)
+    losses = losses_of(grid, spacing)
     if isinstance(law, ExactBins):
         law = outcomes_of(law, *ratios_of(law, grid, spacing), bits)
     if isinstance(law, ExactOutcomes):
@@ -40,18 +40,10 @@ def one_step(law: ExactLaw, grid: Grid, spacing: Fraction, bits: int) -> GridLaw
         raise TypeError(f"{law!r} is neither an ExactCurve nor an ExactOutcomes: it cannot be enclosed")
     if min(masses) < 0:
         raise ValueError(f"{type(law).__name__} has a negative mass: give a curve that is convex and falls from 1 on")
-    infinite = min(infinite, 1 << bits)
-    if not grid.halvings:
-        return GridLaw(0, NOTHING, Masses(grid.floor, fmpz_poly(masses)), infinite, spacing, bits)
-    below = grid.low - grid.floor
-    number = ((grid.high - grid.low) << grid.halvings) + 1
-    fine = Masses(grid.low << grid.halvings, fmpz_poly(masses[below : below + number]))
-    low = Masses(grid.floor, fmpz_poly(masses[:below]))
-    high = Masses(grid.high + 1, fmpz_poly(masses[below + number :]))
-    return GridLaw(grid.halvings, fine, low + high, infinite, spacing, bits)
+    return GridLaw.on_grid(masses, min(infinite, 1 << bits), grid, spacing, bits)
 
 
-def _losses(grid: Grid, spacing: Fraction) -> list[fmpq]:
+def losses_of(grid: Grid, spacing: Fraction) -> list[fmpq]:
     """The losses of a grid's places, rising: coarse places below the fine ones, these, and coarse places above them."""
     size = 1 << grid.halvings
     places = [i * size for i in range(grid.floor, grid.top + 1)]
@@ -213,7 +205,7 @@ def outcomes_of(law: ExactBins, top: Fraction, spacing: Fraction, bits: int) -> 
             f"{-(-top // 1):,}: a smaller epsilon or a wider spacing is wanted"
         )
     ends = (places, 0) if size == 1 else (MOST_PLACES // 4, -(-places // size))
-    grid = _Ratios(spacing, size, *ends, bits=bits + _MORE_BITS)
+    grid = _Ratios(spacing, size, *ends, bits=bits + MORE_BITS)
     return BinsOutcomes(law, grid, power(grid.one(law), law.bins, grid.times))
 
 

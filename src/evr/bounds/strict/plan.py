@@ -11,7 +11,11 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import Any, NamedTuple, TypeVar
+
+from evr.laws.exact.law import ExactLaw
+from evr.laws.steps import Step
 
 MOST_BITS = 6_000  # a bound of twice as many is still text that Python reads
 MOST_HALVINGS = 26
@@ -141,6 +145,30 @@ class ProofPlan:
         """About how many masses are multiplied in all; one of a step on its grid counts as twenty."""
         inner = sum(curve.plan.work for one in self.selections for curve in one.curves)
         return inner + 20 * sum(g.places for g in self.grids) + sum(w.places for w in self.windows)
+
+    def composed(
+        self,
+        steps: Sequence[Step],
+        one_step: Callable[[ExactLaw, Grid, Fraction, int], T],
+        times: Callable[[T, T, Window], T],
+    ) -> tuple[list[T], list[T], Fraction]:
+        """The halves of ``compose``: steps on their grids, products cut to windows; and the offset of the whole."""
+        counts = tuple(step.count for step in steps)
+        needed = len(schedule(counts))
+        if len(self.grids) != len(steps) or len(self.windows) != needed:
+            held = f"the plan has {len(self.grids)} grids and {len(self.windows)} windows"
+            raise ValueError(f"{held}: steps with counts {counts} need {len(steps)} and {needed}")
+        windows = iter(self.windows)
+
+        @cache
+        def step(kind: int) -> T:
+            return one_step(steps[kind].exact_law, self.grids[kind], self.spacing, self.bits)
+
+        first, second = compose(counts, step, lambda x, y: times(x, y, next(windows)))
+        if not second:
+            raise ValueError("a composition without steps has no halves: its delta is 0")
+        offset = sum((s.count * grid.offset for s, grid in zip(steps, self.grids, strict=True)), Fraction(0))
+        return first, second, offset
 
     def to_json(self) -> dict[str, object]:
         """The plan as JSON has it: integers, and rational numbers as text."""

@@ -7,13 +7,13 @@ import math
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from fractions import Fraction
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 
 from flint import arb, fmpz, fmpz_poly
 
-from evr.bounds.strict.masses import GUARD, GridLaw, Masses, either, power_below, units_above
+from evr.bounds.strict.masses import GUARD, Masses, either, power_below, units_above
 from evr.bounds.strict.one_step import one_step, outcomes_of
-from evr.bounds.strict.plan import MOST_PLACES, CurvePlan, ProofPlan, SelectionPlan, compose, power, schedule
+from evr.bounds.strict.plan import MOST_PLACES, CurvePlan, ProofPlan, SelectionPlan, power
 from evr.bounds.strict.tradeoff import Selected, outcomes_above
 from evr.laws.exact import ExactBins, ExactCurve, ExactLaw, ExactOutcomes
 from evr.laws.exact.law import at_precision, ball
@@ -208,24 +208,7 @@ class Halves:
 
 def halves(steps: Sequence[Step], plan: ProofPlan) -> Halves:
     """Both halves of the composition, by the plan."""
-    counts = tuple(step.count for step in steps)
-    needed = len(schedule(counts))
-    if len(plan.grids) != len(steps) or len(plan.windows) != needed:
-        held = f"the plan has {len(plan.grids)} grids and {len(plan.windows)} windows"
-        raise ValueError(f"{held}: steps with counts {counts} need {len(steps)} and {needed}")
-    windows = iter(plan.windows)
-
-    @cache
-    def step(kind: int) -> GridLaw:
-        return one_step(steps[kind].exact_law, plan.grids[kind], plan.spacing, plan.bits)
-
-    def times(x: GridLaw, y: GridLaw) -> GridLaw:
-        return x.times(y).within(next(windows))
-
-    first, second = compose(counts, step, times)
-    if not second:
-        raise ValueError("a composition without steps has no halves: its delta is 0")
-    offset = sum((s.count * grid.offset for s, grid in zip(steps, plan.grids, strict=True)), Fraction(0))
+    first, second, offset = plan.composed(steps, one_step, lambda x, y, window: x.times(y).within(window))
     # without steps all mass is at the loss 0
     one = first[0].all_coarse() if first else Masses(0, fmpz_poly([1 << plan.bits]))
     other = one if first and first[0] is second[0] else second[0].all_coarse()

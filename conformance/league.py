@@ -1,0 +1,213 @@
+"""Run accountants against cases of the suite, and write docs/league.md: ``make league``.
+
+Cases are those with one Gaussian part; every fifth unless ``--every 1`` asks for all. Each answer has a limit of time.
+Opacus imports PyTorch, which its accountants do not need: here they are imported without it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import importlib.util
+import platform
+import signal
+import statistics
+import sys
+import time
+import types
+import warnings
+from collections.abc import Callable
+from datetime import date
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from evr_conformance import Verdict, load, verdict
+from evr_side import event_of
+
+PAGE = Path(__file__).parents[1] / "docs" / "league.md"
+PAGE_TEXT = Path(__file__).with_name("league_page.md")
+LIMIT = 20.0  # seconds
+
+
+class Entry(NamedTuple):
+    """An accountant: a library, what it calls its answer, and the questions that it answers."""
+
+    name: str
+    library: str
+    kind: str
+    questions: tuple[str, ...]
+    ask: Callable[[dict[str, Any], str], float]
+
+
+def numbers(case: dict[str, Any]) -> tuple[float, float, int]:
+    """Noise multiplier, sampling probability and steps."""
+    (part,) = case["parts"]
+    return part["noise_multiplier"], part.get("sampling_probability", 1.0), part["count"]
+
+
+def evr_by(method: str) -> Callable[[dict[str, Any], str], float]:
+    def ask(case: dict[str, Any], question: str) -> float:
+        import evr
+
+        wanted = evr.estimate_delta if question == "delta" else evr.estimate_epsilon
+        return wanted(event_of(case), case[question]["at"], method=method).value
+
+    return ask
+
+
+def dp_accounting_by(name: str) -> Callable[[dict[str, Any], str], float]:
+    def ask(case: dict[str, Any], question: str) -> float:
+        from dp_accounting import pld, rdp
+
+        accountant = (pld.PLDAccountant if name == "pld" else rdp.RdpAccountant)().compose(event_of(case))
+        return float(getattr(accountant, f"get_{question}")(case[question]["at"]))
+
+    return ask
+
+
+def prv(case: dict[str, Any], question: str) -> float:
+    import prv_accountant
+
+    noise, q, steps = numbers(case)
+    one = (
+        prv_accountant.GaussianMechanism(noise)
+        if q == 1
+        else prv_accountant.PoissonSubsampledGaussianMechanism(noise_multiplier=noise, sampling_probability=q)
+    )
+    at = case[question]["at"]
+    delta = at if question == "epsilon" else float(Fraction(case["delta"]["upper"]))
+    accountant = prv_accountant.PRVAccountant(
+        prvs=[one], max_self_compositions=[steps], eps_error=0.01, delta_error=delta / 1000
+    )
+    return float(getattr(accountant, f"compute_{question}")(at, [steps])[2])
+
+
+def opacus_by(name: str) -> Callable[[dict[str, Any], str], float]:
+    def ask(case: dict[str, Any], question: str) -> float:
+        noise, q, steps = numbers(case)
+        accountant = getattr(_opacus(), name)()
+        accountant.history = [(noise, q, steps)]
+        return float(accountant.get_epsilon(delta=case[question]["at"]))
+
+    return ask
+
+
+def _opacus() -> Any:
+    """``opacus.accountants``, without the rest of the package."""
+    if "opacus" not in sys.modules:
+        spec = importlib.util.find_spec("opacus")
+        assert spec is not None
+        package, optimizers = types.ModuleType("opacus"), types.ModuleType("opacus.optimizers")
+        package.__path__ = list(spec.submodule_search_locations or ())
+        optimizers.DPOptimizer = object  # type: ignore[attr-defined]
+        sys.modules.update({"opacus": package, "opacus.optimizers": optimizers})
+    return importlib.import_module("opacus.accountants")
+
+
+BOTH = ("delta", "epsilon")
+ENTRIES = [
+    Entry("evr, `strict`", "evr-dp", "proved upper bound", BOTH, evr_by("strict")),
+    Entry("evr, `fft`", "evr-dp", "estimate", BOTH, evr_by("fft")),
+    Entry("dp_accounting, PLD", "dp-accounting", "pessimistic estimate", BOTH, dp_accounting_by("pld")),
+    Entry("dp_accounting, RDP", "dp-accounting", "upper bound", BOTH, dp_accounting_by("rdp")),
+    Entry("prv-accountant", "prv-accountant", "upper bound", BOTH, prv),
+    Entry("Opacus, PRV", "opacus", "upper bound", ("epsilon",), opacus_by("PRVAccountant")),
+    Entry("Opacus, RDP", "opacus", "upper bound", ("epsilon",), opacus_by("RDPAccountant")),
+    Entry("Opacus, GDP", "opacus", "limit for many steps", ("epsilon",), opacus_by("GaussianAccountant")),
+]
+
+
+class Answer(NamedTuple):
+    case: dict[str, Any]
+    question: str
+    found: Verdict | None  # None: no answer
+    seconds: float
+
+
+def answered(entry: Entry, case: dict[str, Any], question: str) -> Answer:
+    """One answer, or none if it fails or takes too long."""
+
+    def stop(*_: object) -> None:
+        raise TimeoutError
+
+    signal.signal(signal.SIGALRM, stop)
+    start = time.process_time()
+    signal.setitimer(signal.ITIMER_REAL, 3 * LIMIT)
+    try:
+        found = verdict(case, question, entry.ask)
+    except (TimeoutError, ValueError, ArithmeticError, RuntimeError, MemoryError):
+        found = None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    seconds = time.process_time() - start
+    return Answer(case, question, found if seconds <= LIMIT else None, seconds)
+
+
+def row(entry: Entry, question: str, answers: list[Answer]) -> str:
+    """A line of the table."""
+    found = [one.found for one in answers if one.found is not None]
+    refuted = [one.share for one in found if one.word == "refuted"]
+    loose = [one.share if one.word == "loose" else 0.0 for one in found if one.word != "refuted"]
+    shown = f"{len(refuted)}, by up to {max(refuted):.1e}" if refuted else "0"
+    middle, worst = (f"{pick(loose):.1e}" for pick in (statistics.median, max)) if loose else ("", "")
+    taken = statistics.median(one.seconds for one in answers)
+    cells = (entry.name, entry.kind, question, f"{len(found)} of {len(answers)}", shown, middle, worst, f"{taken:.2g}")
+    return f"| {' | '.join(cells)} |"
+
+
+def listed(entry: Entry, answers: list[Answer]) -> list[str]:
+    """The refuted answers, each in a line."""
+    found = []
+    for case, question, one, _ in answers:
+        if one is not None and one.word == "refuted":
+            noise, q, steps = numbers(case)
+            other = "epsilon" if question == "delta" else "delta"
+            lower = float(Fraction(case[question]["lower"]))
+            setting = f"{steps}, {q:g}, {noise:g}"
+            found.append(
+                f"| {entry.name} | `{case['id']}` | {setting} | {question} at {other} {case[question]['at']:g} "
+                f"| {(1 - one.share) * lower:.6g} | {lower:.6g} |"
+            )
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--every", type=int, default=5, help="take one case in so many")
+    every = parser.parse_args().every
+    warnings.simplefilter("ignore")
+    whole = [case for case in load() if "epsilon" in case]
+    cases, rows, refuted = whole[::every], [], []
+    for entry in ENTRIES:
+        for question in entry.questions:
+            answers = [answered(entry, case, question) for case in cases]
+            rows.append(row(entry, question, answers))
+            print(rows[-1], flush=True)
+            if entry.kind != "estimate":
+                refuted += listed(entry, answers)
+    head = [
+        "| accountant | case | steps, probability, noise | question | answer | proved: at least |",
+        "|---|---|---|---|---|---|",
+    ]
+    versions = ", ".join(
+        f"{name} {importlib.metadata.version(name)}" for name in sorted({one.library for one in ENTRIES})
+    )
+    PAGE.write_text(
+        PAGE_TEXT.read_text(encoding="utf-8").format(
+            number=len(cases),
+            whole=len(whole),
+            day=date.today().isoformat(),
+            versions=versions,
+            python=platform.python_version(),
+            machine=platform.machine(),
+            limit=LIMIT,
+            rows="\n".join(rows),
+            refuted="\n".join([*head, *refuted]) if refuted else "None.",
+        ),
+        encoding="utf-8",
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""``evr refute`` and ``evr estimate --both-sides``: what they print, and their exit codes."""
+
+from __future__ import annotations
+
+import evr as library
+from cli.conftest import DPSGD
+from evr.records import Recorder
+
+SPEC = """
+[[mechanism]]
+kind = "dpsgd"
+noise_multiplier = 1.0
+sampling_probability = 1e-3
+steps = 1000
+
+[claim]
+epsilon = 0.5
+delta = 2.05e-10
+"""
+
+
+def test_a_false_pair_is_refuted_with_exit_code_3(evr):
+    ran = evr("refute", *DPSGD, "--epsilon", 0.5, "--delta", 2.05e-10)
+    assert ran.code == 3
+    assert ran.out.startswith("Refuted: delta at epsilon 0.5 is at least 2.05")
+    assert "for some training of this description, on some pair of neighbours" in ran.out
+
+
+def test_a_true_pair_is_open_with_exit_code_0(evr):
+    ran = evr("refute", *DPSGD, "--epsilon", 0.5, "--delta", 2.06e-10)
+    assert ran.code == 0
+    assert ran.out.startswith("Open: the claim is not refuted.")
+
+
+def test_what_is_not_attained_is_open(evr):
+    batches = ["--noise-multiplier", 1, "--dataset-size", 1000, "--batch-size", 10, "--steps", 10]
+    flags = [*batches, "--sampling", "without-replacement", "--adjacency", "replace-one"]
+    ran = evr("refute", *flags, "--epsilon", 1, "--delta", 1e-9, "--json")
+    assert ran.code == 0
+    assert not ran.json["refuted"]
+    assert not ran.json["attained"]
+    assert ran.json["lower"] > 1e-9
+
+
+def test_quiet_is_one_word(evr):
+    assert evr("refute", *DPSGD, "--epsilon", 0.5, "--delta", 2.05e-10, "-q").out == "refuted\n"
+    assert evr("refute", *DPSGD, "--epsilon", 0.5, "--delta", 2.06e-10, "-q").out == "open\n"
+
+
+def test_json_is_what_python_says(evr):
+    found = evr("refute", *DPSGD, "--epsilon", 0.5, "--delta", 2.05e-10, "--json").json
+    event = library.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000)
+    expected = library.refute(event, epsilon=0.5, delta=2.05e-10)
+    assert found.pop("seconds") > 0
+    assert all(getattr(expected, name) == value for name, value in found.items())
+    assert found["refuted"] is True
+
+
+def test_files_and_their_claim(evr, tmp_path):
+    (tmp_path / "run.toml").write_text(SPEC)
+    assert evr("refute", tmp_path / "run.toml").code == 3
+    assert evr("refute", tmp_path / "run.toml", "--delta", 2.1e-10).code == 0
+    with Recorder(tmp_path / "run.record.jsonl") as recorder:
+        for _ in range(3):
+            recorder.step(noise_multiplier=1.0, clipping_norm=1.0, sampling_probability=0.01)
+    assert evr("refute", tmp_path / "run.record.jsonl", "--epsilon", 0.1, "--delta", 1e-9, "-q").out == "refuted\n"
+
+
+def test_a_pair_is_needed(refused):
+    assert "refute which pair? Add --epsilon and --delta" in refused("refute", *DPSGD)
+    assert "refute which pair? Add --delta" in refused("refute", *DPSGD, "--epsilon", 1)
+
+
+def test_both_sides_of_an_estimate(evr, refused):
+    ran = evr("estimate", *DPSGD, "--delta", 1e-9, "--both-sides")
+    assert ran.code == 0
+    assert ran.out.startswith("epsilon in [0.4111")
+    assert "both proved" in ran.out
+    found = evr("estimate", *DPSGD, "--epsilon", 0.5, "--both-sides", "--json").json
+    assert found["lower"] < 2.0582412161652618e-10 < found["upper"]
+    low, high = evr("estimate", *DPSGD, "--epsilon", 0.5, "--both-sides", "-q").out.split("\t")
+    assert float(low) < 2.0582412161652618e-10 < float(high)
+    assert "--both-sides" in refused("estimate", *DPSGD, "--epsilon", "0:1:0.5", "--both-sides")
+
+
+def test_both_sides_say_where_the_lower_one_is_about_the_pair_only(evr, tmp_path):
+    (tmp_path / "run.toml").write_text('[[mechanism]]\nkind = "zcdp"\nrho = 0.5\n')
+    ran = evr("estimate", tmp_path / "run.toml", "--epsilon", 4, "--both-sides")
+    assert "for evr's pair only: the mechanism may have less" in ran.out
