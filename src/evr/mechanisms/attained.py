@@ -12,8 +12,15 @@ from evr.mechanisms import schemes
 from evr.mechanisms.composition import Composition
 from evr.mechanisms.registry import known
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT
-from evr.mechanisms.sampling import NOISES
 
+_SAMPLED = (
+    dp_event.GaussianDpEvent,
+    dp_event.LaplaceDpEvent,
+    dp_event.DiscreteLaplaceDpEvent,
+    schemes.DiscreteGaussianDpEvent,
+    dp_event.NoOpDpEvent,
+)
+"""What is attained also where records are sampled."""
 _LEAST_WEIGHT = -184.0  # the logarithm of binomial weights that certainly stay where they are
 
 
@@ -66,6 +73,6 @@ def is_attained(event: Any, composition: Composition) -> bool:
             entry = ATTAINED.get(type(node))
             if entry is None or composition.relation not in entry.relations or not entry.condition(node):
                 return False
-            if sampled and type(node) not in (*NOISES, dp_event.NoOpDpEvent):
+            if sampled and type(node) not in _SAMPLED:
                 return False
     return True
