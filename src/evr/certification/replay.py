@@ -307,17 +307,19 @@ def alarmed(seconds: float, doing: str) -> Iterator[None]:
     def ring(*_: Any) -> None:
         raise _Alarm
 
+    left, often = signal.getitimer(signal.ITIMER_REAL)  # the caller's, which goes on afterwards
     before, begun = signal.signal(signal.SIGALRM, ring), time.monotonic()
-    # it rings again every second, in case something swallows the exception
-    left, often = signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
     try:
+        # it rings again every second, in case something swallows the exception
+        signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
         yield
     except _Alarm:
         raise TooLongError(f"{doing} took more than {seconds:g} s: {_ALLOW}") from None
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
-        # the caller's own timer goes on
-        signal.setitimer(signal.ITIMER_REAL, left and max(left - (time.monotonic() - begun), 1e-6), often)
+        if left:
+            signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - begun), 1e-6), often)
 
 
 def understood(certificate: Certificate, seconds: float) -> Composition:
