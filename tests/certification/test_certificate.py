@@ -170,7 +170,7 @@ def test_a_thorough_forger_is_found(documents: dict[str, dict[str, Any]]) -> Non
     """
     forged = copy.deepcopy(documents["accepted"])
     forged["claim"]["delta"] /= 2
-    with pytest.raises(FalseCertificateError, match=r"guarantee\.delta"):
+    with pytest.raises(FalseCertificateError, match=messages.about("guarantee.delta")):
         evr.Certificate.from_json(text(forged))
     for section in forged["verification"]["directions"].values():
         section["log_wealth"] += 1.0
@@ -183,14 +183,14 @@ def test_a_rejected_certificate_cannot_be_made_an_accepted_one(documents: dict[s
     forged = copy.deepcopy(documents["rejected"])
     forged["verdict"] = "accepted"
     forged["guarantee"] = {"epsilon": 1.0, "delta": forged["claim"]["delta"]}
-    with pytest.raises(FalseCertificateError, match=r"verdict: recorded 'accepted', recomputed 'rejected'"):
+    with pytest.raises(FalseCertificateError, match=messages.about("verdict", "'accepted'", "'rejected'")):
         evr.Certificate.from_json(json.dumps(restated(forged)))
 
 
 def test_seeds_do_not_pass_as_fresh(documents: dict[str, dict[str, Any]]) -> None:
     forged = copy.deepcopy(documents["named"])
     forged["verification"]["entropy_is_fresh"] = True
-    with pytest.raises(FalseCertificateError, match=r"verification\.entropy_is_fresh"):
+    with pytest.raises(FalseCertificateError, match=messages.about("verification.entropy_is_fresh")):
         evr.Certificate.from_json(json.dumps(consistent(forged)))
 
 

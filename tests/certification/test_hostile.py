@@ -198,6 +198,19 @@ def test_a_fresh_replay_stops_in_time(genuine: dict[str, Any]) -> None:
     assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
 
 
+def test_the_callers_timer_goes_on(genuine: dict[str, Any]) -> None:
+    before = signal.signal(signal.SIGALRM, lambda *_: None)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 1000.0, 500.0)
+        assert evr.replay(sealed(genuine), max_seconds=60.0).agrees
+        left, often = signal.getitimer(signal.ITIMER_REAL)
+        assert 0 < left < 1000.0
+        assert often == 500.0
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def deep(levels: int) -> dict[str, Any]:
     event: dict[str, Any] = GAUSSIAN
     for _ in range(levels):

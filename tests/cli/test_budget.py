@@ -80,19 +80,13 @@ def test_units_do_not_mix(evr: Callable[..., Any], refused: Callable[..., str]) 
     composed = evr("budget", "compose", "example.json", "record.json", "--delta", "1e-5")
     assert "at delta 1e-05 per record under add-or-remove (proved)" in composed.out
     owned = ["--noise-multiplier", 50, "--records-per-user", 2, *RUN]
-    plain = ["--noise-multiplier", 10, *RUN]
-    by_user = [*plain, "--unit", "user"]
-    spent = {"records": [(plain, None), (by_user, "a user")], "users": [(by_user, None), (plain, "a record")]}
-    for budget, commands in spent.items():
-        made = evr("budget", "create", budget, "--epsilon", 4, "--delta", 1e-4, "--unit", budget[:-1])
-        assert f"per {budget[:-1]} under add-or-remove" in made.out
-        for index, (flags, wrong) in enumerate(commands):
-            command = ["certify", *flags, "--budget", budget, "-o", f"{budget}{index}.json"]
-            if wrong is None:
-                assert evr(*command).code == 0
-            else:
-                assert f"this protects {wrong}, and budget '{budget}' a {budget[:-1]}" in refused(*command)
-    assert "--unit user" in refused("certify", *owned, "--budget", "records")
+    plain, of_users = ["--noise-multiplier", 10, *RUN], ["--noise-multiplier", 10, *RUN, "--unit", "user"]
+    for unit, fits, other in (("record", plain, of_users), ("user", of_users, plain)):
+        made = evr("budget", "create", f"{unit}s", "--epsilon", 4, "--delta", 1e-4, "--unit", unit)
+        assert f"per {unit} under add-or-remove" in made.out
+        assert evr("certify", *fits, "--budget", f"{unit}s", "-o", f"{unit}s.json").code == 0
+        assert f"and budget '{unit}s' a {unit}: " in refused("certify", *other, "--budget", f"{unit}s", "-o", "x.json")
+    assert "created with unit='user' (--unit user)" in refused("certify", *owned, "--budget", "records")
     assert "per user under add-or-remove (planned)" in evr("budget", "show", "users").out
     assert evr("budget", "show", "users", "--json").json["unit"] == "user"
 

@@ -190,9 +190,12 @@ class Journal:
 
     def _enter(self, kind: str, columns: dict[str, Any]) -> Any:
         table: dict[int, Any] = getattr(self, kind)
-        columns |= {name: read(columns[name]) for name, read in _READ.items() if name in columns}
-        known = table.get(columns["id"])
-        row = table[columns["id"]] = _ROWS[kind](**columns) if known is None else replace(known, **columns)
+        try:
+            columns |= {name: read(columns[name]) for name, read in _READ.items() if name in columns}
+            known = table.get(columns["id"])
+            row = table[columns["id"]] = _ROWS[kind](**columns) if known is None else replace(known, **columns)
+        except (TypeError, KeyError, ValueError) as error:  # a column, a relation or a method that is not known
+            raise DamagedRow(f"entry {self._links} of {kind} is not as this evr writes it: {error}") from None
         return row
 
 
