@@ -10,6 +10,7 @@ import pickle
 import threading
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import attr
 import numpy as np
@@ -204,6 +205,9 @@ def test_values_that_are_none() -> None:
         PrivacyFilter(epsilon=0, delta=1e-6)
 
 
+PER_LAYER: list[Any] = [0.001, 0.0, 1000]
+
+
 @attr.s(frozen=True, auto_attribs=True)
 class PerLayerZCDpEvent(dp_event.ZCDpEvent):
     """rho for each of so many layers."""
@@ -222,10 +226,10 @@ class OtherSelfComposedDpEvent(dp_event.SelfComposedDpEvent):
 @pytest.mark.parametrize(
     "event",
     [
-        PerLayerZCDpEvent(0.001, 0.0, 1000),
+        PerLayerZCDpEvent(*PER_LAYER),
         OtherComposedDpEvent([dp_event.GaussianDpEvent(10.0)]),
         OtherSelfComposedDpEvent(dp_event.GaussianDpEvent(10.0), 2),
-        dp_event.ComposedDpEvent([dp_event.GaussianDpEvent(10.0), PerLayerZCDpEvent(0.001, 0.0, 1000)]),
+        dp_event.ComposedDpEvent([dp_event.GaussianDpEvent(10.0), PerLayerZCDpEvent(*PER_LAYER)]),
     ],
     ids=["zcdp", "composed", "self-composed", "inside"],
 )

@@ -405,7 +405,7 @@ def test_words_of_a_record_do_not_command_a_terminal(made: Made, tmp_path: Path,
 
 def test_a_record_supports_its_own_relation_only(tmp_path: Path) -> None:
     """Also where a certificate names no record."""
-    kept = {"delta": 1e-4, "ledger": tmp_path / "ledger.sqlite"}
+    kept: dict[str, Any] = {"delta": 1e-4, "ledger": tmp_path / "ledger.sqlite"}
     record = recorded(tmp_path / "a.record.jsonl")
     plain = evr.certify(record.event, **kept)
     assert plain.record is None

@@ -130,7 +130,7 @@ def _random_cases() -> list[Case]:
             )[generator.integers(4)]
             q = float(np.exp(generator.uniform(-5.0, -0.5))) if generator.random() < 0.7 else 1.0
             if isinstance(base, tuple):
-                parts.append((answers(*base, q), steps))
+                parts.append((answers(base[0], base[1], q), steps))
             else:
                 parts.append(_repeated(_sampled(q, base), steps))
         generator.random()

@@ -115,7 +115,7 @@ class _Config:
         return dp_event.SelfComposedDpEvent(step, math.ceil(self.iterations / len(self.strategy)))
 
     def rate(self):
-        return self.sampling_prob
+        return vars(self)["sampling_prob"]
 
     def make(self, flags=None):
         public = self.num_examples is not None
@@ -166,17 +166,17 @@ class AllocatingConfig(BandMFConfig):
         return CyclicAllocationSampling(int(self.expected_participations), self.iterations, len(self.strategy))
 
 
-for cls, name, module in (
+for cls, name, place in (
     (OldConfig, "BandMFExecutionPlanConfig", "experimental.execution_plan"),
     (MadeConfig, "BandMFExecutionPlanConfig", "execution_plan"),
     (AllocatingConfig, "BandMFConfig", "execution_plan"),
 ):
     cls.__name__ = name
-    of_module(module)(cls)
+    of_module(place)(cls)
 
 CONFIGS = {"2.0": OldConfig, "2.2": MadeConfig, "2.3": BandMFConfig, "allocation": AllocatingConfig}
 
-_FLAGS = [("dtype", Any, None), ("noise_seed", Any, None), ("intermediate_strategy", Any, None)]
+_FLAGS: list[Any] = [("dtype", Any, None), ("noise_seed", Any, None), ("intermediate_strategy", Any, None)]
 _FLAGS += [("microbatch_size", Any, None), ("spmd_axis_name", Any, None), ("keep_batch_dim", Any, True)]
 PerformanceFlags = of_module("execution_plan")(make_dataclass("PerformanceFlags", _FLAGS))
 
@@ -185,6 +185,7 @@ PerformanceFlags = of_module("execution_plan")(make_dataclass("PerformanceFlags"
 @dataclass(kw_only=True)
 class DPTrainer:
     config: Any
+    plan: Any = None
     performance_flags: Any = field(default_factory=PerformanceFlags)
     loss_fn: Any = None
     optimizer: Any = None

@@ -13,6 +13,8 @@ from pathlib import Path
 
 warnings.simplefilter("ignore")
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -67,7 +69,7 @@ def train(plan, weights=None, *, batches=None, gradient=None, rng=None, after=la
 
 def main(folder: Path, steps: int, dies_after: int) -> None:
     saved = folder / "weights.npz"
-    begun = dict(np.load(saved)) if saved.exists() else {"weights": np.zeros(FEATURES), "step": 0}
+    begun: dict[str, Any] = dict(np.load(saved)) if saved.exists() else {"weights": np.zeros(FEATURES), "step": 0}
 
     def after(step, weights):
         ran = int(begun["step"]) + step + 1

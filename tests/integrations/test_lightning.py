@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,7 +57,7 @@ def test_their_example_with_one_line_added(path, tmp_path):
 
 def test_their_other_package_and_data_module(path):
     """Opacus's own data module is for ``pytorch_lightning``, which is the same code by another name."""
-    pytorch_lightning = pytest.importorskip("pytorch_lightning")
+    pytorch_lightning: Any = pytest.importorskip("pytorch_lightning")
     from opacus.lightning import DPLightningDataModule
 
     class Plain(pytorch_lightning.LightningDataModule):
@@ -68,7 +69,7 @@ def test_their_other_package_and_data_module(path):
 
         def __init__(self):
             super().__init__()
-            vars(self).update({name: value for name, value in vars(Classifier()).items() if name != "_modules"})
+            self.__dict__.update({name: value for name, value in vars(Classifier()).items() if name != "_modules"})
             self.net = torch.nn.Linear(4, 3)
 
     callback = Record(path)

@@ -31,6 +31,9 @@ def test_floats_that_reveal_nothing_are_no_strict_proof() -> None:
             evr.verify(event, epsilon=0.0, delta=0.0, method="strict")
 
 
+outcomes = DiscretePair.from_probabilities
+
+
 @pytest.mark.parametrize(
     "pairs",
     [
@@ -38,7 +41,7 @@ def test_floats_that_reveal_nothing_are_no_strict_proof() -> None:
         Pairs.both(REVEALING.in_floats(), EQUAL),
         Pairs.both(GaussianPair(0.5), ExactGaussian(Fraction(1, 2))),  # m, and not its square
         Pairs.both(LaplacePair(2.0), ExactLaplace(Fraction(1, 2))),
-        Pairs(*map(DiscretePair.from_probabilities, ([0.9, 0.1], [0.5, 0.5]), ([0.5, 0.5], [0.9, 0.1])), exact=(
+        Pairs(outcomes([0.9, 0.1], [0.5, 0.5]), outcomes([0.5, 0.5], [0.9, 0.1]), exact=(
             RationalOutcomes.of([Fraction(1, 2)] * 2, [Fraction(9, 10), Fraction(1, 10)]),
             RationalOutcomes.of([Fraction(9, 10), Fraction(1, 10)], [Fraction(1, 2)] * 2),
         )),

@@ -64,8 +64,8 @@ SEEN = {
 @pytest.mark.parametrize("name", SEEN)
 def test_who_was_sampled_may_be_seen(name: str, tmp_path: Path) -> None:
     base, p, q, epsilon, truth = SEEN[name]
-    laws = [[0.99, *(0.01 * x for x in law)] for law in (p, q)]
-    assert delta_of(*laws, 10, epsilon) == near(truth, rel=5e-3)
+    seen, unseen = ([0.99, *(0.01 * x for x in law)] for law in (p, q))
+    assert delta_of(seen, unseen, 10, epsilon) == near(truth, rel=5e-3)
     event = REPEATED(SAMPLED(0.01, base), 10)
     with pytest.raises(OtherRelationError, match=messages.no_law_under("zero-out", "add-or-remove")):
         certified(event, tmp_path, neighboring_relation="zero-out")
@@ -204,8 +204,8 @@ def test_every_scheme_says_what_may_depend_on_the_number_of_records(event: dp_ev
     ids=["known", "answers"],
 )
 def test_places_of_a_batch_may_be_seen(base: Any, p: float, epsilon: float, truth: float, tmp_path: Path) -> None:
-    laws = [[0.99, 0.01 * x, 0.01 * (1 - x)] for x in (p, 1 - p)]
-    assert delta_of(*laws, 10, epsilon) == near(truth, rel=5e-3)
+    seen, unseen = ([0.99, 0.01 * x, 0.01 * (1 - x)] for x in (p, 1 - p))
+    assert delta_of(seen, unseen, 10, epsilon) == near(truth, rel=5e-3)
     event = REPEATED(DRAWN(100, 1, base), 10)
     certificate = certified(event, tmp_path, neighboring_relation="replace-one")
     assert certificate.guarantee.epsilon == epsilon

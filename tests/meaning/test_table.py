@@ -19,18 +19,8 @@ from evr.certification.certificate import Certificate
 from evr.errors import CertificateError, OtherRelationError, UnsupportedEventError
 from evr.laws import Pairs
 from evr.mechanisms import MECHANISMS, Composition, noise, schemes
-from evr.mechanisms.meaning import (
-    HYPOTHESES,
-    Hypothesis,
-    Meaning,
-    Refused,
-    Row,
-    hypotheses_of,
-    meaning_of,
-    row_of,
-    rows,
-    unit_of,
-)
+from evr.mechanisms.meaning import HYPOTHESES, Row, hypotheses_of, meaning_of, row_of, rows, unit_of
+from evr.mechanisms.relations import Hypothesis, Meaning, Refused
 from evr.mechanisms.table import BUILT_IN, WRAPPERS
 
 ROOT = Path(__file__).parents[2]
@@ -291,7 +281,7 @@ def test_a_mechanism_that_a_scheme_stands_for_is_not_sampled(scheme: dp_event.Dp
 
 
 def test_a_relation_that_is_none_is_an_error() -> None:
-    evr.register(OwnDpEvent, gaussian, relation=lambda event: "zero-out")  # type: ignore[arg-type,return-value]
+    evr.register(OwnDpEvent, gaussian, relation=lambda event: "zero-out")
     with pytest.raises(TypeError, match=messages.NOT_A_RELATION):
         Composition.of(OWN)
 

@@ -25,7 +25,8 @@ from evr.described import described
 from evr.errors import CertificateError, SpecError, UnsupportedEventError
 from evr.laws import DiscretePair, Pairs
 from evr.mechanisms import MECHANISMS, Composition, noise
-from evr.mechanisms.meaning import Hypothesis, hypotheses_of
+from evr.mechanisms.meaning import hypotheses_of
+from evr.mechanisms.relations import Hypothesis
 from evr.mechanisms.table import BUILT_IN
 from evr.spec import parse
 

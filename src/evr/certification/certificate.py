@@ -13,7 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, TypeVar
 
-from dp_accounting import NeighboringRelation, dp_event
+from dp_accounting import NeighboringRelation
+from dp_accounting.dp_event import DpEvent
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema
 
 from evr import atomic, validate
@@ -265,12 +266,12 @@ class Certificate(Section):
     def __bool__(self) -> NoReturn:
         raise TypeError("a Certificate has no truth value: use .accepted")
 
-    def dp_event(self) -> dp_event.DpEvent:
+    def dp_event(self) -> DpEvent:
         """The event tree."""
         return self._event
 
     @cached_property
-    def _event(self) -> dp_event.DpEvent:
+    def _event(self) -> DpEvent:
         return event_json.event_from_json(self.event)
 
     def proofs(self) -> dict[str, StatedProof]:

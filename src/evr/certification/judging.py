@@ -115,7 +115,7 @@ def followed(
             "notes": [] if fresh or not sampled else ["the caller gave the seed: a guarantee needs fresh entropy"],
         },
     }
-    return plain(found)  # type: ignore[no-any-return]
+    return plain(found)
 
 
 def contradictions(certificate: Certificate) -> Iterator[Mismatch]:

@@ -246,7 +246,7 @@ def _plans(certificate: Certificate, *, fresh: bool = False) -> tuple[Planner, S
 
 def _judged(certificate: Certificate, found: list[Mismatch], verification: Verification | None, fresh: bool) -> Replay:
     """Judge the differences, given the software that drew the samples. Integers come out the same everywhere."""
-    notes = () if certificate.record is None else (_RECORD,)
+    notes: tuple[str, ...] = () if certificate.record is None else (_RECORD,)
     if certificate.verification.method == "strict":
         return Replay(tuple(found), verification, fresh, notes)
     # the statement is made of the rest, and differs where a number of samples does

@@ -110,8 +110,9 @@ def create(
     from evr.certification.budget import Budget
 
     adaptive = validate.one_of(("planned", "adaptive"), kind=kind) == "adaptive"
-    how = {"neighboring_relation": adjacency, "unit": unit, "adaptive": adaptive, "ledger": ledger}
-    Budget.create(name, epsilon=epsilon, delta=delta, **how)
+    Budget.create(
+        name, epsilon=epsilon, delta=delta, neighboring_relation=adjacency, unit=unit, adaptive=adaptive, ledger=ledger
+    )
     if not quiet:
         say(f"Budget {name}: ({number(epsilon)}, {number(delta)}) per {unit} under {adjacency}, {kind}.")
         say(f"Spend from it: evr certify training.toml --budget {name}{f' --ledger {ledger}' if ledger else ''}")

@@ -32,7 +32,7 @@ def record(optimizer: Any, loader: Any, path: str | Path = "training.record.json
     return observe(optimizer, loader, path, **options)
 
 
-class Record(TrainerCallback, ExportableState):  # type: ignore[misc]
+class Record(TrainerCallback, ExportableState):
     """Records a training whose optimizer and loader Opacus made private.
 
     Give it to ``Trainer(callbacks=[...])``, whose ``optimizers`` has the ``DPOptimizer`` and whose
@@ -196,7 +196,7 @@ class Private:
             self.recorder.close()
 
 
-class PrivateTrainer(Private, Trainer):  # type: ignore[misc]
+class PrivateTrainer(Private, Trainer):
     """``transformers.Trainer`` with differential privacy, recorded: see ``Private``."""
 
 

@@ -59,7 +59,7 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
             why = f"{type(event).__name__} is not DP-SGD on Poisson batches, which is what a record holds"
             raise RecordError(f"{why}: certify the configuration, evr.events.from_jax_privacy(config)")
         config = getattr(source, "config", source)
-        self._facts = {
+        self._facts: dict[str, Any] = {
             "noise_multiplier": float(step.event.noise_multiplier),
             "clipping_norm": float(config.l2_clip_norm),
             "sampling_probability": float(step.sampling_probability),

@@ -14,7 +14,7 @@ from evr.records.reading import Record as ReadRecord
 from evr.records.recorder import Recorder
 
 
-class Record(keras.callbacks.Callback):  # type: ignore[misc]
+class Record(keras.callbacks.Callback):
     """Announces each step of ``fit`` in a record before it happens.
 
     Parameters
@@ -48,7 +48,7 @@ class Record(keras.callbacks.Callback):  # type: ignore[misc]
             raise RecordError(f"the model was made private with another noise than noise_multiplier of {config!r}")
         if (several := self.model.steps_per_execution) != 1:
             raise RecordError(f"steps_per_execution={several}: a record has each step. Compile the model with 1")
-        self._facts = {
+        self._facts: dict[str, Any] = {
             "noise_multiplier": float(config.noise_multiplier),
             "clipping_norm": float(config.clipping_norm),
             "sampling_probability": float(event.event.sampling_probability),

@@ -27,7 +27,7 @@ def observed(loader: Any) -> Any:
     return loader
 
 
-class Record(Callback):  # type: ignore[misc]
+class Record(Callback):
     """Records a training whose optimizer Opacus made private, from before the trainer touches the loader.
 
     The data module's (or the module's) ``train_dataloader`` returns a ``DPDataLoader``. A loader that is given to

@@ -196,7 +196,13 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
                 raise RecordError("this training cannot be recorded: " + "; ".join(breaches))
             rank, ranks = _place()
             self.path = path if ranks == 1 else rank_path(path, rank)
-            told = {"constants": constants, "rank": rank, "ranks": ranks, "run": _run(), "resume": resume}
+            told: dict[str, Any] = {
+                "constants": constants,
+                "rank": rank,
+                "ranks": ranks,
+                "run": _run(),
+                "resume": resume,
+            }
             self._recorder = Recorder(self.path, _conditions(optimizer, sampler), **told)
         except BaseException:
             self._undo.close()

@@ -18,8 +18,8 @@ import evr
 from evr.bounds.strict import Grid, ProofPlan, Window, prove, schedule
 from evr.laws import Direction, Pairs
 from evr.laws.exact import Ball, ExactCurve, ExactGaussian, ExactOutcomes, OutcomeSet, RationalOutcomes, exact_sampled
-from evr.laws.exact.law import at_precision
-from evr.laws.exact.sampled import WithoutReplacementOutcomes
+from evr.laws.exact.law import at_precision, ball
+from evr.laws.exact.sampled import SampledOutcomes, WithoutReplacementOutcomes
 from helpers import exact_step, switching_often
 from laws.registered import registered
 from messages import ALL_OF_BOTH_LAWS, NEGATIVE_MASS
@@ -32,9 +32,7 @@ class Listed(ExactOutcomes):
     rows: tuple[tuple[Fraction | int, Fraction | int, int], ...]
 
     def sets(self) -> list[OutcomeSet]:
-        return [
-            OutcomeSet(*(Ball(x.numerator) / x.denominator for x in (p, q)), Ball(loss)) for p, q, loss in self.rows
-        ]
+        return [OutcomeSet(ball(p), ball(q), Ball(loss)) for p, q, loss in self.rows]
 
 
 SHORT_OF_Q = Listed(((1, Fraction(1, 100), 5),))  # Q has 99/100 elsewhere, where P has nothing
@@ -53,7 +51,7 @@ def plan(counts: int, bits: int = 64) -> ProofPlan:
     [
         lambda law: law.in_floats(),
         lambda law: law.greatest(),
-        lambda law: exact_sampled(law, Fraction(1, 2), Direction.REMOVE).sets(),
+        lambda law: SampledOutcomes(law, Fraction(1, 2), Direction.REMOVE).sets(),
         lambda law: WithoutReplacementOutcomes(law, Fraction(1, 2)).sets(),
         lambda law: prove([exact_step(law, 3)], Fraction(5), plan(3)),
         lambda law: prove([exact_step(law, 1)], Fraction(5), ProofPlan.of_one_step(64)),

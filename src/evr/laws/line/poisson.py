@@ -88,7 +88,7 @@ def sampled(base: DominatingPair, q: Fraction | float, direction: Direction) -> 
     probabilities.
     """
     if isinstance(base, SampledPair) and base.direction is direction and base.q * float(q) > 0.0:
-        base, q = base.base, Fraction(base.q) * Fraction(q)
+        q, base = Fraction(base.q) * Fraction(q), base.base
     share = _not_below(q)
     return base if share == 1.0 else SampledPair(base, share, direction)
 
