@@ -293,7 +293,7 @@ def test_a_number_that_is_no_float_is_not_rounded(number):
             build_(**{name: value})
     for name, ask in (
         ("epsilon", lambda: evr.verify(dp_event.GaussianDpEvent(1.0), epsilon=number, delta=0.5)),
-        ("delta", lambda: evr.estimate_epsilon(dp_event.GaussianDpEvent(1.0), *[chance])),
+        ("delta", lambda: evr.estimate_epsilon(dp_event.GaussianDpEvent(1.0), chance)),  # type: ignore[arg-type]
     ):
         with pytest.raises(ValueError, match=messages.of_any_value(name, "is not a float: give ")):
             ask()
