@@ -185,7 +185,6 @@ PerformanceFlags = of_module("execution_plan")(make_dataclass("PerformanceFlags"
 @dataclass(kw_only=True)
 class DPTrainer:
     config: Any
-    plan: Any = None
     performance_flags: Any = field(default_factory=PerformanceFlags)
     loss_fn: Any = None
     optimizer: Any = None

@@ -17,6 +17,8 @@ reason = "needs jax-privacy: pip install evr-dp[jax]"
 pytest.importorskip("jax_privacy", reason=reason, exc_type=ImportError)
 pytestmark = pytest.mark.filterwarnings("ignore")  # they warn about themselves
 
+from typing import Any
+
 import jax
 import numpy as np
 
@@ -73,7 +75,7 @@ def test_a_trainer_calls_back(path, monkeypatch):
     monkeypatch.setitem(sys.modules, "jax_privacy", J.module("2.3"))
     config = J.CONFIGS["2.3"](strategy=np.ones(1), iterations=20, expected_participations=2, noise_multiplier=NOISE)
     plan = config.make()
-    trainer = J.DPTrainer(config=config)
+    trainer: Any = J.DPTrainer(config=config)
     trainer.plan = J.Plan(
         lambda *_: J.SimpleNamespace(l2_norm_bound=1.0),
         plan.batch_selection_strategy,
