@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 export PYTHONHASHSEED ?= 0
 
-.PHONY: run test coverage check dist docs bench integrations published proofs paper paper-full clean help
+.PHONY: run test coverage check dist docs bench integrations published calculator proofs paper paper-full clean help
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -50,6 +50,9 @@ integrations: $(EXTRAS)/.ready ## tests with Opacus, JAX Privacy and Dask, in an
 
 published: $(VENV)/.test ## certify the published trainings, and write their page
 	$(BIN)/python examples/published/make_page.py
+
+calculator: $(VENV)/.core ## docs/calculator.html, of its parts
+	$(BIN)/python proofs/make_calculator.py
 
 docs: $(VENV)/.docs ## the documentation, as a site in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

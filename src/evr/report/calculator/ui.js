@@ -135,11 +135,13 @@ function changed(wait = 350) {
   helper = helper.free(); hands = hands.map(hand => hand.free())
   for (const id of BUTTONS) $(id).disabled = true
   for (const id of ["plot", "along", "means", "copied", "noise", "derived"]) $(id).replaceChildren()
+  lines($("means"), ["This is said once something is proved."], "li")
   progress(null); $("wrong").textContent = ""
   let params
   try { params = read() } catch (error) {
     $("wrong").textContent = error.message; $("delta").textContent = "–"
-    return refuse("Nothing is computed: see the form.", mine)
+    notes(NOTHING)
+    return refuse(error.message, mine)
   }
   history.replaceState(null, "", link())
   $("derived").textContent = params.phases.map(p => `Sampling probability ${Number(p.rate.toPrecision(6))}, ${plain(p.steps)} steps.`).join(" ")
@@ -257,6 +259,7 @@ function latex(answer) {
   return `DP-SGD of ${trainings(answer).replace(/([0-9]),(?=[0-9])/g, "$1{,}")} is $(${short(answer.epsilon)}, ${delta})$-differentially private if one record is added or removed. `
     + `This was proved in exact arithmetic by the checker of evr, which was extracted from Coq (SHA-256 of the proof: \\texttt{${digest(answer).slice(0, 16)}\\ldots}).`
 }
+const NOTHING = {deltaValue: 0, phases: []}   // notes for a form that cannot be read
 function notes({deltaValue, size, phases: found, target}) {
   const texts = ["Is your loader Poisson? This epsilon is for batches that each record joins by a coin of its own. Shuffled batches of a fixed size, which most loaders make, can leak more: "
     + "turn Poisson sampling on (in Opacus, DPDataLoader or poisson_sampling=True), or account for shuffled batches with evr."]
@@ -325,9 +328,9 @@ function steps10(most, number) {
 }
 function drawCurve() {
   if (!shown.curve) return
-  const {points} = shown.curve, from = Math.max(0, points.findLastIndex(([e]) => e === 0))
+  const {points, advantage} = shown.curve
   const dots = shown.points.map(p => [Number(p.epsilon), Math.log10(Number(p.delta))])
-  const line = points.slice(from).filter(([e]) => Number.isFinite(e)), most = Math.max(...line.map(p => p[0]), ...dots.map(p => p[0]), 1e-9) * 1.03
+  const line = [[0, Math.log10(advantage)], ...points.filter(([e]) => e > 0 && Number.isFinite(e))], most = Math.max(...line.map(p => p[0]), ...dots.map(p => p[0]), 1e-9) * 1.03
   const low = Math.floor(Math.min(...line.map(p => p[1]), ...dots.map(p => p[1]))), step = Math.max(1, Math.ceil(-low / 6)), ys = []
   for (let l = 0; l >= low; l -= step) ys.push([l, l === 0 ? 1 : "1e" + l])
   picture($("plot"), `Delta against epsilon; proved: ${shown.points.map(p => `delta ${short(p.delta)} at epsilon ${short(p.epsilon)}`).join(", ")}`,
