@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 export PYTHONHASHSEED ?= 0
 
-.PHONY: run test coverage check dist docs bench integrations published league proofs paper paper-full clean help
+.PHONY: run test coverage check dist docs bench integrations published league calculator proofs paper paper-full clean help
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -55,6 +55,9 @@ LEAGUE := .venv-league
 
 league: $(LEAGUE)/.ready ## other accountants against the conformance suite, and their page; some minutes
 	$(LEAGUE)/bin/python conformance/league.py
+
+calculator: $(VENV)/.core ## docs/calculator.html, of its parts
+	$(BIN)/python proofs/make_calculator.py
 
 docs: $(VENV)/.docs ## the documentation, as a site in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -21,6 +21,7 @@ FLAGS = ["--noise-multiplier", "1", "--sampling-probability", "0.1", "--steps", 
 WORK = {
     "attest": ("evr.certification.Certificate.load", ["model.bin", "some.json"]),
     "audit": ("evr.cli.attacks.read_scores", ["some.json"]),
+    "calculator": ("evr.report.calculator.page", []),
     "calibrate": (
         "evr.estimation.calibrate",
         ["--sampling-probability", "0.1", "--steps", "3", "--epsilon", "1", "--delta", "1e-5"],

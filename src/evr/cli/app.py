@@ -12,6 +12,7 @@ import typer
 
 import evr
 from evr.cli.attacks import audit, risk
+from evr.cli.calculator import calculator
 from evr.cli.certificates import attest, replay, show
 from evr.cli.certify import certify, resume
 from evr.cli.estimate import calibrate, describe, estimate
@@ -71,6 +72,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "certify": (certify, "Estimate, verify, write a certificate."),
     "estimate": (estimate, "Epsilon at a delta, or delta at an epsilon; ranges."),
     "calibrate": (calibrate, "The smallest noise, or the largest number of steps."),
+    "calculator": (calculator, "A page that proves an epsilon in the browser."),
     "describe": (describe, "How a specification is understood."),
     "replay": (replay, "Check a certificate."),
     "refute": (refute, "Try to prove that a pair is false."),
