@@ -110,7 +110,6 @@ def unsupported(event: Any) -> str:
 
 KNOWN_RELATIONS = "neighboring_relation=.*'add-or-remove', 'replace-one'"
 ADD_OR_REMOVE_HERE = "'add-or-remove' adjacency here.*'zero-out'"
-NOT_ITS_HYPOTHESES = "hypotheses are not those of its event"
 NOT_A_RELATION = "was registered with is not a NeighboringRelation"
 SAMPLED_ALREADY = "says itself who takes part|nor made on a sample"
 ANOTHER_ANSWER = "--adjacency replace-one.*another answer"
@@ -414,3 +413,4 @@ PROVED_FALSE = (
 )
 ABOUT_FALSE = r"this is false, for delta\(4.0\) is about"
 IS_REFUTED = "is refuted by"
+UNSUPPORTED_AT = r"unsupported \w+ at event"

@@ -59,7 +59,7 @@ def test_a_relation_that_the_event_does_not_have(ledger: Path) -> None:
     certificate = evr.certify(FIXED, epsilon=1.0, tau=0.7, ledger=ledger, neighboring_relation="replace-one")
     document = certificate.document() | {"neighboring_relation": "ADD_OR_REMOVE_ONE"}
     with pytest.raises(CertificateError, match=messages.no_law_under("add-or-remove")):
-        Certificate.sealed(document)
+        Certificate.from_json(text(document))
 
 
 def test_a_release_has_one_relation(ledger: Path) -> None:

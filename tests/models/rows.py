@@ -221,8 +221,13 @@ def tightness(cases: list[list[Comparison]]) -> tuple[float, float]:
     return float(np.median(medians)), max(medians)
 
 
+def table() -> tuple[Row, ...]:
+    """The rows, less those of mechanisms that the attack registers."""
+    return tuple(row for row in rows() if not row.event.__module__.startswith("attacking"))
+
+
 with mechanisms.registered():
-    ROWS = rows()
+    ROWS = table()
 """The whole table, the mechanisms that are registered here included."""
 
 

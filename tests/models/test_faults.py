@@ -13,19 +13,19 @@ from dp_accounting import NeighboringRelation, dp_event
 import evr
 from evr.laws import Pairs
 from evr.mechanisms import MECHANISMS, composition, schemes, training
-from evr.mechanisms.meaning import HYPOTHESES, Row, meanings_in, row_of, rows
+from evr.mechanisms.meaning import HYPOTHESES, Row, meanings_in, row_of
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT, Meaning, Variant, name_of, relation_named
 from evr.mechanisms.table import WRAPPERS
 from models.broken import BROKEN, check_assumed, check_breaks
-from models.rows import CASES, MODELS, PIPELINES, REFUSED, check_default, check_row, check_unit
+from models.rows import CASES, MODELS, PIPELINES, REFUSED, check_default, check_row, check_unit, table
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def check_subject(subject: str) -> None:
     """All that the suite has to say about one subject."""
-    assert {row.subject for row in rows()} == {*MODELS, *REFUSED}
-    for row in rows():
+    assert {row.subject for row in table()} == {*MODELS, *REFUSED}
+    for row in table():
         if row.subject == subject:
             check_row(row, range(CASES))
             check_unit(row)

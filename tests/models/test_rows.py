@@ -4,8 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from evr.mechanisms.meaning import Row, rows
-from models.rows import CASES, MODELS, PIPELINES, REFUSED, ROWS, check_default, check_row, check_unit, name, tightness
+from evr.mechanisms.meaning import Row
+from models.rows import (
+    CASES,
+    MODELS,
+    PIPELINES,
+    REFUSED,
+    ROWS,
+    check_default,
+    check_row,
+    check_unit,
+    name,
+    table,
+    tightness,
+)
 
 LOOSE = {
     "DiscreteGaussianDpEvent on many numbers": 0.85,  # that integers are rounded costs something where noise is small
@@ -19,7 +31,7 @@ LOOSE = {
 
 
 def test_every_subject_has_a_model() -> None:
-    assert {row.subject for row in rows()} == {*MODELS, *REFUSED}
+    assert {row.subject for row in table()} == {*MODELS, *REFUSED}
     assert len(MODELS) >= 40
 
 

@@ -136,11 +136,11 @@ def test_each_fact_is_built_once(tmp_path, monkeypatch):
     counted(proof, "prove")
     counted(choosing, "choose")
     counted(choosing, "outlook")
-    counted(composition, "leaves")
+    counted(composition.Walk, "counts")
     found = evr.certify(TRAINING, delta=1e-5, ledger=tmp_path / "ledger.sqlite")
     assert found.accepted
     assert found.verification.method == "strict"
-    assert calls == {"leaves": 1, "choose": 2, "outlook": 2, "prove": 2}
+    assert calls == {"counts": 1, "choose": 2, "outlook": 2, "prove": 2}
 
 
 @pytest.mark.parametrize("tau", [0.7, 0.99], ids=["drawn as it is", "composed"])

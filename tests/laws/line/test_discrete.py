@@ -45,7 +45,7 @@ def test_losses_from_logarithms_say_what_they_are_off_by() -> None:
 def test_probabilities_that_do_not_sum_to_1_are_refused(lack: float) -> None:
     short = [0.5 - lack / 2] * 2
     for p, q, name in ((short, [0.5, 0.5], "p"), ([0.5, 0.5], short, "q")):
-        with pytest.raises(ValueError, match=given(**{name: short}) + " does not sum to 1"):
+        with pytest.raises(ValueError, match=given(**{name: short})):
             DiscretePair.from_probabilities(p, q)
 
 
