@@ -414,3 +414,4 @@ PROVED_FALSE = (
 ABOUT_FALSE = r"this is false, for delta\(4.0\) is about"
 IS_REFUTED = "is refuted by"
 UNSUPPORTED_AT = r"unsupported \w+ at event"
+ONE_RELATION = "describe all under one relation"

@@ -13,6 +13,7 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
+import messages
 from evr.events import BallsInBinsDpEvent, BMinSepDpEvent, CyclicPoissonDpEvent, RedrawnBinsDpEvent
 from evr.laws.patterns.law import ReplacedPatterns
 from evr.mechanisms import Composition
@@ -137,7 +138,7 @@ def test_laws_of_two_relations_are_not_drawn_together() -> None:
     event = BallsInBinsDpEvent(2.0, 2, 2)
     steps = (*laws_of(event), *Composition.of(event).simplified("remove"))
     for some in (steps, steps[::-1], (steps[0], *Composition.of(event).simplified("add"))):
-        with pytest.raises(ValueError, match="describe all under one relation"):
+        with pytest.raises(ValueError, match=messages.ONE_RELATION):
             with_lines(some, ByScale(1.0, 1.0), 0.0)
 
 

@@ -15,6 +15,7 @@ from dp_accounting import dp_event
 from flint import ctx
 
 import evr
+import messages
 from evr.bounds.strict import Grid, ProofPlan, Window, prove, schedule
 from evr.laws import Direction, Pairs
 from evr.laws.exact import Ball, ExactCurve, ExactGaussian, ExactOutcomes, OutcomeSet, RationalOutcomes, exact_sampled
@@ -22,7 +23,6 @@ from evr.laws.exact.law import at_precision, ball
 from evr.laws.exact.sampled import SampledOutcomes, WithoutReplacementOutcomes
 from helpers import exact_step, switching_often
 from laws.registered import registered
-from messages import ALL_OF_BOTH_LAWS, NEGATIVE_MASS
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def plan(counts: int, bits: int = 64) -> ProofPlan:
     ids=["floats", "greatest", "poisson", "without replacement", "composed", "one step"],
 )
 def test_sets_that_leave_something_out_are_refused(law: ExactOutcomes, use: Callable[[ExactOutcomes], object]) -> None:
-    with pytest.raises(ValueError, match=ALL_OF_BOTH_LAWS):
+    with pytest.raises(ValueError, match=messages.ALL_OF_BOTH_LAWS):
         use(law)
 
 
@@ -69,7 +69,7 @@ def test_sampling_of_sets_that_leave_out_a_part_of_q_proves_nothing() -> None:
     floats = RationalOutcomes.of([1, 0], [Fraction(1, 100), Fraction(99, 100)]).in_floats()
     with registered(Pairs(floats, add.in_floats(), (SHORT_OF_Q, add))) as event:
         sampled = dp_event.SelfComposedDpEvent(dp_event.PoissonSampledDpEvent(0.5, event), 3)
-        with pytest.raises(ValueError, match=ALL_OF_BOTH_LAWS):
+        with pytest.raises(ValueError, match=messages.ALL_OF_BOTH_LAWS):
             evr.verify(sampled, epsilon=5.0, delta=0.2, method="strict")
 
 
@@ -82,7 +82,7 @@ class Rising(ExactCurve):
 
 
 def test_a_curve_with_negative_masses_is_refused() -> None:
-    with pytest.raises(ValueError, match=NEGATIVE_MASS):
+    with pytest.raises(ValueError, match=messages.NEGATIVE_MASS):
         prove([exact_step(Rising(), 2)], Fraction(1), plan(2))
 
 
