@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -22,7 +23,7 @@ from evr.bounds.strict import prove_within
 from evr.certification import check_proof
 from evr.certification.proof_file import law_text, proof_file
 from evr.errors import UnsupportedEventError
-from evr.laws.exact import ExactBins, ExactGaussian, exact_sampled
+from evr.laws.exact import ExactBins, ExactCurve, ExactGaussian, exact_sampled
 from evr.laws.exact.law import ball
 from evr.laws.law import Direction
 from evr.mechanisms import Composition
@@ -46,6 +47,11 @@ def made(event, epsilon, tolerance=0.02):
     delta = max(proof.delta for proof in proofs.values())
     chosen = {direction: proof.plan for direction, proof in proofs.items()}
     return proof_file(composition, Fraction(epsilon), delta, chosen), list(proofs.values())
+
+
+def resealed(text):
+    """A body with the SHA-256 that fits it."""
+    return text.encode() + f"sha256 {hashlib.sha256(text.encode()).hexdigest()}\n".encode()
 
 
 def said(lines):
@@ -201,11 +207,28 @@ def test_a_forgery_is_refused_by_name(name, reason):
 def test_a_relation_that_was_changed_is_refused(tmp_path):
     """A proof of add-or-remove was accepted as one of replace-one, where delta is 1e16 times as large."""
     event = evr.dpsgd(noise_multiplier=20.0, sampling_probability=0.01, steps=100)
-    body = made(event, 0.05)[0][:-72].replace(b"relation add-or-remove", b"relation replace-one", 1)
+    text = made(event, 0.05)[0][:-72].decode()
     forged = tmp_path / "forged.proof"
-    forged.write_bytes(body + f"sha256 {hashlib.sha256(body).hexdigest()}\n".encode())
+    forged.write_bytes(resealed(text.replace("relation add-or-remove", "relation replace-one", 1)))
     done = run("--listed", forged)
     assert (done.returncode, "not a law for replace-one neighbours" in done.stdout) == (3, True)
+
+
+def test_what_is_proved_is_true_whatever_was_changed():
+    """The law and epsilon of a file are changed at random, and the file is sealed again."""
+    text = (VECTORS / "good-poisson-ratios.proof").read_bytes()[:-72].decode()
+    draw, answers = random.Random(7), set()
+    for _ in range(24):
+        noise, q = Fraction(draw.randint(90, 150), 100), Fraction(draw.randint(1, 3), draw.randint(100, 400))
+        epsilon = Fraction(draw.randint(20, 44), 64)
+        forged = re.sub("(?m)^100 .*$", f"100 poisson({q},gaussian({noise}))", text)
+        forged = re.sub("(?m)^epsilon .*$", f"epsilon {epsilon.numerator}/{epsilon.denominator}", forged)
+        answer = check_proof.check(resealed(forged))
+        answers.add(answer.word)
+        if answer.word == check_proof.PROVED:
+            event = evr.dpsgd(noise_multiplier=float(noise), sampling_probability=float(q), steps=100)
+            assert evr.estimate_delta(event, float(epsilon)).value <= answer.file.delta * (1 + 1e-6)
+    assert answers == {check_proof.PROVED, check_proof.REFUSED}
 
 
 def test_curves_are_those_of_arb():
@@ -227,6 +250,7 @@ def test_curves_are_those_of_arb():
             ((v, width),) = check_proof.own_values(section, kind, law, up)
             with ctx.workprec(1000):
                 exact = exact_sampled(ExactGaussian(1 / Fraction(noise) ** 2), Fraction(q), direction)
+                assert isinstance(exact, ExactCurve)
                 value = exact.curve()(ball(Fraction(loss)).exp()) * fmpz(2) ** 300
                 assert v <= value <= v + width, (law, loss, direction)
 
@@ -263,6 +287,12 @@ def test_the_checker_needs_nothing_of_evr_and_no_new_python():
     assert "import evr" not in text
     assert "from evr" not in text
     assert "match " not in text.replace("fullmatch ", "")
+
+
+def test_a_proof_that_no_checker_would_take_is_refused(monkeypatch):
+    monkeypatch.setattr(check_proof, "MOST_EFFORT", 1000)
+    with pytest.raises(ValueError, match=messages.TOO_LARGE_A_PROOF):
+        made(evr.dpsgd(noise_multiplier=1.1, sampling_probability=0.01, steps=37), 0.25)
 
 
 def test_laws_without_a_text_are_refused_by_name():

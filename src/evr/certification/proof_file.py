@@ -94,7 +94,10 @@ def proof_file(
             lines += _section(composition.exact(direction), laws, epsilon, plan, more)
         text = "\n".join([*lines, "end", ""]).encode()
         data = text + f"sha256 {hashlib.sha256(text).hexdigest()}\n".encode()
-        answer = check_proof.check(data)
+        try:
+            answer = check_proof.check(data)
+        except check_proof.NotReadError as why:
+            raise ValueError(f"a proof file of this is {why}: claim a little more, or {_INSTEAD}") from None
         if answer.accepted:
             return data
     raise ValueError(f"the plans do not show delta: {'; '.join(answer.reasons)}")
