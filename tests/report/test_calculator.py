@@ -91,7 +91,7 @@ def three_digits(x: float) -> float:
 
 
 def compare(found: dict[str, Any], truth: float, delta: float) -> None:
-    """The epsilon is the truth rounded up to three digits, or the truth and a thousandth of it; its file is accepted."""
+    """The epsilon is the truth, or a thousandth more, rounded up to three digits; its file is accepted."""
     assert found["verdict"] == "proved", found
     assert float(found["epsilon"]) in {three_digits(truth), three_digits(1.001 * truth)}
     assert float(found["delta"]) == delta
@@ -145,7 +145,10 @@ def test_the_setting_of_a_link_is_proved_and_explained(browser, tmp_path):
         assert 0.99 * best <= bound <= 1.2 * best
     browser.wait_for("document.querySelector('#along svg') !== null")
     # nothing was asked of any network, nothing is too wide for a phone
-    assert browser.run("performance.getEntriesByType('resource').map(e => e.name).filter(n => !n.startsWith('blob:'))") == []
+    assert (
+        browser.run("performance.getEntriesByType('resource').map(e => e.name).filter(n => !n.startsWith('blob:'))")
+        == []
+    )
     assert browser.run("document.documentElement.scrollWidth") == 390
     assert browser.run("[...document.querySelectorAll('input')].filter(e => !e.labels.length).length") == 0
     # the file that is downloaded
@@ -199,8 +202,10 @@ def test_phases_and_their_link(browser):
     # what is typed goes into the link, and the link brings it back
     assert browser.run("location.hash.slice(1)") == link
     browser.run("document.getElementById('drop').click()")
-    browser.run("const input = document.getElementById('in-noise-1'); input.value = '2.5'; "
-                "input.dispatchEvent(new Event('input', {bubbles: true}))")
+    browser.run(
+        "const input = document.getElementById('in-noise-1'); input.value = '2.5'; "
+        "input.dispatchEvent(new Event('input', {bubbles: true}))"
+    )
     typed = browser.run("location.hash.slice(1)")
     assert typed == "dataset=60000&noise=2.5&batch=256&epochs=5&delta=0.000001"
     browser.wait_for("document.getElementById('verdict').textContent === 'proved'")

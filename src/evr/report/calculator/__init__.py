@@ -16,6 +16,7 @@ def page() -> str:
     """The page's text, made of its parts. The judge is ``verifier.js``, as it is; what is assumed is said in the words
     of the table of meanings.
     """
+
     def text(*names: str) -> str:
         return ";\n".join((_HERE / f"{name}.js").read_text(encoding="utf-8") for name in names)
 
