@@ -1,14 +1,7 @@
-(* The hypotheses of Training.v can be met: a file that is proved, and a training that chooses its gradients by earlier outputs. *)
+(* The hypotheses of Training.v can be met: by a training that chooses its gradients by earlier outputs. (Files that are proved are in vectors/.) *)
 Require Import String Evr.Setup.
 Require Import Evr.Normal Evr.Weighted Evr.Lebesgue Evr.Gaussian Evr.Reader Evr.Judge Evr.Statement Evr.Sampled Evr.Rotation Evr.DpSgd.
 Local Open Scope classical_set_scope. Local Open Scope ring_scope.
-
-(* One step in which every record is drawn, noise multiplier 1: (1, 1/4). *)
-Definition example : text := Eval vm_compute in codes
-  "evr-proof 2 relation add-or-remove epsilon 1/1 delta 1/4 steps 1 1 gaussian(1) directions 1 direction both grid 4 1 1 own 1 0 0 1 0 0 0 0 4 products 0 halves 0 1 end ".
-Definition example_file : option file := Eval vm_compute in read example.
-Lemma example_proved : match example_file with Some F => judge_text example = Judged F (Some 48%Z :: nil)%list Proved | None => False end.
-Proof. by vm_compute. Qed.
 
 (* Records are numbers, the start is a normal number, and the gradient of a record is its distance from the last output. *)
 Definition flat : nat -> nat := fun _ => O.
@@ -35,19 +28,4 @@ have S1 : start setT = 1%E by have := @mass_all 0 1 Rlt_0_1.
 have [h _] := dpsgd_main Hj Hl Ho (fun _ => Rlt_0_1) S1 track_measurable (@measurable_fun_id _ _ setT) mA
   (ex_intro _ D1 (ex_intro _ D2 (ex_intro _ r (conj erefl (or_introl (conj Hr erefl)))))).
 exact: h.
-Qed.
-
-(* The two together: one step of that training is (1, 1/4)-private. *)
-Definition unit_noise : noise := @Noise 1 1 (conj Rle_0_1 (Rle_refl 1)) Rlt_0_1.
-Theorem one_step_private : let P D A := prob (fun _ => 1%R) (fun _ => unit_noise) start track D (k := 1) A in
-  forall (D1 D2 : list RR) (r : RR) (A : set (hist flat line 1)), measurable A ->
-  (P (D1 ++ r :: D2)%list A <= (exp 1 : RR)%:E * P (D1 ++ D2)%list A + ((1 / 4)%R : RR)%:E)%E.
-Proof.
-move: example_proved; case E: example_file => [F|//] Hj P D1 D2 r A mA; move: E Hj => [<-] Hj.
-have Hl : states_laws _ (fun _ => unit_noise).
-  move=> [|k] Hk; last by move: Hk; rewrite /=; lia.
-  by eexists; split; [vm_compute; reflexivity | rewrite /=; split; field].
-have Ho : states_order _ (O :: nil)%list by case=> [//|k]; case: k.
-have := tracking_private Hj Hl Ho erefl D1 D2 r mA.
-by rewrite /epsilon /delta /= /Rdiv Rinv_1 Rmult_1_r.
 Qed.
