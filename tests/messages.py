@@ -97,6 +97,7 @@ RECORDS_PER_USER_OF_POISSON = "records_per_user=3 is for sampling='poisson'"
 ONE_RECORD_MORE = "'shuffled': with one record more.*RedrawnBinsDpEvent"
 ONE_USER = "one user"
 ONE_UNIT = "a guarantee has one unit"
+WEIGHTS_SUM_TO_1 = "sampling_probs=.* does not sum to 1, but to .*: divide by that sum"
 ADDITIVE_NOISE = "additive noise"
 USERS_OF_A_GAUSSIAN = "UsersDpEvent of GaussianDpEvent"
 NEEDS_RECORDS_PER_USER = "needs records_per_user"
@@ -156,6 +157,7 @@ NO_FINITE_ENCLOSURE = "no finite enclosure"
 TOO_NEAR = "the places of the plan are too near for its bits"
 FEWER_GRIDS = "need 1 and"
 ONE_STEP_ALONE = "a plan without grids serves one step alone"
+NO_GRID_HOLDS_IT = "exact proof of this would need .*: claim a greater delta or a smaller epsilon"
 WIDER_SPACING = "a wider spacing is wanted"
 TOO_LARGE_A_PROOF = "a proof file of this is too large: .*: claim a little more, or leave the proof file out"
 NO_TEXT = "a training in shuffled batches .* cannot be stated in a proof file"
@@ -186,7 +188,7 @@ LARGE_ERROR = "with an error of"
 LARGE_ERROR_AT_A_HUGE_EPSILON = r"epsilon=1e\+17: delta would be 0\.738 with an error of"
 TOO_MANY_OVERLAPS = "overlaps: give fewer bands"
 TOO_MANY_REPORTS = "1000000000 steps with every=1 are .* reports.*every="
-NO_EPSILON_IS_ENOUGH = "no epsilon is enough for delta=1e-06"
+NO_EPSILON_IS_ENOUGH = "no epsilon lets delta=1e-06 be verified, .* fail with a chance of 0.001: claim delta=0.00102"
 
 
 def too_many_changes(count: int) -> str:
@@ -246,6 +248,8 @@ SAMPLES_DISAGREE = "the sampled proof shows the claim and the strict one does no
 NOTHING_IS_CERTIFIED = "nothing is certified"
 THIS_IS_FALSE = "this is false"
 THIS_WOULD_HOLD = "this is false.*would hold"
+TRUE_BY_TOO_LITTLE = "true by too little to be verified.*delta=0.0102 at this epsilon would hold"
+NO_ROOM_AT_ANY_EPSILON = "no epsilon lets delta=0.01 be verified.*claim delta=0.0102 or more"
 TRUE_BY_TOO_LITTLE = "true by too little to be verified"
 
 
@@ -397,7 +401,6 @@ OUT_OF_NUMBERS = "out of numbers"
 DISK_OF_THE_RESULTS = "disk of the results"
 FULL = "full"
 WORKER_DIED = "the worker died"
-NOT_A_WHOLE = r"sampling_probs=.* does not sum to 1, but to .*: divide by that sum"
 
 # --- refutations ----------------------------------------------------------------------------------
 ABOUT_A_REFUTATION = (

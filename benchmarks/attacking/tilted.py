@@ -28,6 +28,10 @@ _MOST_PANELS = 6000
 _STEEP = 8  # nats that a tilt may rise between the last node and the end of its panel
 _FEW = 8  # atoms
 _TURNS = 20_000
+_TOGETHER, _RARE = (
+    1e-3,
+    1e-7,
+)  # of the deviation, and of the whole weight: atoms that are in phase, and that do not count
 _ALONE = 0.8  # the share of a tilted density that no single node may have
 
 
@@ -77,12 +81,11 @@ class Tilted:
         """After which, and multiples of which, losses may be in phase again: the heaviest atom with
         its neighbours, the heaviest atoms with each other, and rare losses with the usual ones.
         """
-        weights, places = self.weights[: self.atoms], self.offsets[: self.atoms]
+        places, weights = self._lumps
         gaps = np.array([self._to_rare])
         if weights.size > 1:
-            rising = np.argsort(places)
-            heaviest = int(np.argmax(weights[rising]))
-            beside = places[rising[max(0, heaviest - 1) : heaviest + 2]]
+            heaviest = int(np.argmax(weights))
+            beside = places[max(0, heaviest - 1) : heaviest + 2]
             heavy = np.sort(places[np.argsort(weights)[-4:]])
             gaps = np.concatenate((gaps, np.diff(beside), np.diff(heavy)))
         return 2 * np.pi / np.unique(gaps[gaps > 0])
@@ -90,7 +93,19 @@ class Tilted:
     @property
     def turns(self) -> int:
         """How many multiples matter: a few atoms may be in phase after many turns of each."""
-        return _TURNS if 1 < self.atoms == self.offsets.size <= _FEW else 2
+        return _TURNS if self.atoms == self.offsets.size and 1 < self._lumps[0].size <= _FEW else 2
+
+    @property
+    def _lumps(self) -> tuple[Floats, Floats]:
+        """Places of the atoms, rising, and their weights: those next to each other joined, and without the rarest."""
+        rising = np.argsort(self.offsets[: self.atoms])
+        places, weights = self.offsets[rising], self.weights[rising]
+        apart = np.diff(places) > _TOGETHER * np.sqrt(self.variance)
+        first = np.flatnonzero(np.concatenate((np.ones(min(1, places.size), bool), apart)))
+        joined = np.add.reduceat(weights, first) if first.size else weights
+        means = np.add.reduceat(weights * places, first) / joined if first.size else places
+        kept = joined > _RARE
+        return means[kept], joined[kept]
 
     @property
     def _to_rare(self) -> float:

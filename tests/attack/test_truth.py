@@ -464,3 +464,16 @@ def test_bins_against_a_proved_bound(direction):
     found = truth(event, 2.0, direction)
     assert found.relative < 1e-9
     assert bound * (1 - 1e-3) <= found.value <= bound * (1 + 1e-9)
+
+
+def test_many_atoms_of_which_few_count_in_phase_after_51_turns():
+    """Eight lumps of 60 atoms: the contour ended long before, off by 4.6e-6, and sure of 14 digits. The estimate, which
+    saw what comes later, was called wrong.
+    """
+    base = evr.events.DiscreteGaussianDpEvent(0.6710215992030206, 5)
+    event, epsilon = repeated(sampled(0.11217823184475358, base), 21609), 63244.95453958169
+    inverted = 0.002458443657795  # the characteristic function up to 80, in steps of 2e-5
+    found, estimate = truth(event, epsilon, "remove"), evr.estimate_delta(event, epsilon, direction="remove")
+    assert abs(found.value - inverted) <= found.error + 1e-12
+    assert found.error <= 2e-6 * inverted
+    assert abs(estimate.value - inverted) <= estimate.error

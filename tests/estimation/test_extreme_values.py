@@ -4,7 +4,9 @@ or everything. Each of these once took minutes, warned, or ended in an exception
 
 import math
 import warnings
+from functools import partial
 
+import mpmath
 import numpy as np
 import pytest
 from dp_accounting import dp_event
@@ -12,10 +14,11 @@ from scipy.special import log_ndtr
 
 import evr
 import messages
-from evr.errors import UnsupportedEventError
+from evr.errors import FalseClaimError, UnsupportedEventError
 from evr.estimation.monte_carlo import WeightedSamples
 from evr.estimation.points import rough_points
 from evr.estimation.tilting import is_certain, plan_tilt
+from evr.laws import DiscretePair, Step
 from evr.mechanisms import Composition
 from helpers import near
 
@@ -203,3 +206,49 @@ def test_huge_losses_that_are_nearly_certain_are_not_lost_beside_tiny_ones():
     )
     found = evr.estimate_delta(event, 28293.036136123468, direction="add")
     assert found.value == near(0.2004779868836998, rel=1e-6)
+
+
+@pytest.mark.parametrize("noise", [1e15, 1e11, 1e6, 3.0])
+@pytest.mark.parametrize("deviations", [0.0, 3.0, 31.6])
+def test_many_gaussians_of_huge_noise(noise, deviations):
+    """The width of what a tail is integrated over was a difference of two numbers that are nearly equal."""
+    steps = 10**9 if noise > 10 else 1
+    with mpmath.workdps(100):
+        mu = mpmath.sqrt(steps) / mpmath.mpf(noise)
+        epsilon = float(deviations * mu)
+        at = mpmath.mpf(epsilon) / mu
+        true = mpmath.ncdf(mu / 2 - at) - mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - at)
+        found = evr.estimate_delta(dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(noise), steps), epsilon)
+        assert abs(found.value - true) <= found.error
+        assert found.error <= 1e-6 * true
+
+
+FAILING = evr.events.EpsilonDeltaDpEvent(1.0, 0.01)
+
+
+@pytest.mark.parametrize("method", ["fft", "strict", "monte_carlo"])
+def test_epsilon_where_infinite_losses_have_all_of_delta(method):
+    """As floats, e to the logarithm of 0.01 is a little more than 0.01."""
+    ask = partial(evr.estimate_epsilon, FAILING, method=method)
+    assert ask(0.01).value == 1.0
+    assert ask(math.nextafter(0.01, 0.0)).value == math.inf
+    assert ask(0.02).value < 1.0
+
+
+def test_epsilon_where_infinite_losses_have_all_of_delta_in_a_composition():
+    bounded = dp_event.ComposedDpEvent([FAILING, dp_event.LaplaceDpEvent(2.0)])
+    assert evr.estimate_epsilon(bounded, 0.01).value == 1.5
+    unbounded = dp_event.ComposedDpEvent([FAILING, dp_event.GaussianDpEvent(2.0)])
+    assert evr.estimate_epsilon(unbounded, 0.01).value == math.inf
+    in_floats = DiscretePair.from_probabilities([0.01, 0.49, 0.5], [0.0, 0.5, 0.5])
+    composition = Composition((Step(in_floats, 1),), (Step(in_floats, 1),))
+    assert evr.estimate_epsilon(composition, 0.01).value == 0.0
+
+
+def test_a_pair_that_is_true_to_the_last_digit_is_verified_and_not_called_false(tmp_path):
+    assert evr.verify(FAILING, epsilon=1.0, delta=0.01, method="strict").accepted
+    with pytest.raises(FalseClaimError, match=messages.TRUE_BY_TOO_LITTLE):
+        evr.certify(FAILING, epsilon=1.0, delta=0.01, ledger=tmp_path / "ledger.sqlite")
+    with pytest.raises(ValueError, match=messages.NO_ROOM_AT_ANY_EPSILON):
+        evr.certify(FAILING, delta=0.01, ledger=tmp_path / "ledger.sqlite")
+    assert evr.certify(FAILING, delta=0.0102, ledger=tmp_path / "ledger.sqlite").guarantee.epsilon == 1.0

@@ -306,5 +306,5 @@ def test_a_number_that_is_a_float_is_taken(number):
 
 @pytest.mark.parametrize("lack", [9e-10, -9e-10, 1e-14])
 def test_weights_of_a_mixture_that_do_not_sum_to_1(lack):
-    with pytest.raises(ValueError, match=messages.NOT_A_WHOLE):
+    with pytest.raises(ValueError, match=messages.WEIGHTS_SUM_TO_1):
         MIXTURE(sampling_probs=(0.5, 0.5 - lack))

@@ -73,16 +73,16 @@ def _(pair: GaussianPair, epsilon: float) -> float:
         ratio = float(erfcx((low + pair.mu) / math.sqrt(2.0)))
         return float(np.exp(log_ndtr(-low))) - 0.5 * math.exp(-low * low / 2.0) * ratio
     density = math.exp(-low * low / 2) / math.sqrt(2 * math.pi)
-    return min(1.0, density * _mills_difference(low, low + pair.mu))
+    return min(1.0, density * _mills_difference(low, pair.mu))
 
 
-def _mills_difference(low: float, high: float) -> float:
-    """``R(low) - R(high)`` of the normal tail's Mills ratio ``R``, without cancellation for close arguments."""
-    x = np.array([low, high]) if high - low > 1.0 else low + (high - low) * (_MILLS_NODES + 1) / 2
+def _mills_difference(low: float, width: float) -> float:
+    """``R(low) - R(low + width)`` of the normal tail's Mills ratio ``R``, without cancellation for close arguments."""
+    x = np.array([low, low + width]) if width > 1.0 else low + width * (_MILLS_NODES + 1) / 2
     ratio = math.sqrt(math.pi / 2) * erfcx(x / math.sqrt(2))
-    if high - low > 1.0:
+    if width > 1.0:
         return float(ratio[0] - ratio[1])
-    return float((high - low) / 2 * np.sum(_MILLS_WEIGHTS * (1 - x * ratio)))  # R' = x R - 1
+    return float(width / 2 * np.sum(_MILLS_WEIGHTS * (1 - x * ratio)))  # R' = x R - 1
 
 
 @pair_delta.register

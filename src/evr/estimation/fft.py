@@ -15,18 +15,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
+from evr.bounds.strict.proof import infinite_delta
 from evr.errors import AccuracyError
 from evr.estimation.atoms import Atoms, Delta, Jumps, atoms_of, jump_of
 from evr.estimation.closed_forms import delta_error, pair_delta
 from evr.estimation.grid import TiltedLaw, law_on_grid, table_error
 from evr.estimation.inversion import solve_epsilon
 from evr.estimation.tilting import GridPlan, excess, is_certain, likely_epsilon, limits, plan_tilt
-from evr.laws import DominatingPair, Step, infinite_loss_mass, infinite_mass, loss_range
+from evr.laws import DominatingPair, Step, greatest_loss, infinite_loss_mass, infinite_mass, loss_range
 from evr.laws.law import UNIT
 
 _RELATIVE = 1e-8  # wanted of the change from a grid of twice the width, relative to delta
@@ -274,6 +276,19 @@ def _is_atomic(pair: DominatingPair) -> bool:
     return bool(flats[0, 0] <= low and flats[-1, 1] >= high)
 
 
+def by_failures(steps: tuple[Step, ...], delta: float) -> float | None:
+    """Epsilon where infinite losses alone are as likely as delta, to within rounding, or likelier; None elsewhere.
+    Exact laws decide which, where they are known; else what is within rounding is taken to be equal.
+    """
+    infinite, slack = infinite_mass(steps), 16.0 * UNIT * (1.0 - math.log(delta)) if delta > 0 else 0.0
+    if infinite < delta * (1.0 - slack):
+        return None
+    more = infinite > delta * (1.0 + slack)
+    if infinite > 0 and all(step.exact is not None for step in steps):
+        more = infinite_delta(steps) > Fraction(delta)
+    return math.inf if more else max(0.0, greatest_loss(steps))
+
+
 class Epsilon(NamedTuple):
     """An epsilon and an estimate of its absolute error."""
 
@@ -285,11 +300,9 @@ def epsilon_of(curve: FftCurve, delta: float, guess: float | None = None) -> Eps
     """Epsilon of one direction at a delta in [0, 1] by the default method; ``guess`` is where to look first."""
     if delta == 1 or not curve.steps:
         return Epsilon(0.0, 0.0)
-    if curve.infinite_mass > delta:
-        return Epsilon(math.inf, 0.0)
+    if (found := by_failures(curve.steps, delta)) is not None:
+        return Epsilon(found, 4.0 * UNIT * found if found < math.inf else 0.0)
     greatest = max(0.0, curve.greatest)
-    if delta == 0:
-        return Epsilon(greatest, 4.0 * UNIT * greatest if greatest < math.inf else 0.0)
     at_zero = math.fsum(step.count * pair_delta(step.pair, 0.0) for step in curve.steps)  # deltas add up at 0
     value = 0.0
     if at_zero > delta:

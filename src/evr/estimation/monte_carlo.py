@@ -15,6 +15,7 @@ import numpy as np
 
 from evr import validate
 from evr.estimation.api import directions_of
+from evr.estimation.fft import by_failures
 from evr.estimation.inversion import solve_epsilon
 from evr.estimation.rdp import rdp_curve_delta
 from evr.estimation.results import Estimate
@@ -118,10 +119,8 @@ def monte_carlo_epsilon(
         steps = composition.simplified(one)
         if delta == 1 or not steps or (greatest_loss(steps) <= 0 and infinite_mass(steps) <= delta):
             continue
-        if infinite_mass(steps) > delta:
-            return _known(math.inf, one)
-        if delta == infinite_mass(steps):
-            found = _known(max(0.0, greatest_loss(steps)), one)
+        if (known := by_failures(steps, delta)) is not None:
+            found = _known(known, one)
         elif best.value > 0 and _bound(steps, best.value) <= delta:
             continue  # a proved bound on this direction is below the other's estimate
         else:

@@ -146,9 +146,11 @@ def _claimed(
 
 def _with_epsilon(event: Composition, delta: float, tau: float | None) -> Claim:
     """The least epsilon of three digits; without a tau, the estimate there leaves one, 0.99 at the most."""
+    failing = estimate_delta(event, math.inf).value
+    if failing > (TIGHTEST if tau is None else tau) * delta:
+        why = f"no epsilon lets delta={delta!r} be verified, for mechanisms fail with a chance of {failing:.6g}"
+        raise ValueError(f"{why}: claim delta={round_up(failing / (tau or DEFAULT), 3)!r} or more")
     least = estimate_epsilon(event, delta if tau is None else tau * delta)
-    if not math.isfinite(least.value):
-        raise ValueError(f"no epsilon is enough for delta={delta!r}: a mechanism may fail with more; claim more")
     epsilon = round_up(not_below(least), 3)
     if tau is not None:
         return Claim(epsilon, delta, tau)
@@ -163,11 +165,12 @@ def _with_epsilon(event: Composition, delta: float, tau: float | None) -> Claim:
 
 def _false(event: Composition, epsilon: float, delta: float, found: Estimate | UpperBound, ran: Any) -> FalseClaimError:
     """The refusal of a pair that is false, or true by too little, with what would hold."""
-    wrong = "false" if found.value > delta else "true by too little to be verified"
-    ways = [
-        f"epsilon={_with_epsilon(event, delta, None).epsilon!r} at this delta would hold",
-        f"delta={round_up(found.value / DEFAULT, 3)!r} at this epsilon",
-    ]
+    is_false = found.value - (found.doubt or 0.0) > delta
+    wrong = "false" if is_false else "true by too little to be verified, if it is true"
+    ways = [f"delta={round_up(found.value / DEFAULT, 3)!r} at this epsilon"]
+    with contextlib.suppress(ValueError):  # no epsilon may be enough
+        ways.insert(0, f"epsilon={_with_epsilon(event, delta, None).epsilon!r} at this delta")
+    ways[0] += " would hold"
     if (with_noise := other_noise(ran)) is not None:  # what ran is one Gaussian mechanism, sampled and repeated
         with contextlib.suppress(ValueError):  # no noise is enough
             asked = {"epsilon": epsilon, "delta": delta, "neighboring_relation": event.relation}

@@ -191,10 +191,11 @@ class StrictCurve:
         """Where all but a small part of delta is infinite loss, or delta is below all floats, the plan of a smaller
         epsilon, where that part is small enough: a bound does not rise from it.
         """
-        small = max(tolerance / 10 * self._infinite, _NEXT_TO_NOTHING)
-        if guess < self._infinite + small < 1:
+        infinite = max(self._infinite, self.fft.infinite_mass)  # a selection on outcomes has more than alone
+        small = max(tolerance / 10 * infinite, _NEXT_TO_NOTHING)
+        if guess < infinite + small < 1:
             with contextlib.suppress(AccuracyError):  # floats may not tell the two apart
-                epsilon = min(epsilon, epsilon_of(self.fft, self._infinite + small).value)
+                epsilon = min(epsilon, epsilon_of(self.fft, infinite + small).value)
             guess, tolerance = small, 0.5
         view = outlook(self.steps, epsilon, math.log(guess))
         plan = choose(view, tolerance)

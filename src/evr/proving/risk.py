@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from dp_accounting import NeighboringRelation
+from scipy.special import ndtri_exp
 
 from evr import validate
 from evr.bounds.strict import rounded_up
@@ -17,6 +18,7 @@ from evr.errors import UnsupportedEventError
 from evr.estimation.fft import epsilon_of
 from evr.estimation.results import Curve, drawn
 from evr.laws import Direction, Floats
+from evr.laws.exact.law import Ball, at_precision, ball
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 from evr.planning.strict import StrictCurve
@@ -102,7 +104,7 @@ class Risk:
         most as good as telling N(mu, 1) from N(0, 1), plus ``delta0``. None if the proved points show none.
         """
         rest = Fraction(validate.open_probability(delta0=delta0))
-        present, absent = (way.gdp(rest) for way in self.both_ways)
+        present, absent = (_mu_of(way, rest) for way in self.both_ways)
         return None if present is None or absent is None else max(present, absent)
 
     @property
@@ -180,6 +182,35 @@ def _points(curve: StrictCurve) -> list[Point]:
         number = min(max(1, math.ceil(last / SPACING)), _MOST_POINTS)
         epsilons = [max(SPACING, last / number) * k for k in range(number + 1)]
     return [(proof.epsilon, proof.delta) for proof in curve.points(epsilons)]
+
+
+def _mu_of(curve: Tradeoff, rest: Fraction) -> float | None:
+    """A ``mu`` for which the curve is ``mu``-GDP up to ``rest``: guessed, and proved at every corner (K4)."""
+    if curve.at(Fraction(0)) > rest:
+        return None
+    needed = [(v, true - rest) for v, true in curve.corners if v > 0 and rest < true > v + rest]
+    found = max([0.0, *(_quantile(t) - _quantile(v) for v, t in needed)])
+    for _ in range(40):
+        if all(_reaches(v, t, found) for v, t in needed):
+            return found
+        found += max(1e-9 * found, 1e-12)
+    return None
+
+
+def _quantile(chance: Fraction) -> float:
+    """About ``Phi^-1``, by the logarithm of the smaller tail."""
+    tail = min(chance, 1 - chance)
+    place = float(ndtri_exp(math.log(tail.numerator) - math.log(tail.denominator)))
+    return place if tail == chance else -place
+
+
+def _reaches(false_positive: Fraction, wanted: Fraction, mu: float) -> bool:
+    """Whether ``Phi(Phi^-1(false_positive) + mu) >= wanted``, certainly."""
+    place = _quantile(false_positive)
+    with at_precision(128):
+        start = Ball(place) - (1 + abs(place)) * Ball(2) ** -44
+        below, above = ((-z / Ball(2).sqrt()).erfc() / 2 for z in (start, start + Ball(mu)))
+        return bool(below <= ball(false_positive) and above >= ball(wanted))
 
 
 def _shown(number: Fraction) -> float:

@@ -22,6 +22,7 @@ MOST_HALVINGS = 26
 MOST_PLACES = 1 << 26
 MOST_CURVES, MOST_POINTS, MOST_FINENESS = 64, 4096, 4096  # of the plan of a selection
 """More than any search asks for: a plan from elsewhere may not ask for all of a machine."""
+_REMEDY = "claim a greater delta or a smaller epsilon, or take a method that samples"
 
 
 class Window(NamedTuple):
@@ -117,17 +118,18 @@ class ProofPlan:
             )
         for halvings, *ends in (*self.windows, *(grid[1:] for grid in self.grids)):
             if not 0 <= halvings <= MOST_HALVINGS or max(map(abs, ends)) > MOST_PLACES:
-                raise ValueError(f"a plan has up to {MOST_HALVINGS} halvings, and places of up to {MOST_PLACES:,}")
+                raise ValueError(
+                    f"an exact proof of this would need a grid of more than {MOST_HALVINGS} halvings, or more than "
+                    f"{MOST_PLACES:,} places from 0: {_REMEDY}"
+                )
         if any(w.low > w.high or w.floor > w.top for w in self.windows):
             raise ValueError("a window of the plan holds nothing: low <= high and floor <= top are wanted")
         for grid in self.grids:
             if not grid.floor < grid.top or (grid.halvings and not grid.floor <= grid.low < grid.high <= grid.top):
                 raise ValueError(f"{grid!r}: floor < top is wanted, and floor <= low < high <= top with halvings")
         if self.places > MOST_PLACES:
-            raise ValueError(
-                f"an exact proof of this would follow {self.places:,} places, and {MOST_PLACES:,} "
-                "is the most: claim a greater delta, or take a method that samples"
-            )
+            most = f"{self.places:,} places, and {MOST_PLACES:,} is the most"
+            raise ValueError(f"an exact proof of this would follow {most}: {_REMEDY}")
 
     @classmethod
     def of_one_step(cls, bits: int, spacing: Fraction = Fraction(1)) -> ProofPlan:

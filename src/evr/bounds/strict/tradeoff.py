@@ -1,7 +1,7 @@
 """What follows from proved points of a privacy curve: what an attacker can do at most (docs/guarantees_risk.md), and
 delta of a selected run (docs/guarantees_selection.md).
 
-Everything that decides is an integer or a rational number. Floats only guess the ``mu`` of ``gdp``, which is proved.
+Everything is an integer or a rational number.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from flint import arb
-from scipy.special import ndtri
 
 from evr.bounds.strict.masses import GUARD, end_above, power_above, power_below
 from evr.laws.exact import RationalOutcomes
@@ -82,30 +81,6 @@ class Tradeoff:
     def exceeding(self, ratio: Fraction) -> Fraction:
         """The bound on the chance that the likelihood ratio of a record that took part exceeds ``ratio > 0`` (K2)."""
         return min(line.height / (1 - line.slope / ratio) for line in self.lines if line.slope < ratio)
-
-    def gdp(self, rest: Fraction) -> float | None:
-        """A ``mu`` for which this is ``mu``-GDP up to ``rest``, proved at every corner (K4); None if there is none."""
-        if self.at(Fraction(0)) > rest:
-            return None
-        needed = [(v, true - rest) for v, true in self.corners if v > 0 and true > rest]
-        places = [float(ndtri(float(t)) - ndtri(float(v))) for v, t in needed if v < 1]
-        found = max([0.0, *places])
-        for _ in range(40):
-            if all(v >= t or _reaches(v, t, found) for v, t in needed):
-                return found
-            found += max(found, 1e-6) * 1e-9
-        raise ArithmeticError(f"no mu near {found!r} could be proved")
-
-
-def _reaches(false_positive: Fraction, wanted: Fraction, mu: float) -> bool:
-    """Whether ``Phi(Phi^-1(false_positive) + mu) >= wanted``, certainly."""
-    if wanted >= 1:
-        return False
-    place = float(ndtri(float(false_positive)))
-    with at_precision(_BITS):
-        start = arb(place) - abs(place) * arb(2) ** -44 - arb(2) ** -50
-        below, above = ((-z / arb(2).sqrt()).erfc() / 2 for z in (start, start + arb(mu)))
-        return bool(below <= ball(false_positive) and above >= ball(wanted))
 
 
 def _above(exponent: Fraction) -> Fraction:
