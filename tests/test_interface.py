@@ -26,6 +26,7 @@ def test_the_commands_each_with_a_section() -> None:
     assert sorted(COMMANDS) == sorted(
         [
             "audit",
+            "calculator",
             "certify",
             "estimate",
             "calibrate",

@@ -242,6 +242,15 @@ def test_what_is_refused_is_refused_in_words(browser):
 
 
 @chromium
+def test_numbers_as_people_type_them(browser):
+    found = answer(browser, "noise=2.0&dataset=60,000&batch=1 000&epochs=1e1&delta=1/100000")
+    assert "600 steps" in found["words"]
+    assert "probability 1/60 (about 0.01667)" in found["words"]
+    assert (found["verdict"], found["delta"]) == ("proved", "1e-5")
+    browser.wait_for("document.querySelector('#along svg') !== null")
+
+
+@chromium
 def test_notes_for_slips(browser):
     opened(browser, "noise=60&dataset=1000&batch=100&epochs=1&delta=0.01")
     notes = browser.run("document.getElementById('notes').textContent")

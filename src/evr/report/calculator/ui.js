@@ -71,13 +71,14 @@ function read() {
     const noise = target ? null : number(field(phase, "noise"), false, [0.3, 1000])
     const rate = number(field(phase, size ? "batch" : "probability"), Boolean(size), size ? [1, size.value] : [1e-9, 1])
     const exact = size ? reduced(rate.exact[0], size.exact[0]) : rate.exact
-    let steps
+    let steps, passes
     if (chosen("length") === "steps") steps = number(field(phase, "steps"), true, [1, MOST_STEPS]).value
     else {
       const epochs = number(field(phase, "epochs"), false, [1e-9, 1e9]).exact, over = epochs[1] * exact[0]
+      passes = near(epochs)
       steps = Number((epochs[0] * exact[1] + over - 1n) / over)
     }
-    return {q: word(exact), noise: noise && noise.text, steps, rate: near(exact), loud: noise && noise.value > 50}
+    return {q: word(exact), noise: noise && noise.text, steps, passes, rate: near(exact), loud: noise && noise.value > 50}
   })
   const steps = found.reduce((sum, p) => sum + p.steps, 0)
   if (steps > MOST_STEPS) {
@@ -338,10 +339,11 @@ function drawCurve() {
 }
 function drawAlong() {
   const line = shown.along, top = Math.max(...line.map(p => p[1]), 1e-9) * 1.08, {epsilon} = shown.proof
-  const epochs = chosen("length") === "epochs" && phases().length === 1, total = epochs ? near(ratio(field(phases()[0], "epochs").value.trim())) : shown.params.steps
+  const {phases: [{passes: epochs}, ...others], steps} = shown.params, single = epochs && !others.length
+  const total = single ? epochs : steps
   picture($("along"), `Epsilon during the training, estimated; proved at the end: ${short(epsilon)}`,
     {most: total * 1.02, ticks: steps10(total, 6).map(([v, t]) => [v, t.toLocaleString("en")]), ys: steps10(top, 6), y: e => e / top,
-      line: [[0, 0], ...line.map(([share, e]) => [share * total, e])], dots: [[total, Number(epsilon)]], under: `${epochs ? "epochs" : "steps"} (upwards: epsilon)`})
+      line: [[0, 0], ...line.map(([share, e]) => [share * total, e])], dots: [[total, Number(epsilon)]], under: `${single ? "epochs" : "steps"} (upwards: epsilon)`})
 }
 
 // --- buttons ---
