@@ -47,22 +47,45 @@ let body data =
   if n < 72 || n > 1 lsl 26 || String.sub data (n - 72) 7 <> "sha256 " || data.[n - 1] <> '\n' || data.[n - 73] <> '\n' then fails "unreadable";
   let text = String.sub data 0 (n - 72) in
   if sha256 text <> String.sub data (n - 65) 64 then fails "damaged";
+  (match String.split_on_char ' ' (String.map (fun c -> if c = '\n' then ' ' else c) text) with
+   | "evr-proof" :: version :: _ when version <> "2" -> fails "not version 2"
+   | _ -> ());
   text
 
+let codes = Array.init 256 Zz.of_int
+let text_of string = let rec go i l = if i < 0 then l else go (i - 1) (codes.(Char.code string.[i]) :: l) in go (String.length string - 1) []
+let string_of text = String.concat "" (List.map (fun c -> String.make 1 (Char.chr (Zz.to_int c))) text)
+let mark_of = function Remove -> "remove" | Add -> "add" | Both -> "both"
+
+let why file = function
+  | NoRelation -> "relation " ^ string_of file.f_relation
+  | NotUnder law -> "law " ^ string_of law
+  | Directions -> "directions"
+  | Listed law -> "listed " ^ string_of law
+  | NotOwn law -> "own " ^ string_of law
+  | BadNumbers law -> "numbers " ^ string_of law
+  | OneWay law -> "both " ^ string_of law
+  | Wide (mark, law, place) -> Printf.sprintf "place %s %s %s" (mark_of mark) (string_of law) (Zz.to_string place)
+  | NotShown -> "bound"
+
 let () =
-  if Array.length Sys.argv <> 2 then (prerr_endline "usage: check_proof training.proof"; exit 2);
+  let listed, names = List.partition ((=) "--listed") (List.tl (Array.to_list Sys.argv)) in
+  let name = match names with [name] -> name | _ -> prerr_endline "usage: check_proof [--listed] training.proof"; exit 2 in
   let data =
-    try let ic = open_in_bin Sys.argv.(1) in really_input_string ic (in_channel_length ic)
+    try let ic = open_in_bin name in really_input_string ic (in_channel_length ic)
     with Sys_error why -> prerr_endline why; exit 2 in
-  let text = body data in
-  let codes = Array.init 256 Zz.of_int in
-  let rec listed i l = if i < 0 then l else listed (i - 1) (codes.(Char.code text.[i]) :: l) in
-  match judge_text (listed (String.length text - 1) []) with
+  match judge_text (text_of (body data)) with
   | Unreadable -> fails "unreadable"
   | TooLarge -> fails "too large"
-  | Judged (file, bounds, accepted) ->
-    print_endline (if accepted then "accepted" else "refused");
-    List.iter2 (fun (mark, s) bound ->
-      Printf.printf "%s %s %s\n" (match mark with Remove -> "remove" | Add -> "add" | Both -> "both")
-        (match bound with Some b -> Zz.to_string b | None -> "-") (Zz.to_string s.s_bits)) file.f_sections bounds;
-    exit (if accepted then 0 else 3)
+  | Judged (file, bounds, word) ->
+    let conditional = if listed = [] then 4 else 0 in
+    let text, code = match word with
+      | Proved -> "proved for DP-SGD", 0
+      | IfListed -> "accepted if the listed numbers are right", conditional
+      | IfLaw -> "accepted if the law is right for replace-one neighbours", conditional
+      | Refused reason -> "refused\nreason " ^ why file reason, 3 in
+    print_endline text;
+    if bounds <> [] then List.iter2 (fun (mark, s) bound ->
+      Printf.printf "%s %s %s\n" (mark_of mark) (match bound with Some b -> Zz.to_string b | None -> "-") (Zz.to_string s.s_bits))
+      file.f_sections bounds;
+    exit code

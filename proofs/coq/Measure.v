@@ -1,20 +1,8 @@
 (* Any probability space: the law of a non-negative measurable x is a [law], and Fubini's theorem
    gives what the main theorem asks. Uses mathcomp-analysis. *)
-From mathcomp Require Import all_ssreflect ssralg ssrnum interval.
-From mathcomp.classical Require Import boolp classical_sets functions cardinality fsbigop mathcomp_extra.
-From mathcomp.analysis Require Import reals ereal Rstruct signed topology normedtype numfun measure lebesgue_measure lebesgue_integral.
-Require Import Reals Lra.
+Require Import Evr.Setup.
 Require Import Evr.Order.
-
-Import Order.TTheory GRing.Theory Num.Def Num.Theory.
-
-Set Implicit Arguments.
-Unset Strict Implicit.
-Unset Printing Implicit Defensive.
-Local Open Scope classical_set_scope.
-Local Open Scope ring_scope.
-
-Notation RR := real_realType.
+Local Open Scope classical_set_scope. Local Open Scope ring_scope.
 
 Lemma measurable_K (f : R -> R) : K f ->
   measurable_fun setT ((fun x : R => f (Rmax 0 x)) : RR -> RR).

@@ -100,7 +100,7 @@ Definition packed (n : Z) : reader (list Z) :=
                 end).
 
 Definition w_proof := Eval vm_compute in codes "evr-proof".
-Definition w_version := Eval vm_compute in codes "1".
+Definition w_version := Eval vm_compute in codes "2".
 Definition w_relation := Eval vm_compute in codes "relation".
 Definition w_epsilon := Eval vm_compute in codes "epsilon".
 Definition w_delta := Eval vm_compute in codes "delta".
@@ -113,6 +113,7 @@ Definition w_both := Eval vm_compute in codes "both".
 Definition w_grid := Eval vm_compute in codes "grid".
 Definition w_curve := Eval vm_compute in codes "curve".
 Definition w_outcomes := Eval vm_compute in codes "outcomes".
+Definition w_own := Eval vm_compute in codes "own".
 Definition w_products := Eval vm_compute in codes "products".
 Definition w_halves := Eval vm_compute in codes "halves".
 Definition w_end := Eval vm_compute in codes "end".
@@ -144,6 +145,7 @@ Definition read_kind : reader kind :=
     do infinite <- by_ natural; do n <- nat_below MOST_ITEMS;
     do cs <- packed n; do ms <- packed n; do ls <- packed n;
     ret (Kind g vbits (Outcomes infinite (zipped cs ms ls [])))
+  else if same name w_own then ret (Kind g vbits Own)
   else fun _ => None.
 
 Definition read_product : reader (Z * Z * window) :=

@@ -12,10 +12,11 @@ Record grid := Grid {
   g_ffirst : Z; g_fine : Z;             (* first fine place, and how many *)
   g_hfirst : Z; g_high : Z }.           (* first coarse place above them, and how many *)
 
-(* What is known of a step. Its meaning: [encloses] in Statement.v. *)
+(* What is known of a step. Its meaning: [listed_truly] in Statement.v. *)
 Inductive source :=
   | Curve (values : list (Z * Z))                             (* (v, d): v <= 2^vbits H <= v + d, at each place *)
-  | Outcomes (infinite : Z) (sets : list (Z * (Z * Z))).      (* (cell, (p, l)): mass at most p, loss at most l *)
+  | Outcomes (infinite : Z) (sets : list (Z * (Z * Z)))       (* (cell, (p, l)): mass at most p, loss at most l *)
+  | Own.                                                      (* nothing is listed: the checker makes a Curve of it (Judge.fill) *)
 Record kind := Kind { k_grid : grid; k_vbits : Z; k_source : source }.
 
 Fixpoint arith {A} (p step : Z) (l : list A) : list Z :=
@@ -26,7 +27,7 @@ Fixpoint rising (l : list Z) : bool :=
 (* a curve is between 0 and 1, and falls: what is not cannot be meant *)
 Fixpoint falls (most : Z) (values : list (Z * Z)) : bool :=
   match values with [] => true | (v, d) :: values' => (0 <=? v) && (v <=? most) && falls (v + d) values' end.
-Definition sane (V : Z) (s : source) : bool := match s with Curve values => falls V values | Outcomes _ _ => true end.
+Definition sane (V : Z) (s : source) : bool := match s with Curve values => falls V values | _ => true end.
 
 Definition size (g : grid) : Z := 2 ^ g_halv g.
 Definition run_of (n : Z) : list unit := zeros tt n [].
@@ -137,6 +138,7 @@ Definition step_law (sq : nat) (Q S den spacing : Z) (k : kind) : option (Z * gl
               | Outcomes infinite sets =>
                   olist S Q V sb (fun a => bounds a (fine * V)) (fun q => (g_off g * size g + q * spacing) * V)
                     0 p ps' sets 0 infinite []
+              | Own => None
               end with
         | None => None
         | Some (ml, mi) =>

@@ -352,6 +352,7 @@ Definition encloses (den spacing : Z) (k : kind) (mu : (R -> R) -> R) : Prop :=
         Forall2 (fun r s => 0 <= r /\ r * V <= IZR (fst (snd s))) masses sets /\
         0 <= z /\ z * V <= IZR infinite /\ rsum masses + z = 1 /\
         forall f, K f -> mu f <= osum (den * size g * 2 ^ k_vbits k) masses sets f + z * f 0
+  | Own => False
   end.
 
 Lemma split_exact {A B} (s : list A) (l : list B) b r : split_like s l = (b, r) -> (length s <= length l)%nat ->
@@ -463,10 +464,10 @@ Proof.
     - rewrite (mult_IZR spacing). unfold u. field. lra. }
   destruct (rising (places g)) eqn:Hr; [|discriminate]. destruct (sane V (k_source k)); [|discriminate]. cbn [andb] in Hst.
   destruct (places g) as [|p ps] eqn:Eps; [discriminate|]. rewrite <- Eps in *.
-  destruct (match k_source k with Curve _ => _ | Outcomes _ _ => _ end) as [[ml mi]|] eqn:Em; [|discriminate].
+  destruct (match k_source k with Curve _ => _ | Outcomes _ _ => _ | Own => _ end) as [[ml mi]|] eqn:Em; [|discriminate].
   destruct (split_like (run_of (g_low g)) ml) as [m1 r1] eqn:E1. destruct (split_like (run_of (g_fine g)) r1) as [m2 m3] eqn:E2.
   inversion Hst; subst o X; clear Hst.
-  unfold encloses in Henc. fold g V in Henc. destruct (k_source k) as [values|infinite sets].
+  unfold encloses in Henc. fold g V in Henc. destruct (k_source k) as [values|infinite sets|]; [| |discriminate].
   - inversion Em as [Em']; clear Em.
     assert (Hrg : IZR V * 1 <= IZR V) by lra.
     destruct (mlist_ok mu L S Q V sb oR u HS HQ HV Hu Hsb values (places g) Henc Hr 1 V ml mi Hrg Em') as [M1 M2].

@@ -38,16 +38,40 @@ function sha256(bytes) {
   return h.map(x => (x >>> 0).toString(16).padStart(8, "0")).join("")
 }
 
-// {status: "accepted" | "refused" | "damaged" | "unreadable" | "too large"}, and what verifier.js found
-function checkProof(bytes) {
+// {status: "damaged" | "unreadable" | "not version 2" | "too large"}, or {body}: the text before the last line, which is its seal
+function openProof(bytes) {
   const end = bytes.length - 72, last = String.fromCharCode(...bytes.subarray(Math.max(0, end - 1)))
   const found = /^\nsha256 ([0-9a-f]{64})\n$/.exec(last)
   if (bytes.length > 2 ** 26) return {status: "too large"}
   if (end < 1 || !found) return {status: "unreadable"}
   const body = bytes.subarray(0, end)
   if (sha256(body) !== found[1]) return {status: "damaged"}
-  const judged = globalThis.judgeProof(body)
-  return judged.read ? {status: judged.accepted ? "accepted" : "refused", ...judged} : {status: judged.why}
+  const version = /^evr-proof[ \n]([!-~]*)[ \n]/.exec(String.fromCharCode(...body.subarray(0, 80)))
+  return version && version[1] !== "2" ? {status: "not version 2"} : {body}
+}
+
+// The places of the kinds that are computed, in pieces; and the pieces of one kind together.
+const PIECE = 24
+function piecesOf(tasks) {
+  return tasks.flatMap((t, task) => Array.from({length: Math.max(1, Math.ceil(t.places / PIECE))},
+    (_, i) => ({task, section: t.section, kind: t.kind, from: i * PIECE, count: PIECE})))
+}
+const computed = (body, p) => globalThis.proofPiece(body, p.section, p.kind, p.from, p.count)
+const together = parts => parts.find(p => !p.values) || {values: parts.flatMap(p => p.values)}
+
+// status: "proved" | "listed" | "law" | "refused" | "too large" | "unreadable", and what verifier.js found
+function judged(body, parts) {
+  const answer = globalThis.judgeProof(body, parts.map(together))
+  return answer.read ? {status: answer.verdict, ...answer} : {status: answer.why}
+}
+
+// All of it here, one piece after the other
+function checkProof(bytes) {
+  const {status, body} = openProof(bytes)
+  if (status) return {status}
+  const tasks = globalThis.proofTasks(body), parts = tasks.map(() => [])
+  for (const p of piecesOf(tasks)) parts[p.task].push(computed(body, p))
+  return judged(body, parts)
 }
 
 // n / d in decimals: as a float shows it where one holds it, else rounded up to six digits
@@ -63,35 +87,73 @@ function decimal(n, d) {
   return e > -5 && e < 6 ? String(Number(digits + "e" + (e - 5))) : digits[0] + "." + digits.slice(1) + "e" + e
 }
 
-// What people read: a title and lines. The same words as check_proof.py's.
+// a law with each ratio that a float holds as that float
+const readable = law => law.length > 2000 ? law : law.replace(/[0-9]+\/[1-9][0-9]*/g, ratio => {
+  const [n, d] = ratio.split("/").map(BigInt)
+  return (d & (d - 1n)) === 0n && BigInt(Number(n)) === n ? decimal(n, d) : ratio
+})
+
+// The words of main.ml, and what is to be said of them. Reasons: the words after "reason" in main.ml.
+const WORDS = {
+  proved: "proved for DP-SGD", listed: "accepted if the listed numbers are right",
+  law: "accepted if the law is right for replace-one neighbours", refused: "refused",
+}
+const NOTES = {
+  proved: ["The curve of each step was computed here; no number in the file had to be believed. Coq has proved that the statement then holds for every training that draws each record by a coin of its own, "
+    + "clips gradients to a norm C, adds them up, and adds normal noise of the stated multiple of C; rate, noise, C and steps do not depend on the data.", "Not checked: that this is what ran."],
+  listed: ["Not checked: that the numbers in the file enclose the privacy curve of each step, and that this mechanism is what ran."],
+  law: ["The curve of each step was computed here. Not checked: that the noise is stated for two data sets that differ in the value of one record, and that this mechanism is what ran."],
+}
+const REASONS = {
+  relation: r => `“${r}” is no relation of neighbours.`,
+  law: l => `The law ${l} has no meaning under this relation.`,
+  directions: () => "Its directions are neither remove and add, nor both.",
+  listed: l => `It lists numbers for ${l}, whose curve is computed, not listed.`,
+  own: l => `It lists no numbers for ${l}, whose curve is not computed.`,
+  numbers: l => `${l}: these are no numbers of such a law.`,
+  both: l => `It has one section for both directions, and those of ${l} differ.`,
+  place: p => `The curve cannot be enclosed to one unit: ${p}.`,
+  bound: () => "The delta that follows is more than the stated one, or none follows.",
+}
+
+// What people read: a title and lines. Nearly the words of check_proof.py.
 function wordsOf(answer) {
   const {status} = answer
   if (status === "damaged") return {title: "Not checked: the file is damaged", lines: ["The SHA-256 of its text is not the one on its last line."]}
   if (status === "unreadable") return {title: "Not checked: this is not a proof file", lines: []}
+  if (status === "not version 2") return {title: "Not checked: this is a proof file of another version than 2", lines: ["Write it again with a newer evr."]}
   if (status === "too large") return {title: "Not checked: larger than the limits of the checker", lines: []}
   const claim = `at epsilon = ${decimal(...answer.epsilon)}, delta is at most ${decimal(...answer.delta)}`
-  const steps = answer.steps.map(s => `${s.count} × ${s.law}`)
+  const steps = answer.steps.map(s => `${s.count.toLocaleString("en")} × ${readable(s.law)}`)
   const about = [`Of this mechanism (neighbours: ${answer.relation}), in both directions:`, ...steps]
-  if (status === "refused") return {title: "Refused: this file proves nothing", lines: [`It states that ${claim}.`, ...about]}
+  if (status === "refused") {
+    const [slug, ...rest] = answer.reason.split(" ")
+    return {title: "Refused: this file proves nothing", lines: [REASONS[slug](readable(rest.join(" "))), `It states that ${claim}.`, ...about]}
+  }
   const bounds = answer.sections.map(s =>
     `${s.direction === "both" ? "Both directions" : "Direction " + s.direction}: at most ${decimal(s.bound, 1n << (2n * s.bits))}.`)
-  return {
-    title: `The checker accepts: ${claim}, provided that the listed numbers enclose the privacy curve of one step, in each direction.`,
-    lines: [...about, ...bounds, "Not checked: those numbers (check_proof.py --enclosures does), and that this mechanism is what ran."],
-  }
+  const word = WORDS[status][0].toUpperCase() + WORDS[status].slice(1)
+  return {title: `${word}: ${claim}.`, lines: [...about, ...bounds, ...NOTES[status]]}
 }
 
-// In a worker: {bytes} in; {products} while it runs, then {status, title, lines, seconds}
+// In a worker. {bytes} in: {pieces} out, or the end; {piece}: {piece, part}; {parts}, of each task all: {products} while it runs, then
+// the end, {status, title, lines}. With {bytes, silent}, nothing but pieces is wanted of it.
 if (typeof WorkerGlobalScope !== "undefined" && globalThis instanceof WorkerGlobalScope) {
-  globalThis.onmessage = event => {
-    const began = performance.now()
-    let products = 0
-    globalThis.onProduct = () => globalThis.postMessage({products: ++products})
-    let answer
-    try { answer = checkProof(event.data.bytes) } catch (error) {
-      globalThis.postMessage({status: "failed", title: "Not checked: this browser gave up", lines: [String(error)], seconds: 0})
-      return
+  let opened, products = 0
+  globalThis.onProduct = () => globalThis.postMessage({products: ++products})
+  const end = answer => globalThis.postMessage({status: answer.status, ...wordsOf(answer)})
+  globalThis.onmessage = ({data: {bytes, silent, piece, parts}}) => {
+    try {
+      if (bytes) {
+        opened = openProof(bytes)
+        if (silent) return
+        if (opened.status) return end(opened)
+        const tasks = globalThis.proofTasks(opened.body)
+        globalThis.postMessage({pieces: piecesOf(tasks), tasks: tasks.length})
+      } else if (piece) globalThis.postMessage({piece, part: computed(opened.body, piece)})
+      else end(judged(opened.body, parts))
+    } catch (error) {
+      globalThis.postMessage({status: "failed", title: "Not checked: this browser gave up", lines: [String(error)]})
     }
-    globalThis.postMessage({status: answer.status, ...wordsOf(answer), seconds: (performance.now() - began) / 1000})
   }
 }

@@ -3,252 +3,252 @@
 globalThis!=="object"&&(this?b():(a.defineProperty(a.prototype,"_T_",{configurable:true,get:b}),_T_));function
 b(){var
 b=this||self;b.globalThis=b;delete
-a.prototype._T_}}(Object));(function(i){"use strict";var
-b3=" : flags Open_text and Open_binary are not compatible",b9="Sys_error",b_="a long integer where a short one is expected",ci="Invalid_argument",a_="rmdir",bW=0xf0,aK='"',ch=0x800,b8="EEXIST",cg="jsError",W=16777216,bV="shift",as=1024,cf="End_of_file",bT="Pervasives.do_at_exit",bU="utf8",ba="Unix.Unix_error",E=0x80,be="Failure",bS="Undefined_recursive_module",b7=" : flags Open_rdonly and Open_wronly are not compatible",a$="mkdir",b6=512,b2="Stack_overflow",k="",bd="ENOENT",b1="^",aJ=": No such file or directory",bb=": Not a directory",bR=0xe0,b0="/static/",b5=" : file already exists",ce="([^/]+)",ak=0x3f,bQ=0xdfff,bZ="Not_found",ar=0xffffff,bP="Assert_failure",C="/",bY="a negative long integer",bc=128,cb="Sys_blocked_io",cc="fd ",cd=0xdc00,b4="Out_of_memory",ca="ENOTEMPTY",a9="ENOTDIR",bX="Match_failure",x=248,b$="Division_by_zero";function
-at(c,a){if(c.fun)return at(c.fun,a);if(typeof
+a.prototype._T_}}(Object));(function(l){"use strict";var
+c0=" : flags Open_text and Open_binary are not compatible",c6="Sys_error",c7="a long integer where a short one is expected",df="Invalid_argument",bQ="rmdir",cT=0xf0,bf='"',de=0x800,c5="EEXIST",dd="jsError",ae=16777216,cS="shift",aK=1024,dc="End_of_file",cQ="Pervasives.do_at_exit",cR="utf8",bS="Unix.Unix_error",bP=" ",P=0x80,bW="Failure",cP="Undefined_recursive_module",c4=" : flags Open_rdonly and Open_wronly are not compatible",bR="mkdir",c3=512,cZ="Stack_overflow",p="",bV="ENOENT",cY="^",be=": No such file or directory",bT=": Not a directory",cO=0xe0,cX="/static/",c2=" : file already exists",db="([^/]+)",aw=0x3f,cN=0xdfff,cW="Not_found",aJ=0xffffff,cM="Assert_failure",N="/",cV="a negative long integer",bU=128,c_="Sys_blocked_io",c$="fd ",da=0xdc00,c1="Out_of_memory",c9="ENOTEMPTY",bO="ENOTDIR",cU="Match_failure",G=248,c8="Division_by_zero";function
+ax(c,a){if(c.fun)return ax(c.fun,a);if(typeof
 c!=="function")return c;var
 b=c.length|0;if(b===0)return c.apply(null,a);var
 e=a.length|0,d=b-e|0;if(d==0)return c.apply(null,a);else
-if(d<0)return at(c.apply(null,a.slice(0,b)),a.slice(b));else
+if(d<0)return ax(c.apply(null,a.slice(0,b)),a.slice(b));else
 return function(){var
 e=arguments.length==0?1:arguments.length,d=new
 Array(a.length+e);for(var
 b=0;b<a.length;b++)d[b]=a[b];for(var
-b=0;b<arguments.length;b++)d[a.length+b]=arguments[b];return at(c,d)}}function
-eZ(b,a){throw[0,b,a]}function
-e2(b,a){if(b==0)return k;if(a.repeat)return a.repeat(b);var
-d=k,c=0;for(;;){if(b&1)d+=a;b>>=1;if(b==0)return d;a+=a;c++;if(c==9)a.slice(0,1)}}function
-bi(c,b,a){var
+b=0;b<arguments.length;b++)d[a.length+b]=arguments[b];return ax(c,d)}}function
+jS(b,a){throw[0,b,a]}function
+jV(b,a){if(b==0)return p;if(a.repeat)return a.repeat(b);var
+d=p,c=0;for(;;){if(b&1)d+=a;b>>=1;if(b==0)return d;a+=a;c++;if(c==9)a.slice(0,1)}}function
+b0(c,b,a){var
 d=String.fromCharCode;if(b==0&&a<=4096&&a==c.length)return d.apply(null,c);var
-e=k;for(;0<a;b+=as,a-=as)e+=d.apply(null,c.slice(b,b+Math.min(a,as)));return e}function
-cn(a){if(a.t==2)a.c+=e2(a.l-a.c.length,"\0");else
-a.c=bi(a.c,0,a.c.length);a.t=0}function
-cA(a){if(a.length<24){for(var
+e=p;for(;0<a;b+=aK,a-=aK)e+=d.apply(null,c.slice(b,b+Math.min(a,aK)));return e}function
+dk(a){if(a.t==2)a.c+=jV(a.l-a.c.length,"\0");else
+a.c=b0(a.c,0,a.c.length);a.t=0}function
+dy(a){if(a.length<24){for(var
 b=0;b<a.length;b++)if(a.charCodeAt(b)>127)return false;return true}else
 return!/[^\x00-\x7f]/.test(a)}function
-bj(e){for(var
-j=k,c=k,g,f,h,a,b=0,i=e.length;b<i;b++){f=e.charCodeAt(b);if(f<E){for(var
-d=b+1;d<i&&(f=e.charCodeAt(d))<E;d++);if(d-b>b6){c.substr(0,1);j+=c;c=k;j+=e.slice(b,d)}else
-c+=e.slice(b,d);if(d==i)break;b=d}a=1;if(++b<i&&((h=e.charCodeAt(b))&-64)==bc){g=h+(f<<6);if(f<bR){a=g-0x3080;if(a<E)a=1}else{a=2;if(++b<i&&((h=e.charCodeAt(b))&-64)==bc){g=h+(g<<6);if(f<bW){a=g-0xe2080;if(a<ch||a>=0xd7ff&&a<0xe000)a=2}else{a=3;if(++b<i&&((h=e.charCodeAt(b))&-64)==bc&&f<0xf5){a=h-0x3c82080+(g<<6);if(a<0x10000||a>0x10ffff)a=3}}}}}if(a<4){b-=a;c+="\ufffd"}else
-if(a>0xffff)c+=String.fromCharCode(0xd7c0+(a>>10),cd+(a&0x3FF));else
-c+=String.fromCharCode(a);if(c.length>as){c.substr(0,1);j+=c;c=k}}return j+c}function
-I(c,a,b){this.t=c;this.c=a;this.l=b}I.prototype.toString=function(){switch(this.t){case
-9:return this.c;default:cn(this);case
-0:if(cA(this.c)){this.t=9;return this.c}this.t=8;case
-8:return this.c}};I.prototype.toUtf16=function(){var
-a=this.toString();if(this.t==9)return a;return bj(a)};I.prototype.slice=function(){var
+b1(e){for(var
+j=p,c=p,g,f,h,a,b=0,i=e.length;b<i;b++){f=e.charCodeAt(b);if(f<P){for(var
+d=b+1;d<i&&(f=e.charCodeAt(d))<P;d++);if(d-b>c3){c.substr(0,1);j+=c;c=p;j+=e.slice(b,d)}else
+c+=e.slice(b,d);if(d==i)break;b=d}a=1;if(++b<i&&((h=e.charCodeAt(b))&-64)==bU){g=h+(f<<6);if(f<cO){a=g-0x3080;if(a<P)a=1}else{a=2;if(++b<i&&((h=e.charCodeAt(b))&-64)==bU){g=h+(g<<6);if(f<cT){a=g-0xe2080;if(a<de||a>=0xd7ff&&a<0xe000)a=2}else{a=3;if(++b<i&&((h=e.charCodeAt(b))&-64)==bU&&f<0xf5){a=h-0x3c82080+(g<<6);if(a<0x10000||a>0x10ffff)a=3}}}}}if(a<4){b-=a;c+="\ufffd"}else
+if(a>0xffff)c+=String.fromCharCode(0xd7c0+(a>>10),da+(a&0x3FF));else
+c+=String.fromCharCode(a);if(c.length>aK){c.substr(0,1);j+=c;c=p}}return j+c}function
+Y(c,a,b){this.t=c;this.c=a;this.l=b}Y.prototype.toString=function(){switch(this.t){case
+9:return this.c;default:dk(this);case
+0:if(dy(this.c)){this.t=9;return this.c}this.t=8;case
+8:return this.c}};Y.prototype.toUtf16=function(){var
+a=this.toString();if(this.t==9)return a;return b1(a)};Y.prototype.slice=function(){var
 a=this.t==4?this.c.slice():this.c;return new
-I(this.t,a,this.l)};function
-cl(a){return new
-I(0,a,a.length)}function
-p(a){return cl(a)}function
-bh(b,a){eZ(b,p(a))}var
-m=[0];function
-co(a){if(!m.Failure)m.Failure=[x,p(be),-3];bh(m.Failure,a)}function
-eT(a){return a.toUtf16()}function
-aw(){return typeof
-i.process!=="undefined"&&typeof
-i.process.versions!=="undefined"&&typeof
-i.process.versions.node!=="undefined"}function
-e8(){function
-a(a){if(a.charAt(0)===C)return[k,a.substring(1)];return}function
+Y(this.t,a,this.l)};function
+di(a){return new
+Y(0,a,a.length)}function
+v(a){return di(a)}function
+bZ(b,a){jS(b,v(a))}var
+u=[0];function
+dl(a){if(!u.Failure)u.Failure=[G,v(bW),-3];bZ(u.Failure,a)}function
+jM(a){return a.toUtf16()}function
+aN(){return typeof
+l.process!=="undefined"&&typeof
+l.process.versions!=="undefined"&&typeof
+l.process.versions.node!=="undefined"}function
+j1(){function
+a(a){if(a.charAt(0)===N)return[p,a.substring(1)];return}function
 b(c){var
-g=/^([a-zA-Z]:|[\\/]{2}[^\\/]+[\\/]+[^\\/]+)?([\\/])?([\s\S]*?)$/,a=g.exec(c),b=a[1]||k,e=Boolean(b&&b.charAt(1)!==":");if(Boolean(a[2]||e)){var
-d=a[1]||k,f=a[2]||k;return[d,c.substring(d.length+f.length)]}return}return aw()&&i.process&&i.process.platform?i.process.platform==="win32"?b:a:a}var
-bk=e8();function
-cy(a){return a.slice(-1)!==C?a+C:a}if(aw()&&i.process&&i.process.cwd)var
-au=i.process.cwd().replace(/\\/g,C);else
+g=/^([a-zA-Z]:|[\\/]{2}[^\\/]+[\\/]+[^\\/]+)?([\\/])?([\s\S]*?)$/,a=g.exec(c),b=a[1]||p,e=Boolean(b&&b.charAt(1)!==":");if(Boolean(a[2]||e)){var
+d=a[1]||p,f=a[2]||p;return[d,c.substring(d.length+f.length)]}return}return aN()&&l.process&&l.process.platform?l.process.platform==="win32"?b:a:a}var
+b2=j1();function
+dw(a){return a.slice(-1)!==N?a+N:a}if(aN()&&l.process&&l.process.cwd)var
+aL=l.process.cwd().replace(/\\/g,N);else
 var
-au="/static";au=cy(au);function
-eU(a){a=eT(a);if(!bk(a))a=au+a;var
-e=bk(a),d=e[1].split(C),b=[];for(var
+aL="/static";aL=dw(aL);function
+jN(a){a=jM(a);if(!b2(a))a=aL+a;var
+e=b2(a),d=e[1].split(N),b=[];for(var
 c=0;c<d.length;c++)switch(d[c]){case"..":if(b.length>1)b.pop();break;case".":break;default:b.push(d[c]);break}b.unshift(e[0]);b.orig=a;return b}function
-e4(e){for(var
-f=k,b=f,a,h,c=0,g=e.length;c<g;c++){a=e.charCodeAt(c);if(a<E){for(var
-d=c+1;d<g&&(a=e.charCodeAt(d))<E;d++);if(d-c>b6){b.substr(0,1);f+=b;b=k;f+=e.slice(c,d)}else
-b+=e.slice(c,d);if(d==g)break;c=d}if(a<ch){b+=String.fromCharCode(0xc0|a>>6);b+=String.fromCharCode(E|a&ak)}else
-if(a<0xd800||a>=bQ)b+=String.fromCharCode(bR|a>>12,E|a>>6&ak,E|a&ak);else
-if(a>=0xdbff||c+1==g||(h=e.charCodeAt(c+1))<cd||h>bQ)b+="\xef\xbf\xbd";else{c++;a=(a<<10)+h-0x35fdc00;b+=String.fromCharCode(bW|a>>18,E|a>>12&ak,E|a>>6&ak,E|a&ak)}if(b.length>as){b.substr(0,1);f+=b;b=k}}return f+b}function
-eL(a){var
-b=9;if(!cA(a))b=8,a=e4(a);return new
-I(b,a,a.length)}function
-am(a){return eL(a)}var
-e_=["E2BIG","EACCES","EAGAIN","EBADF","EBUSY","ECHILD","EDEADLK","EDOM",b8,"EFAULT","EFBIG","EINTR","EINVAL","EIO","EISDIR","EMFILE","EMLINK","ENAMETOOLONG","ENFILE","ENODEV",bd,"ENOEXEC","ENOLCK","ENOMEM","ENOSPC","ENOSYS",a9,ca,"ENOTTY","ENXIO","EPERM","EPIPE","ERANGE","EROFS","ESPIPE","ESRCH","EXDEV","EWOULDBLOCK","EINPROGRESS","EALREADY","ENOTSOCK","EDESTADDRREQ","EMSGSIZE","EPROTOTYPE","ENOPROTOOPT","EPROTONOSUPPORT","ESOCKTNOSUPPORT","EOPNOTSUPP","EPFNOSUPPORT","EAFNOSUPPORT","EADDRINUSE","EADDRNOTAVAIL","ENETDOWN","ENETUNREACH","ENETRESET","ECONNABORTED","ECONNRESET","ENOBUFS","EISCONN","ENOTCONN","ESHUTDOWN","ETOOMANYREFS","ETIMEDOUT","ECONNREFUSED","EHOSTDOWN","EHOSTUNREACH","ELOOP","EOVERFLOW"];function
-ac(d,f,e,a){var
-b=e_.indexOf(d);if(b<0){if(a==null)a=-9999;b=[0,a]}var
-c=[b,am(f||k),am(e||k)];return c}var
-cv={};function
-aa(a){return cv[a]}function
-ab(b,a){throw[0,b].concat(a)}function
-cr(a){return a
+jX(e){for(var
+f=p,b=f,a,h,c=0,g=e.length;c<g;c++){a=e.charCodeAt(c);if(a<P){for(var
+d=c+1;d<g&&(a=e.charCodeAt(d))<P;d++);if(d-c>c3){b.substr(0,1);f+=b;b=p;f+=e.slice(c,d)}else
+b+=e.slice(c,d);if(d==g)break;c=d}if(a<de){b+=String.fromCharCode(0xc0|a>>6);b+=String.fromCharCode(P|a&aw)}else
+if(a<0xd800||a>=cN)b+=String.fromCharCode(cO|a>>12,P|a>>6&aw,P|a&aw);else
+if(a>=0xdbff||c+1==g||(h=e.charCodeAt(c+1))<da||h>cN)b+="\xef\xbf\xbd";else{c++;a=(a<<10)+h-0x35fdc00;b+=String.fromCharCode(cT|a>>18,P|a>>12&aw,P|a>>6&aw,P|a&aw)}if(b.length>aK){b.substr(0,1);f+=b;b=p}}return f+b}function
+jE(a){var
+b=9;if(!dy(a))b=8,a=jX(a);return new
+Y(b,a,a.length)}function
+az(a){return jE(a)}var
+j3=["E2BIG","EACCES","EAGAIN","EBADF","EBUSY","ECHILD","EDEADLK","EDOM",c5,"EFAULT","EFBIG","EINTR","EINVAL","EIO","EISDIR","EMFILE","EMLINK","ENAMETOOLONG","ENFILE","ENODEV",bV,"ENOEXEC","ENOLCK","ENOMEM","ENOSPC","ENOSYS",bO,c9,"ENOTTY","ENXIO","EPERM","EPIPE","ERANGE","EROFS","ESPIPE","ESRCH","EXDEV","EWOULDBLOCK","EINPROGRESS","EALREADY","ENOTSOCK","EDESTADDRREQ","EMSGSIZE","EPROTOTYPE","ENOPROTOOPT","EPROTONOSUPPORT","ESOCKTNOSUPPORT","EOPNOTSUPP","EPFNOSUPPORT","EAFNOSUPPORT","EADDRINUSE","EADDRNOTAVAIL","ENETDOWN","ENETUNREACH","ENETRESET","ECONNABORTED","ECONNRESET","ENOBUFS","EISCONN","ENOTCONN","ESHUTDOWN","ETOOMANYREFS","ETIMEDOUT","ECONNREFUSED","EHOSTDOWN","EHOSTUNREACH","ELOOP","EOVERFLOW"];function
+an(d,f,e,a){var
+b=j3.indexOf(d);if(b<0){if(a==null)a=-9999;b=[0,a]}var
+c=[b,az(f||p),az(e||p)];return c}var
+dt={};function
+al(a){return dt[a]}function
+am(b,a){throw[0,b].concat(a)}function
+dp(a){return a
 instanceof
-I}function
-eR(a){return cr(a)}function
-eK(a){return new
-I(4,a,a.length)}function
-aM(a){return a}function
-l(a){bh(m.Sys_error,a)}function
-eY(a){l(a+aJ)}function
-av(a){bh(m.Invalid_argument,a)}function
-ck(){av("index out of bounds")}function
-cm(a,b){switch(a.t&6){default:if(b>=a.c.length)return 0;case
+Y}function
+jK(a){return dp(a)}function
+jD(a){return new
+Y(4,a,a.length)}function
+bh(a){return a}function
+q(a){bZ(u.Sys_error,a)}function
+jR(a){q(a+be)}function
+aM(a){bZ(u.Invalid_argument,a)}function
+dh(){aM("index out of bounds")}function
+dj(a,b){switch(a.t&6){default:if(b>=a.c.length)return 0;case
 0:return a.c.charCodeAt(b);case
 4:return a.c[b]}}function
-eJ(b,a){if(a>>>0>=b.l)ck();return cm(b,a)}function
-al(a){if(a<0)av("Bytes.create");return new
-I(a?2:9,k,a)}function
-cs(a){return a.l}function
-bf(b){if(i.Uint8Array)var
-c=new(i.Uint8Array)(b.l);else
+jC(b,a){if(a>>>0>=b.l)dh();return dj(b,a)}function
+ay(a){if(a<0)aM("Bytes.create");return new
+Y(a?2:9,p,a)}function
+dq(a){return a.l}function
+bX(b){if(l.Uint8Array)var
+c=new(l.Uint8Array)(b.l);else
 var
 c=new
 Array(b.l);var
 e=b.c,d=e.length,a=0;for(;a<d;a++)c[a]=e.charCodeAt(a);for(d=b.l;a<d;a++)c[a]=0;b.c=c;b.t=4;return c}function
-aL(d,e,b,f,c){if(c==0)return 0;if(f==0&&(c>=b.l||b.t==2&&c>=b.c.length)){b.c=d.t==4?bi(d.c,e,c):e==0&&d.c.length==c?d.c:d.c.substr(e,c);b.t=b.c.length==b.l?0:2}else
-if(b.t==2&&f==b.c.length){b.c+=d.t==4?bi(d.c,e,c):e==0&&d.c.length==c?d.c:d.c.substr(e,c);b.t=b.c.length==b.l?0:2}else{if(b.t!=4)bf(b);var
+bg(d,e,b,f,c){if(c==0)return 0;if(f==0&&(c>=b.l||b.t==2&&c>=b.c.length)){b.c=d.t==4?b0(d.c,e,c):e==0&&d.c.length==c?d.c:d.c.substr(e,c);b.t=b.c.length==b.l?0:2}else
+if(b.t==2&&f==b.c.length){b.c+=d.t==4?b0(d.c,e,c):e==0&&d.c.length==c?d.c:d.c.substr(e,c);b.t=b.c.length==b.l?0:2}else{if(b.t!=4)bX(b);var
 g=d.c,h=b.c;if(d.t==4)if(f<=e)for(var
 a=0;a<c;a++)h[f+a]=g[e+a];else
 for(var
 a=c-1;a>=0;a--)h[f+a]=g[e+a];else{var
 i=Math.min(c,g.length-e);for(var
 a=0;a<i;a++)h[f+a]=g.charCodeAt(e+a);for(;a<c;a++)h[f+a]=0}}return 0}function
-eI(a,b,c,d,e){aL(aM(a),b,c,d,e);return 0}function
-cj(){}function
-r(a){this.data=a}r.prototype=new
-cj();r.prototype.truncate=function(a){var
-b=this.data;this.data=al(a|0);aL(b,0,this.data,0,a)};r.prototype.length=function(){return cs(this.data)};r.prototype.write=function(b,d,g,a){var
+jB(a,b,c,d,e){bg(bh(a),b,c,d,e);return 0}function
+dg(){}function
+z(a){this.data=a}z.prototype=new
+dg();z.prototype.truncate=function(a){var
+b=this.data;this.data=ay(a|0);bg(b,0,this.data,0,a)};z.prototype.length=function(){return dq(this.data)};z.prototype.write=function(b,d,g,a){var
 c=this.length();if(b+a>=c){var
-e=al(b+a),f=this.data;this.data=e;aL(f,0,this.data,0,c)}eI(d,g,this.data,b,a);return 0};r.prototype.read=function(c,a,d,b){var
-e=this.length();aL(this.data,c,a,d,b);return 0};r.prototype.read_one=function(a){return eJ(this.data,a)};r.prototype.close=function(){};r.prototype.constructor=r;function
-v(b,a){this.content={};this.root=b;this.lookupFun=a}v.prototype.nm=function(a){return this.root+a};v.prototype.create_dir_if_needed=function(d){var
-c=d.split(C),b=k;for(var
-a=0;a<c.length-1;a++){b+=c[a]+C;if(this.content[b])continue;this.content[b]=Symbol("directory")}};v.prototype.slash=function(a){return/\/$/.test(a)?a:a+C};v.prototype.lookup=function(a){if(!this.content[a]&&this.lookupFun){var
-b=this.lookupFun(p(this.root),p(a));if(b!==0){this.create_dir_if_needed(a);this.content[a]=new
-r(aM(b[1]))}}};v.prototype.exists=function(a){if(a==k)return 1;var
-b=this.slash(a);if(this.content[b])return 1;this.lookup(a);return this.content[a]?1:0};v.prototype.mkdir=function(c,e,d){var
-b=d&&aa(ba);if(this.exists(c))if(b)ab(b,ac(b8,a$,this.nm(c)));else
-l(c+": File exists");var
-a=/^(.*)\/[^/]+/.exec(c);a=a&&a[1]||k;if(!this.exists(a))if(b)ab(b,ac(bd,a$,this.nm(a)));else
-l(a+aJ);if(!this.is_dir(a))if(b)ab(b,ac(a9,a$,this.nm(a)));else
-l(a+bb);this.create_dir_if_needed(this.slash(c))};v.prototype.rmdir=function(a,f){var
-b=f&&aa(ba),c=a==k?k:this.slash(a),e=new
-RegExp(b1+c+ce);if(!this.exists(a))if(b)ab(b,ac(bd,a_,this.nm(a)));else
-l(a+aJ);if(!this.is_dir(a))if(b)ab(b,ac(a9,a_,this.nm(a)));else
-l(a+bb);for(var
+e=ay(b+a),f=this.data;this.data=e;bg(f,0,this.data,0,c)}jB(d,g,this.data,b,a);return 0};z.prototype.read=function(c,a,d,b){var
+e=this.length();bg(this.data,c,a,d,b);return 0};z.prototype.read_one=function(a){return jC(this.data,a)};z.prototype.close=function(){};z.prototype.constructor=z;function
+D(b,a){this.content={};this.root=b;this.lookupFun=a}D.prototype.nm=function(a){return this.root+a};D.prototype.create_dir_if_needed=function(d){var
+c=d.split(N),b=p;for(var
+a=0;a<c.length-1;a++){b+=c[a]+N;if(this.content[b])continue;this.content[b]=Symbol("directory")}};D.prototype.slash=function(a){return/\/$/.test(a)?a:a+N};D.prototype.lookup=function(a){if(!this.content[a]&&this.lookupFun){var
+b=this.lookupFun(v(this.root),v(a));if(b!==0){this.create_dir_if_needed(a);this.content[a]=new
+z(bh(b[1]))}}};D.prototype.exists=function(a){if(a==p)return 1;var
+b=this.slash(a);if(this.content[b])return 1;this.lookup(a);return this.content[a]?1:0};D.prototype.mkdir=function(c,e,d){var
+b=d&&al(bS);if(this.exists(c))if(b)am(b,an(c5,bR,this.nm(c)));else
+q(c+": File exists");var
+a=/^(.*)\/[^/]+/.exec(c);a=a&&a[1]||p;if(!this.exists(a))if(b)am(b,an(bV,bR,this.nm(a)));else
+q(a+be);if(!this.is_dir(a))if(b)am(b,an(bO,bR,this.nm(a)));else
+q(a+bT);this.create_dir_if_needed(this.slash(c))};D.prototype.rmdir=function(a,f){var
+b=f&&al(bS),c=a==p?p:this.slash(a),e=new
+RegExp(cY+c+db);if(!this.exists(a))if(b)am(b,an(bV,bQ,this.nm(a)));else
+q(a+be);if(!this.is_dir(a))if(b)am(b,an(bO,bQ,this.nm(a)));else
+q(a+bT);for(var
 d
 in
-this.content)if(d.match(e))if(b)ab(b,ac(ca,a_,this.nm(a)));else
-l(this.nm(a)+": Directory not empty");delete
-this.content[c]};v.prototype.readdir=function(a){var
-f=a==k?k:this.slash(a);if(!this.exists(a))l(a+aJ);if(!this.is_dir(a))l(a+bb);var
+this.content)if(d.match(e))if(b)am(b,an(c9,bQ,this.nm(a)));else
+q(this.nm(a)+": Directory not empty");delete
+this.content[c]};D.prototype.readdir=function(a){var
+f=a==p?p:this.slash(a);if(!this.exists(a))q(a+be);if(!this.is_dir(a))q(a+bT);var
 g=new
-RegExp(b1+f+ce),d={},c=[];for(var
+RegExp(cY+f+db),d={},c=[];for(var
 e
 in
 this.content){var
-b=e.match(g);if(b&&!d[b[1]]){d[b[1]]=true;c.push(b[1])}}return c};v.prototype.is_dir=function(a){if(a==k)return true;var
-b=this.slash(a);return this.content[b]?1:0};v.prototype.unlink=function(a){var
+b=e.match(g);if(b&&!d[b[1]]){d[b[1]]=true;c.push(b[1])}}return c};D.prototype.is_dir=function(a){if(a==p)return true;var
+b=this.slash(a);return this.content[b]?1:0};D.prototype.unlink=function(a){var
 b=this.content[a]?true:false;delete
-this.content[a];return b};v.prototype.open=function(a,b){if(b.rdonly&&b.wronly)l(this.nm(a)+b7);if(b.text&&b.binary)l(this.nm(a)+b3);this.lookup(a);if(this.content[a]){if(this.is_dir(a))l(this.nm(a)+" : is a directory");if(b.create&&b.excl)l(this.nm(a)+b5);var
+this.content[a];return b};D.prototype.open=function(a,b){if(b.rdonly&&b.wronly)q(this.nm(a)+c4);if(b.text&&b.binary)q(this.nm(a)+c0);this.lookup(a);if(this.content[a]){if(this.is_dir(a))q(this.nm(a)+" : is a directory");if(b.create&&b.excl)q(this.nm(a)+c2);var
 c=this.content[a];if(b.truncate)c.truncate();return c}else
 if(b.create){this.create_dir_if_needed(a);this.content[a]=new
-r(al(0));return this.content[a]}else
-eY(this.nm(a))};v.prototype.register=function(c,a){var
-b;if(this.content[c])l(this.nm(c)+b5);if(cr(a))b=new
-r(a);if(eR(a))b=new
-r(aM(a));else
+z(ay(0));return this.content[a]}else
+jR(this.nm(a))};D.prototype.register=function(c,a){var
+b;if(this.content[c])q(this.nm(c)+c2);if(dp(a))b=new
+z(a);if(jK(a))b=new
+z(bh(a));else
 if(a
 instanceof
 Array)b=new
-r(eK(a));else
+z(jD(a));else
 if(typeof
 a==="string")b=new
-r(cl(a));else
+z(di(a));else
 if(a.toString){var
-d=aM(am(a.toString()));b=new
-r(d)}if(b){this.create_dir_if_needed(c);this.content[c]=b}else
-l(this.nm(c)+" : registering file with invalid content type")};v.prototype.constructor=v;function
-cu(a){return cs(a)}function
-e3(b,a){return cm(b,a)}function
-eH(d){var
-c=cu(d),b=new
-Array(c),a=0;for(;a<c;a++)b[a]=e3(d,a);return b}function
-eG(a){if(a.t!=4)bf(a);return a.c}function
-eN(a,c,b){b&=0xff;if(a.t!=4){if(c==a.c.length){a.c+=String.fromCharCode(b);if(c+1==a.l)a.t=0;return 0}bf(a)}a.c[c]=b;return 0}function
-eM(b,a,c){if(a>>>0>=b.l)ck();return eN(b,a,c)}function
-J(a){this.fs=require("fs");this.fd=a}J.prototype=new
-cj();J.prototype.truncate=function(a){try{this.fs.ftruncateSync(this.fd,a|0)}catch(a){l(a.toString())}};J.prototype.length=function(){try{return this.fs.fstatSync(this.fd).size}catch(a){l(a.toString())}};J.prototype.write=function(f,b,c,e){var
-a=eH(b);if(!(a
+d=bh(az(a.toString()));b=new
+z(d)}if(b){this.create_dir_if_needed(c);this.content[c]=b}else
+q(this.nm(c)+" : registering file with invalid content type")};D.prototype.constructor=D;function
+ds(a){return dq(a)}function
+jW(b,a){return dj(b,a)}function
+jA(d){var
+c=ds(d),b=new
+Array(c),a=0;for(;a<c;a++)b[a]=jW(d,a);return b}function
+jz(a){if(a.t!=4)bX(a);return a.c}function
+jG(a,c,b){b&=0xff;if(a.t!=4){if(c==a.c.length){a.c+=String.fromCharCode(b);if(c+1==a.l)a.t=0;return 0}bX(a)}a.c[c]=b;return 0}function
+jF(b,a,c){if(a>>>0>=b.l)dh();return jG(b,a,c)}function
+Z(a){this.fs=require("fs");this.fd=a}Z.prototype=new
+dg();Z.prototype.truncate=function(a){try{this.fs.ftruncateSync(this.fd,a|0)}catch(a){q(a.toString())}};Z.prototype.length=function(){try{return this.fs.fstatSync(this.fd).size}catch(a){q(a.toString())}};Z.prototype.write=function(f,b,c,e){var
+a=jA(b);if(!(a
 instanceof
-i.Uint8Array))a=new(i.Uint8Array)(a);var
-d=i.Buffer.from(a);try{this.fs.writeSync(this.fd,d,c,e,f)}catch(a){l(a.toString())}return 0};J.prototype.read=function(g,d,c,f){var
-a=eG(d);if(!(a
+l.Uint8Array))a=new(l.Uint8Array)(a);var
+d=l.Buffer.from(a);try{this.fs.writeSync(this.fd,d,c,e,f)}catch(a){q(a.toString())}return 0};Z.prototype.read=function(g,d,c,f){var
+a=jz(d);if(!(a
 instanceof
-i.Uint8Array))a=new(i.Uint8Array)(a);var
-e=i.Buffer.from(a);try{this.fs.readSync(this.fd,e,c,f,g)}catch(a){l(a.toString())}for(var
-b=0;b<f;b++)eM(d,c+b,e[c+b]);return 0};J.prototype.read_one=function(c){var
-b=new(i.Uint8Array)(1),a=i.Buffer.from(b);try{this.fs.readSync(this.fd,a,0,1,c)}catch(a){l(a.toString())}return a[0]};J.prototype.close=function(){try{this.fs.closeSync(this.fd)}catch(a){l(a.toString())}};J.prototype.constructor=J;function
-s(a){this.fs=require("fs");this.root=a}s.prototype.nm=function(a){return this.root+a};s.prototype.exists=function(a){try{return this.fs.existsSync(this.nm(a))?1:0}catch(a){return 0}};s.prototype.mkdir=function(b,a,c){try{this.fs.mkdirSync(this.nm(b),{mode:a});return 0}catch(a){this.raise_nodejs_error(a,c)}};s.prototype.rmdir=function(a,b){try{this.fs.rmdirSync(this.nm(a));return 0}catch(a){this.raise_nodejs_error(a,b)}};s.prototype.readdir=function(a,b){try{return this.fs.readdirSync(this.nm(a))}catch(a){this.raise_nodejs_error(a,b)}};s.prototype.is_dir=function(a){try{return this.fs.statSync(this.nm(a)).isDirectory()?1:0}catch(a){l(a.toString())}};s.prototype.unlink=function(a,c){try{var
-b=this.fs.existsSync(this.nm(a))?1:0;this.fs.unlinkSync(this.nm(a));return b}catch(a){this.raise_nodejs_error(a,c)}};s.prototype.open=function(f,c,g){var
+l.Uint8Array))a=new(l.Uint8Array)(a);var
+e=l.Buffer.from(a);try{this.fs.readSync(this.fd,e,c,f,g)}catch(a){q(a.toString())}for(var
+b=0;b<f;b++)jF(d,c+b,e[c+b]);return 0};Z.prototype.read_one=function(c){var
+b=new(l.Uint8Array)(1),a=l.Buffer.from(b);try{this.fs.readSync(this.fd,a,0,1,c)}catch(a){q(a.toString())}return a[0]};Z.prototype.close=function(){try{this.fs.closeSync(this.fd)}catch(a){q(a.toString())}};Z.prototype.constructor=Z;function
+A(a){this.fs=require("fs");this.root=a}A.prototype.nm=function(a){return this.root+a};A.prototype.exists=function(a){try{return this.fs.existsSync(this.nm(a))?1:0}catch(a){return 0}};A.prototype.mkdir=function(b,a,c){try{this.fs.mkdirSync(this.nm(b),{mode:a});return 0}catch(a){this.raise_nodejs_error(a,c)}};A.prototype.rmdir=function(a,b){try{this.fs.rmdirSync(this.nm(a));return 0}catch(a){this.raise_nodejs_error(a,b)}};A.prototype.readdir=function(a,b){try{return this.fs.readdirSync(this.nm(a))}catch(a){this.raise_nodejs_error(a,b)}};A.prototype.is_dir=function(a){try{return this.fs.statSync(this.nm(a)).isDirectory()?1:0}catch(a){q(a.toString())}};A.prototype.unlink=function(a,c){try{var
+b=this.fs.existsSync(this.nm(a))?1:0;this.fs.unlinkSync(this.nm(a));return b}catch(a){this.raise_nodejs_error(a,c)}};A.prototype.open=function(f,c,g){var
 a=require("constants"),b=0;for(var
 e
 in
 c)switch(e){case"rdonly":b|=a.O_RDONLY;break;case"wronly":b|=a.O_WRONLY;break;case"append":b|=a.O_WRONLY|a.O_APPEND;break;case"create":b|=a.O_CREAT;break;case"truncate":b|=a.O_TRUNC;break;case"excl":b|=a.O_EXCL;break;case"binary":b|=a.O_BINARY;break;case"text":b|=a.O_TEXT;break;case"nonblock":b|=a.O_NONBLOCK;break}try{var
 d=this.fs.openSync(this.nm(f),b);return new
-J(d)}catch(a){this.raise_nodejs_error(a,g)}};s.prototype.rename=function(b,a,c){try{this.fs.renameSync(this.nm(b),this.nm(a))}catch(a){this.raise_nodejs_error(a,c)}};s.prototype.stat=function(b,c){try{var
-a=this.fs.statSync(this.nm(b));return this.stats_from_js(a)}catch(a){this.raise_nodejs_error(a,c)}};s.prototype.lstat=function(b,c){try{var
-a=this.fs.lstatSync(this.nm(b));return this.stats_from_js(a)}catch(a){this.raise_nodejs_error(a,c)}};s.prototype.symlink=function(d,c,a,b){try{this.fs.symlinkSync(this.nm(c),this.nm(a),d?"dir":"file");return 0}catch(a){this.raise_nodejs_error(a,b)}};s.prototype.readlink=function(b,c){try{var
-a=this.fs.readlinkSync(this.nm(b),bU);return am(a)}catch(a){this.raise_nodejs_error(a,c)}};s.prototype.raise_nodejs_error=function(a,d){var
-b=aa(ba);if(d&&b){var
-c=ac(a.code,a.syscall,a.path,a.errno);ab(b,c)}else
-l(a.toString())};s.prototype.stats_from_js=function(a){var
+Z(d)}catch(a){this.raise_nodejs_error(a,g)}};A.prototype.rename=function(b,a,c){try{this.fs.renameSync(this.nm(b),this.nm(a))}catch(a){this.raise_nodejs_error(a,c)}};A.prototype.stat=function(b,c){try{var
+a=this.fs.statSync(this.nm(b));return this.stats_from_js(a)}catch(a){this.raise_nodejs_error(a,c)}};A.prototype.lstat=function(b,c){try{var
+a=this.fs.lstatSync(this.nm(b));return this.stats_from_js(a)}catch(a){this.raise_nodejs_error(a,c)}};A.prototype.symlink=function(d,c,a,b){try{this.fs.symlinkSync(this.nm(c),this.nm(a),d?"dir":"file");return 0}catch(a){this.raise_nodejs_error(a,b)}};A.prototype.readlink=function(b,c){try{var
+a=this.fs.readlinkSync(this.nm(b),cR);return az(a)}catch(a){this.raise_nodejs_error(a,c)}};A.prototype.raise_nodejs_error=function(a,d){var
+b=al(bS);if(d&&b){var
+c=an(a.code,a.syscall,a.path,a.errno);am(b,c)}else
+q(a.toString())};A.prototype.stats_from_js=function(a){var
 b;if(a.isFile())b=0;else
 if(a.isDirectory())b=1;else
 if(a.isCharacterDevice())b=2;else
 if(a.isBlockDevice())b=3;else
 if(a.isSymbolicLink())b=4;else
 if(a.isFIFO())b=5;else
-if(a.isSocket())b=6;return[0,a.dev,a.ino,b,a.mode,a.nlink,a.uid,a.gid,a.rdev,a.size,a.atimeMs,a.mtimeMs,a.ctimeMs]};s.prototype.constructor=s;function
-cq(b){var
-a=bk(b);if(!a)return;return a[0]+C}var
-aN=cq(au)||co("unable to compute caml_root"),an=[];if(aw())an.push({path:aN,device:new
-s(aN)});else
-an.push({path:aN,device:new
-v(aN)});an.push({path:b0,device:new
-v(b0)});function
-cB(b){var
-g=eU(b),b=g.join(C),f=cy(b),c;for(var
-e=0;e<an.length;e++){var
-a=an[e];if(f.search(a.path)==0&&(!c||c.path.length<a.path.length))c={path:a.path,device:a.device,rest:b.substring(a.path.length,b.length)}}if(!c&&aw()){var
-d=cq(b);if(d&&d.match(/^[a-zA-Z]:\/$/)){var
+if(a.isSocket())b=6;return[0,a.dev,a.ino,b,a.mode,a.nlink,a.uid,a.gid,a.rdev,a.size,a.atimeMs,a.mtimeMs,a.ctimeMs]};A.prototype.constructor=A;function
+dn(b){var
+a=b2(b);if(!a)return;return a[0]+N}var
+bi=dn(aL)||dl("unable to compute caml_root"),aA=[];if(aN())aA.push({path:bi,device:new
+A(bi)});else
+aA.push({path:bi,device:new
+D(bi)});aA.push({path:cX,device:new
+D(cX)});function
+dz(b){var
+g=jN(b),b=g.join(N),f=dw(b),c;for(var
+e=0;e<aA.length;e++){var
+a=aA[e];if(f.search(a.path)==0&&(!c||c.path.length<a.path.length))c={path:a.path,device:a.device,rest:b.substring(a.path.length,b.length)}}if(!c&&aN()){var
+d=dn(b);if(d&&d.match(/^[a-zA-Z]:\/$/)){var
 a={path:d,device:new
-s(d)};an.push(a);c={path:a.path,device:a.device,rest:b.substring(a.path.length,b.length)}}}if(c)return c;l("no device found for "+f)}function
-eO(c,b){var
-a=cB(c);if(!a.device.register)co("cannot register file");a.device.register(a.rest,b);return 0}function
-cz(b,a){var
-b=p(b),a=p(a);return eO(b,a)}function
-eQ(){var
-b=i.caml_fs_tmp;if(b)for(var
-a=0;a<b.length;a++)cz(b[a].name,b[a].content);i.jsoo_create_file=cz;i.caml_fs_tmp=[];return 0}var
-N=new
+A(d)};aA.push(a);c={path:a.path,device:a.device,rest:b.substring(a.path.length,b.length)}}}if(c)return c;q("no device found for "+f)}function
+jH(c,b){var
+a=dz(c);if(!a.device.register)dl("cannot register file");a.device.register(a.rest,b);return 0}function
+dx(b,a){var
+b=v(b),a=v(a);return jH(b,a)}function
+jJ(){var
+b=l.caml_fs_tmp;if(b)for(var
+a=0;a<b.length;a++)dx(b[a].name,b[a].content);l.jsoo_create_file=dx;l.caml_fs_tmp=[];return 0}var
+ab=new
 Array();function
-eV(c){var
-a=N[c];if(!a.opened)l("Cannot flush a closed channel");if(!a.buffer||a.buffer==k)return 0;if(a.fd&&m.fds[a.fd]&&m.fds[a.fd].output){var
-b=m.fds[a.fd].output;switch(b.length){case
-2:b(c,a.buffer);break;default:b(a.buffer)}}a.buffer=k;return 0}function
-bg(a){a.t&6&&cn(a);return a.c}function
-cx(d,e){var
-a=N[d],c=p(e),b=cu(c);a.file.write(a.offset,c,0,b);a.offset+=b;return 0}function
-e6(a){var
-a=bj(a),b=i;if(b.process&&b.process.stdout&&b.process.stdout.write)b.process.stderr.write(a);else{if(a.charCodeAt(a.length-1)==10)a=a.substr(0,a.length-1);var
+jO(c){var
+a=ab[c];if(!a.opened)q("Cannot flush a closed channel");if(!a.buffer||a.buffer==p)return 0;if(a.fd&&u.fds[a.fd]&&u.fds[a.fd].output){var
+b=u.fds[a.fd].output;switch(b.length){case
+2:b(c,a.buffer);break;default:b(a.buffer)}}a.buffer=p;return 0}function
+bY(a){a.t&6&&dk(a);return a.c}function
+dv(d,e){var
+a=ab[d],c=v(e),b=ds(c);a.file.write(a.offset,c,0,b);a.offset+=b;return 0}function
+jZ(a){var
+a=b1(a),b=l;if(b.process&&b.process.stdout&&b.process.stdout.write)b.process.stderr.write(a);else{if(a.charCodeAt(a.length-1)==10)a=a.substr(0,a.length-1);var
 c=b.console;c&&c.error&&c.error(a)}}function
-e7(a){var
-a=bj(a),b=i;if(b.process&&b.process.stdout&&b.process.stdout.write)b.process.stdout.write(a);else{if(a.charCodeAt(a.length-1)==10)a=a.substr(0,a.length-1);var
+j0(a){var
+a=b1(a),b=l;if(b.process&&b.process.stdout&&b.process.stdout.write)b.process.stdout.write(a);else{if(a.charCodeAt(a.length-1)==10)a=a.substr(0,a.length-1);var
 c=b.console;c&&c.log&&c.log(a)}}function
-aO(c,e,d,a){if(m.fds===undefined)m.fds=new
+bj(c,e,d,a){if(u.fds===undefined)u.fds=new
 Array();a=a?a:{};var
-b={};b.file=d;b.offset=a.append?d.length():0;b.flags=a;b.output=e;m.fds[c]=b;if(!m.fd_last_idx||c>m.fd_last_idx)m.fd_last_idx=c;return c}function
-fh(c,b,g){var
+b={};b.file=d;b.offset=a.append?d.length():0;b.flags=a;b.output=e;u.fds[c]=b;if(!u.fd_last_idx||c>u.fd_last_idx)u.fd_last_idx=c;return c}function
+ka(c,b,g){var
 a={};while(b){switch(b[1]){case
 0:a.rdonly=1;break;case
 1:a.wronly=1;break;case
@@ -258,78 +258,88 @@ a={};while(b){switch(b[1]){case
 5:a.excl=1;break;case
 6:a.binary=1;break;case
 7:a.text=1;break;case
-8:a.nonblock=1;break}b=b[2]}if(a.rdonly&&a.wronly)l(bg(c)+b7);if(a.text&&a.binary)l(bg(c)+b3);var
-d=cB(c),e=d.device.open(d.rest,a),f=m.fd_last_idx?m.fd_last_idx:0;return aO(f+1,cx,e,a)}aO(0,cx,new
-r(al(0)));aO(1,e7,new
-r(al(0)));aO(2,e6,new
-r(al(0)));function
-eW(a){var
-c=m.fds[a];if(c.flags.wronly)l(cc+a+" is writeonly");var
-d=null;if(a==0&&aw()){var
-e=require("fs");d=function(){return am(e.readFileSync(0,bU))}}var
-b={file:c.file,offset:c.offset,fd:a,opened:true,out:false,refill:d};N[b.fd]=b;return b.fd}function
-ct(c){var
-b=m.fds[c];if(b.flags.rdonly)l(cc+c+" is readonly");var
-a={file:b.file,offset:b.offset,fd:c,opened:true,out:true,buffer:k};N[a.fd]=a;return a.fd}function
-eX(){var
+8:a.nonblock=1;break}b=b[2]}if(a.rdonly&&a.wronly)q(bY(c)+c4);if(a.text&&a.binary)q(bY(c)+c0);var
+d=dz(c),e=d.device.open(d.rest,a),f=u.fd_last_idx?u.fd_last_idx:0;return bj(f+1,dv,e,a)}bj(0,dv,new
+z(ay(0)));bj(1,j0,new
+z(ay(0)));bj(2,jZ,new
+z(ay(0)));function
+jP(a){var
+c=u.fds[a];if(c.flags.wronly)q(c$+a+" is writeonly");var
+d=null;if(a==0&&aN()){var
+e=require("fs");d=function(){return az(e.readFileSync(0,cR))}}var
+b={file:c.file,offset:c.offset,fd:a,opened:true,out:false,refill:d};ab[b.fd]=b;return b.fd}function
+dr(c){var
+b=u.fds[c];if(b.flags.rdonly)q(c$+c+" is readonly");var
+a={file:b.file,offset:b.offset,fd:c,opened:true,out:true,buffer:p};ab[a.fd]=a;return a.fd}function
+jQ(){var
 b=0;for(var
-a=0;a<N.length;a++)if(N[a]&&N[a].opened&&N[a].out)b=[0,N[a].fd,b];return b}function
-D(b,c,a){if(a&&i.toplevelReloc)b=i.toplevelReloc(a);m[b+1]=c;if(a)m[a]=c}function
-e0(a,b){cv[bg(a)]=b;return 0}function
-cw(a){return a}function
-e5(a){if(a
+a=0;a<ab.length;a++)if(ab[a]&&ab[a].opened&&ab[a].out)b=[0,ab[a].fd,b];return b}function
+O(b,c,a){if(a&&l.toplevelReloc)b=l.toplevelReloc(a);u[b+1]=c;if(a)u[a]=c}function
+jT(a,b){dt[bY(a)]=b;return 0}function
+du(a){return a}function
+jY(a){if(a
 instanceof
-Array)return a;if(i.RangeError&&a
+Array)return a;if(l.RangeError&&a
 instanceof
-i.RangeError&&a.message&&a.message.match(/maximum call stack/i))return cw(m.Stack_overflow);if(i.InternalError&&a
+l.RangeError&&a.message&&a.message.match(/maximum call stack/i))return du(u.Stack_overflow);if(l.InternalError&&a
 instanceof
-i.InternalError&&a.message&&a.message.match(/too much recursion/i))return cw(m.Stack_overflow);if(a
+l.InternalError&&a.message&&a.message.match(/too much recursion/i))return du(u.Stack_overflow);if(a
 instanceof
-i.Error&&aa(cg))return[0,aa(cg),a];return[0,m.Failure,am(String(a))]}function
-ao(a){return BigInt(a)}function
-e9(k){function
+l.Error&&al(dd))return[0,al(dd),a];return[0,u.Failure,az(String(a))]}function
+R(a){return BigInt(a)}function
+j2(n,e,j,o){var
+c=[],b=[null,0];for(var
+a=0;a<256;a++)c.push(R(a));function
 d(a){var
 b=[];for(;a;a=a[2])b.push(a[1]);return b}function
-j(a){return String.fromCharCode.apply(null,d(a).map(Number))}i.judgeProof=function(g){var
-h=[],e=0,a;for(a=0;a<256;a++)h.push(ao(a));for(a=g.length-1;a>=0;a--)e=[0,h[g[a]],e];var
-c=k(e);if(typeof
-c==="number")return{read:false,why:c===0?"unreadable":"too large"};var
-b=c[1],f=d(c[2]);return{read:true,accepted:c[3]===1,relation:j(b[1]),epsilon:[b[2][1],b[2][2]],delta:[b[3][1],b[3][2]],steps:d(b[4]).map(function(a){return{count:a[1],law:j(a[2])}}),sections:d(b[5]).map(function(b,a){return{direction:["remove","add","both"][b[1]],bits:b[2][1],bound:f[a]?f[a][1]:null}})}}}function
-F(a){this.d=a}F.prototype.valueOf=function(){throw new
-RangeError(b_)};var
-X=BigInt(0);function
-ad(a){if(a
+i(c){var
+b=0;for(var
+a=c.length-1;a>=0;a--)b=[0,c[a],b];return b}function
+f(a){return String.fromCharCode.apply(null,d(a).map(Number))}function
+h(a){if(b[0]!==a)b=[a,i(Array.from(a,function(a){return c[a]}))];return b[1]}l.proofTasks=function(a){return d(e(h(a))).map(function(a){return{section:Number(a[1][1]),kind:Number(a[1][2]),places:Number(a[2])}})};l.proofPiece=function(b,g,f,e,c){var
+a=j(h(b),R(g),R(f),R(e),R(c));return a[0]===0?{values:d(a[1]).map(function(a){return[a[1],a[2]]})}:{fails:Number(a[1])}};l.judgeProof=function(k,l){var
+j=0,e=n(function(b,e,f,d,c){var
+a=l[j++];return a.values?[0,i(a.values.map(function(a){return[0,a[0],a[1]]}))]:[1,R(a.fails)]},h(k));if(typeof
+e==="number")return{read:false,why:e===0?"unreadable":"too large"};var
+a=e[1],g=d(e[2]),c=o(e[3]),b=f(c[2]),m=[p,p,p,"relation "+f(a[1]),"law "+b,"directions","listed "+b,"own "+b,"numbers "+b,"both "+b,"place remove "+b+bP+c[3],"place add "+b+bP+c[3],"place both "+b+bP+c[3],"bound"][c[1]];return{read:true,verdict:["proved","listed","law","refused"][Math.min(c[1],3)],reason:m,relation:f(a[1]),epsilon:[a[2][1],a[2][2]],delta:[a[3][1],a[3][2]],steps:d(a[4]).map(function(a){return{count:a[1],law:f(a[2])}}),sections:g.length?d(a[5]).map(function(b,a){return{direction:["remove","add","both"][b[1]],bits:b[2][1],bound:g[a]?g[a][1]:null}}):[]}}}function
+Q(a){this.d=a}Q.prototype.valueOf=function(){throw new
+RangeError(c7)};var
+T=BigInt(0);function
+ao(a){if(a
 instanceof
-F)return a.d;if(a<X)throw new
-RangeError(bY);var
+Q)return a.d;if(a<T)throw new
+RangeError(cV);var
 d=a.toString(16),f=Math.ceil(d.length/6),e=new
 Int32Array(f);for(var
 c=0,b=d.length;c<f;c++,b-=6)e[c]=parseInt(d.slice(b>6?b-6:0,b),16);return e}var
-bl=BigInt(1),cC=function(){if(i.forceWide)return i.forceWide;try{return bl<<BigInt(1<<27)?1e9:0}catch(a){return 1<<17}}();function
-ax(d){var
-c=d.length;while(c>0&&d[c-1]===0)c--;if(c*24>2*cC)return new
-F(c===d.length?d:d.slice(0,c));var
+bk=BigInt(1),dA=function(){if(l.forceWide)return l.forceWide;try{return bk<<BigInt(1<<27)?1e9:0}catch(a){return 1<<17}}();function
+aO(d){var
+c=d.length;while(c>0&&d[c-1]===0)c--;if(c*24>2*dA)return new
+Q(c===d.length?d:d.slice(0,c));var
 b=[],f=64*24,a,e;for(a=0;a<c||a===0;a+=64){var
 h="0x0";for(e=Math.min(c,a+64)-1;e>=a;e--)h+=(d[e]+0x1000000).toString(16).slice(1);b.push(BigInt(h))}for(;b.length>1;f*=2){var
 g=[];for(a=0;a<b.length;a+=2)g.push(a+1<b.length?b[a]+(b[a+1]<<BigInt(f)):b[a]);b=g}return b[0]}function
-e$(c,d){if(c.length<d.length){var
+j4(c,d){if(c.length<d.length){var
 h=c;c=d;d=h}var
 f=c.length,g=d.length,e=new
-Int32Array(f+1),b=0,a=0;for(;a<g;a++){b+=c[a]+d[a];e[a]=b&ar;b>>=24}for(;a<f;a++){b+=c[a];e[a]=b&ar;b>>=24}e[f]=b;return ax(e)}function
+Int32Array(f+1),b=0,a=0;for(;a<g;a++){b+=c[a]+d[a];e[a]=b&aJ;b>>=24}for(;a<f;a++){b+=c[a];e[a]=b&aJ;b>>=24}e[f]=b;return aO(e)}function
 f(a,b){if(a
 instanceof
-F||b
+Q||b
 instanceof
-F)return e$(ad(a),ad(b));return a+b}function
-q(a,b){if(typeof
+Q)return j4(ao(a),ao(b));return a+b}function
+j(a,b){if(typeof
 a!=="bigint"||typeof
 b!=="bigint")throw new
-RangeError(b_);return a===b?1:0}function
-fe(a,b){var
-c=a/b;if(a<X!==b<X&&c*b!==a)return c-bl;return c}function
-j(a,b){return a<=b?1:0}function
-K(a,b){return a<b?1:0}var
-fa=function(){var
+RangeError(c7);return a===b?1:0}var
+aP={of:null,log:null};function
+b3(a){if(a<T)a=-a;if(a===T)return 0;var
+b=a.toString(16);return 4*(b.length-1)+32-Math.clz32(parseInt(b.charAt(0),16))}function
+j9(b,a){if(a===aP.of)return b>>aP.log;if(a>T&&BigInt.asUintN(32,a)===T&&(a&a-bk)===T){aP.of=a;aP.log=BigInt(b3(a)-1);return b>>aP.log}var
+c=b/a;if(b<T!==a<T&&c*a!==b)return c-bk;return c}function
+i(a,b){return a<=b?1:0}function
+x(a,b){return a<b?1:0}var
+j5=function(){var
 a=6755399441055744,d=[81788929,69206017,23068673],z=[7,5,3],h={};function
 e(d,c,e){var
 b=d-(d*e+a-a)*c;return b<0?b+c:b}function
@@ -338,7 +348,7 @@ k(a,b,d){var
 c=1;while(b>0){if(b&1)c=r(c,a,d);a=r(a,a,d);b>>>=1}return c}function
 q(b,a){return k(b%a,a-2,a)}function
 H(b,l,e,i){var
-d=b+C+e+C+i;if(h[d])return h[d];var
+d=b+N+e+N+i;if(h[d])return h[d];var
 j=new
 Float64Array(e);for(var
 a=1;a<e;a*=2){var
@@ -362,64 +372,62 @@ Float64Array(c);for(var
 a=0;a<d.length;a++)b[a]=d[a];g(b,c,e,H(e,f,c,0));return b}function
 A(c,d){var
 b=0,f=1/d;for(var
-a=c.length-1;a>=0;a--)b=e(b*W+c[a],d,f);return b}return function(l,m){var
+a=c.length-1;a>=0;a--)b=e(b*ae+c[a],d,f);return b}return function(l,m){var
 t=l.length+m.length,c=2;while(c<t)c*=2;if(c>1<<21)throw new
 RangeError("a product too long for this browser");var
 k=[];for(var
 b=0;b<3;b++){var
 j=G(l,c,d[b],z[b]),T=l===m?j:G(m,c,d[b],z[b]);for(var
 a=0,D=d[b],Q=1/D;a<c;a++)j[a]=e(j[a]*T[a],D,Q);U(j,c,d[b],H(d[b],z[b],c,1));k.push(j)}var
-u=d[0],f=d[1],g=d[2],n=u*f,L=n%W,M=Math.floor(n/W)%W,N=Math.floor(n/281474976710656),O=q(u,f),P=q(n%g,g),R=1/f,E=1/g,I=k[0],J=k[1],K=k[2],v=new
+u=d[0],f=d[1],g=d[2],n=u*f,L=n%ae,M=Math.floor(n/ae)%ae,N=Math.floor(n/281474976710656),O=q(u,f),P=q(n%g,g),R=1/f,E=1/g,I=k[0],J=k[1],K=k[2],v=new
 Int32Array(t),h=0,p=0,w=0;for(a=0;a<t;a++){var
 F=I[a],i=J[a]-F;if(i<0)i+=f;if(i<0)i+=f;var
-S=e(i*O,f,R),s=S*u+F,x=K[a]-e(s,g,E),y=e((x<0?x+g:x)*P,g,E),C=Math.floor(s/W);h+=s-C*W+y*L;p+=C+y*M;w+=y*N;var
-B=Math.floor(h/W);v[a]=h-B*W;h=p+B;p=w;w=0}if(h!==0||p!==0)throw new
+S=e(i*O,f,R),s=S*u+F,x=K[a]-e(s,g,E),y=e((x<0?x+g:x)*P,g,E),C=Math.floor(s/ae);h+=s-C*ae+y*L;p+=C+y*M;w+=y*N;var
+B=Math.floor(h/ae);v[a]=h-B*ae;h=p+B;p=w;w=0}if(h!==0||p!==0)throw new
 RangeError("a product longer than it can be");var
 o=67108859;if(r(A(l,o),A(m,o),o)!==A(v,o))throw new
-RangeError("a wrong product");return ax(v)}}();function
-e(a,b){if(a
+RangeError("a wrong product");return aO(v)}}();function
+d(a,b){if(a
 instanceof
-F||b
+Q||b
 instanceof
-F){var
-c=ad(a);return fa(c,a===b?c:ad(b))}return a*b}function
-ae(a){return-a}function
-cD(a){if(a<X)a=-a;if(a===X)return 0;var
-b=a.toString(16);return 4*(b.length-1)+32-Math.clz32(parseInt(b.charAt(0),16))}function
-ff(a){return BigInt.asUintN(1,a)===bl?1:0}function
-fb(a,g){var
+Q){var
+c=ao(a);return j5(c,a===b?c:ao(b))}return a*b}function
+E(a){return-a}function
+j_(a){return BigInt.asUintN(1,a)===bk?1:0}function
+j6(a,g){var
 f=Math.floor(g/24),c=g%24,e=new
 Int32Array(a.length+f+1),d=0;for(var
-b=0;b<a.length;b++){e[b+f]=a[b]<<c&ar|d;d=c?a[b]>>24-c:0}e[a.length+f]=d;return ax(e)}function
-a(b,a){if(a<0)av(bV);if(b
+b=0;b<a.length;b++){e[b+f]=a[b]<<c&aJ|d;d=c?a[b]>>24-c:0}e[a.length+f]=d;return aO(e)}function
+a(b,a){if(a<0)aM(cS);if(b
 instanceof
-F||a>=cC)return fb(ad(b),a);return b<<BigInt(a)}function
-fc(b,f){var
-d=Math.floor(f/24),e=f%24,c=b.length-d;if(c<=0)return X;var
+Q||a>=dA)return j6(ao(b),a);return b<<BigInt(a)}function
+j7(b,f){var
+d=Math.floor(f/24),e=f%24,c=b.length-d;if(c<=0)return T;var
 g=new
 Int32Array(c);for(var
 a=0;a<c;a++){var
-h=a+1<c?b[a+d+1]:0;g[a]=e?(b[a+d]>>e|h<<24-e)&ar:b[a+d]}return ax(g)}function
-O(a,b){if(b<0)av(bV);if(a
+h=a+1<c?b[a+d+1]:0;g[a]=e?(b[a+d]>>e|h<<24-e)&aJ:b[a+d]}return aO(g)}function
+k(a,b){if(b<0)aM(cS);if(a
 instanceof
-F)return fc(a.d,b);return a>>BigInt(b)}function
-ap(a){return a>X?1:a<X?-1:0}function
-fd(c,d){var
+Q)return j7(a.d,b);return a>>BigInt(b)}function
+S(a){return a>T?1:a<T?-1:0}function
+j8(c,d){var
 e=Math.max(c.length,d.length),f=new
 Int32Array(e),b=0;for(var
-a=0;a<e;a++){b+=(a<c.length?c[a]:0)-(a<d.length?d[a]:0);f[a]=b&ar;b>>=24}if(b!==0)throw new
-RangeError(bY);return ax(f)}function
-h(a,b){if(a
+a=0;a<e;a++){b+=(a<c.length?c[a]:0)-(a<d.length?d[a]:0);f[a]=b&aJ;b>>=24}if(b!==0)throw new
+RangeError(cV);return aO(f)}function
+g(a,b){if(a
 instanceof
-F||b
+Q||b
 instanceof
-F)return fd(ad(a),ad(b));return a-b}function
-fg(a){if(i.onProduct)i.onProduct();return 0}function
-bm(b){var
-a=Number(b);if(!(a>=-2147483648&&a<=2147483647))av("an integer beyond 32 bits");return a}function
-eS(a){switch(a[2]){case-8:case-11:case-12:return 1;default:return 0}}function
-eP(b){var
-a=k;if(b[0]==0){a+=b[1][1];if(b.length==3&&b[2][0]==0&&eS(b[1]))var
+Q)return j8(ao(a),ao(b));return a-b}function
+j$(a){if(l.onProduct)l.onProduct();return 0}function
+b4(b){var
+a=Number(b);if(!(a>=-2147483648&&a<=2147483647))aM("an integer beyond 32 bits");return a}function
+jL(a){switch(a[2]){case-8:case-11:case-12:return 1;default:return 0}}function
+jI(b){var
+a=p;if(b[0]==0){a+=b[1][1];if(b.length==3&&b[2][0]==0&&jL(b[1]))var
 e=b[2],f=1;else
 var
 f=2,e=b;a+="(";for(var
@@ -428,393 +436,467 @@ c=e[d];if(typeof
 c=="number")a+=c.toString();else
 if(c
 instanceof
-I)a+=aK+c.toString()+aK;else
+Y)a+=bf+c.toString()+bf;else
 if(typeof
-c=="string")a+=aK+c.toString()+aK;else
+c=="string")a+=bf+c.toString()+bf;else
 a+="_"}a+=")"}else
-if(b[0]==x)a+=b[1];return a}function
-cp(a){if(a
+if(b[0]==G)a+=b[1];return a}function
+dm(a){if(a
 instanceof
-Array&&(a[0]==0||a[0]==x)){var
-c=aa("Printexc.handle_uncaught_exception");if(c)c(a,false);else{var
-d=eP(a),b=aa(bT);if(b)b(0);i.console.error("Fatal error: exception "+d+"\n")}}else
+Array&&(a[0]==0||a[0]==G)){var
+c=al("Printexc.handle_uncaught_exception");if(c)c(a,false);else{var
+d=jI(a),b=al(cQ);if(b)b(0);l.console.error("Fatal error: exception "+d+"\n")}}else
 throw a}function
-e1(){var
-a=i;if(a.process&&a.process.on)a.process.on("uncaughtException",function(b,c){cp(b);a.process.exit(2)});else
-if(a.addEventListener)a.addEventListener("error",function(a){if(a.error)cp(a.error)})}e1();function
-U(a,b){return a.length==1?a(b):at(a,[b])}function
-V(a,b,c){return a.length==2?a(b,c):at(a,[b,c])}eQ();var
-bo=[x,p(b9),-2],bn=[x,p(ci),-4];D(11,[x,p(bS),-12],bS);D(10,[x,p(bP),-11],bP);D(9,[x,p(cb),-10],cb);D(8,[x,p(b2),-9],b2);D(7,[x,p(bX),-8],bX);D(6,[x,p(bZ),-7],bZ);D(5,[x,p(b$),-6],b$);D(4,[x,p(cf),-5],cf);D(3,bn,ci);D(2,[x,p(be),-3],be);D(1,bo,b9);D(0,[x,p(b4),-1],b4);eW(0);ct(1);ct(2);var
-cE=p("Zz.pow"),cI=[0,0],cP=[0,0],cO=[0,0],cF=[0,0];function
-bp(b){function
+jU(){var
+a=l;if(a.process&&a.process.on)a.process.on("uncaughtException",function(b,c){dm(b);a.process.exit(2)});else
+if(a.addEventListener)a.addEventListener("error",function(a){if(a.error)dm(a.error)})}jU();function
+w(a,b){return a.length==1?a(b):ax(a,[b])}function
+X(a,b,c){return a.length==2?a(b,c):ax(a,[b,c])}function
+jy(a,b,c,d,e,f){return a.length==5?a(b,c,d,e,f):ax(a,[b,c,d,e,f])}jJ();var
+b6=[G,v(c6),-2],b5=[G,v(df),-4];O(11,[G,v(cP),-12],cP);O(10,[G,v(cM),-11],cM);O(9,[G,v(c_),-10],c_);O(8,[G,v(cZ),-9],cZ);O(7,[G,v(cU),-8],cU);O(6,[G,v(cW),-7],cW);O(5,[G,v(c8),-6],c8);O(4,[G,v(dc),-5],dc);O(3,b5,df);O(2,[G,v(bW),-3],bW);O(1,b6,c6);O(0,[G,v(c1),-1],c1);jP(0);dr(1);dr(2);var
+dB=v("Zz.pow"),dH=[0,0],jr=[0,0],js=[0,0],jt=[0,0],ju=[0,2],jp=[0,1],jo=[0,0],jf=[0,0],jg=[0,1],jh=[0,2],dO=[0,0],dN=[0,0],dC=[0,0],dE=[0,0];function
+b7(b){function
 a(b){var
 a=b;for(;;){if(a){var
-c=a[2],d=a[1];try{eV(d)}catch(a){a=e5(a);if(a[1]!==bo)throw a;var
+c=a[2],d=a[1];try{jO(d)}catch(a){a=jY(a);if(a[1]!==b6)throw a;var
 e=a}var
-a=c;continue}return 0}}return a(eX(0))}e0(p(bT),bp);var
-d=ao(0),c=ao(1);function
+a=c;continue}return 0}}return a(jQ(0))}jT(v(cQ),b7);var
+e=R(0),c=R(1);function
 b(a){return f(a,c)}function
-P(b,a){return j(b,a)?a:b}function
-Q(b,a){return j(b,a)?b:a}function
-aP(b,a){return ff(O(b,a))}function
-bq(b,a){if(0===a)return c;var
-d=bq(b,a/2|0),f=e(d,d);return 1===(a&1)?e(b,f):f}function
-br(a){return a[1]}function
-aQ(a){var
-b=a?[0,aQ(a[2])]:a;return b}function
-bs(a,b){if(a){var
-c=bs(a[2],b);return[0,a[1],c]}return b}function
-bt(b,a){return b?[0,bt(b[1],a)]:a}function
-bu(d){return q(d,c)?a(c,1):aP(d,0)?a(bu(O(d,1)),1):b(a(O(d,1),1))}function
-af(a,h,g){var
-d=h,b=g;for(;;){if(q(b,c))return U(a,d);if(aP(b,0)){var
-e=O(b,1);return U(a,af(a,af(a,d,e),e))}var
-f=O(b,1),d=af(a,d,f),b=f;continue}}function
-bv(d,f,e){var
-b=f,a=e;for(;;){if(q(b,c))return a;if(aP(b,0)){var
-g=O(b,1);return V(d,a,bv(d,g,V(d,a,a)))}var
-h=O(b,1),b=h,a=V(d,a,a);continue}}function
-bw(a){return a?bu(bw(a[1])):c}var
-cG=f;function
-o(f,e){if(0<=ap(e)){var
-b=bm(e);if(0<=b)return q(f,ao(2))?a(c,b):bq(f,b);throw[0,bn,cE]}return d}function
-aR(a){var
-b=ap(a);return 0===b?0:0<b?bv(bt,a,cF):0}function
-aS(a){return a?bw(a[1]):d}function
-t(b,a){return q(a,d)?d:fe(b,a)}function
-bx(a){return 0<ap(a)?ao(cD(a)-1|0):d}function
-ay(c,d){var
-b=bm(d);return 0<=b?a(c,b):O(c,-b|0)}function
-by(a){fg(0);return j(a,c)?d:ao(cD(h(a,c)))}function
-n(d,c){var
+y(b,a){return i(b,a)?a:b}function
+_(b,a){return i(b,a)?b:a}function
+t(b,a){return j_(k(b,a))}function
+b8(b,a){if(0===a)return c;var
+e=b8(b,a/2|0),f=d(e,e);return 1===(a&1)?d(b,f):f}function
+aQ(a){return a?0:1}function
+b9(a){return a[1]}function
+bl(a){var
+b=a?[0,bl(a[2])]:a;return b}function
+ac(a,b){if(a){var
+c=ac(a[2],b);return[0,a[1],c]}return b}function
+bm(b,a){return b?[0,bm(b[1],a)]:a}function
+b_(d){return j(d,c)?a(c,1):t(d,0)?a(b_(k(d,1)),1):b(a(k(d,1),1))}function
+aR(d){return j(d,c)?c:t(d,0)?b(a(a(k(d,1),1),1)):b(a(aR(k(d,1)),1))}function
+aS(d){return typeof
+d==="number"?d?1:[0,c]:[0,b(a(d[1],1))]}function
+aT(b){return typeof
+b==="number"?b:[0,a(b[1],1)]}function
+aU(e,b){if(j(e,c))return 1;if(t(e,0)){var
+f=k(e,1);return j(b,c)?[0,aR(f)]:t(b,0)?aS(aU(f,k(b,1))):aT(af(f,k(b,1)))}var
+d=k(e,1);return j(b,c)?j(d,c)?0:t(d,0)?[0,a(a(k(d,1),1),1)]:[0,a(aR(k(d,1)),1)]:t(b,0)?aT(aU(d,k(b,1))):aS(aU(d,k(b,1)))}function
+af(d,b){if(j(d,c))return j(b,c)?0:t(b,0)?(k(b,1),1):(k(b,1),1);if(t(d,0)){var
+e=k(d,1);return j(b,c)?[0,a(e,1)]:t(b,0)?aT(af(e,k(b,1))):aS(af(e,k(b,1)))}var
+f=k(d,1);return j(b,c)?[0,aR(f)]:t(b,0)?aS(aU(f,k(b,1))):aT(af(f,k(b,1)))}function
+b$(d,b){var
+a=af(d,b);return typeof
+a==="number"?c:a[1]}function
+ap(a,h,g){var
+d=h,b=g;for(;;){if(j(b,c))return w(a,d);if(t(b,0)){var
+e=k(b,1);return w(a,ap(a,ap(a,d,e),e))}var
+f=k(b,1),d=ap(a,d,f),b=f;continue}}function
+aV(a){return j(a,c)?dC:t(a,0)?[0,aV(k(a,1))]:[0,aV(k(a,1))]}var
+dD=0;function
+ca(g,h){var
+d=dD,b=g,a=h;for(;;){if(j(b,c))return j(a,c)?d:t(a,0)?(k(a,1),1):(k(a,1),1);if(t(b,0)){var
+e=k(b,1);if(j(a,c))return 2;if(t(a,0)){var
+b=e,a=k(a,1);continue}var
+d=2,b=e,a=k(a,1);continue}var
+f=k(b,1);if(j(a,c))return 2;if(t(a,0)){var
+d=1,b=f,a=k(a,1);continue}var
+b=f,a=k(a,1);continue}}function
+aW(h,g,f){var
+i=f[2],d=f[1];if(typeof
+i==="number"){var
+k=a(a(c,1),1),l=af(w(g,w(h,c)),k);return[0,a(d,1),l]}var
+j=b(a(a(d,1),1)),e=w(g,w(h,i[1])),m=2<=ca(j,e)?0:1;if(m){var
+n=af(e,j);return[0,b(a(d,1)),n]}return[0,a(d,1),[0,e]]}function
+aB(d){if(j(d,c))return[0,c,0];if(t(d,0)){var
+e=k(d,1);if(j(e,c))return[0,c,[0,a(c,1)]];if(t(e,0)){var
+o=aB(k(e,1)),p=function(c){return b(a(c,1))};return aW(function(c){return b(a(c,1))},p,o)}var
+m=aB(k(e,1)),n=function(c){return b(a(c,1))};return aW(function(b){return a(b,1)},n,m)}var
+f=k(d,1);if(j(f,c))return[0,c,[0,c]];if(t(f,0)){var
+i=aB(k(f,1)),l=function(b){return a(b,1)};return aW(function(c){return b(a(c,1))},l,i)}var
+g=aB(k(f,1));function
+h(b){return a(b,1)}return aW(function(b){return a(b,1)},h,g)}function
+cb(n,m,l){var
+e=n,d=m,b=l;for(;;){if(e){var
+f=e[1];if(j(d,c))return c;if(t(d,0)){var
+h=k(d,1);if(j(b,c))return c;if(t(b,0)){var
+g=k(b,1);switch(ca(h,g)){case
+0:return d;case
+1:var
+e=f,b=d,d=b$(g,h);continue;default:var
+e=f,d=b$(h,g);continue}}var
+e=f,b=k(b,1);continue}var
+i=k(d,1);if(j(b,c))return c;if(t(b,0)){k(b,1);var
+e=f,d=i;continue}return a(cb(f,i,k(b,1)),1)}return c}}function
+aX(b,a){var
+c=aV(a);return cb(bm(aV(b),c),b,a)}function
+cc(d,f,e){var
+b=f,a=e;for(;;){if(j(b,c))return a;if(t(b,0)){var
+g=k(b,1);return X(d,a,cc(d,g,X(d,a,a)))}var
+h=k(b,1),b=h,a=X(d,a,a);continue}}function
+cd(a){return a?b_(cd(a[1])):c}var
+dF=f;function
+o(f,d){if(0<=S(d)){var
+b=b4(d);if(0<=b)return j(f,R(2))?a(c,b):b8(f,b);throw[0,b5,dB]}return e}function
+aC(a){var
+b=S(a);return 0===b?e:0<b?a:E(a)}function
+aD(a){var
+b=S(a);return 0===b?0:0<b?cc(bm,a,dE):0}function
+bn(a){return a?cd(a[1]):e}function
+m(b,a){return j(a,e)?e:j9(b,a)}function
+aq(a){return 0<S(a)?R(b3(a)-1|0):e}function
+aE(a){var
+b=S(a);return 0===b?e:0<b?aB(a)[1]:e}function
+I(c,d){var
+b=b4(d);return 0<=b?a(c,b):k(c,-b|0)}function
+ar(c,d){var
+b=b4(d);return 0<=b?k(c,b):a(c,-b|0)}function
+ce(a){j$(0);return i(a,c)?e:R(b3(g(a,c)))}function
+s(d,c){var
 a=d,b=c;for(;;){if(a){var
 e=[0,a[1],b],a=a[2],b=e;continue}return b}}function
-R(b,a){if(a)var
-d=R(b,a[2]),c=[0,U(b,a[1]),d];else
+$(b,a){if(a)var
+d=$(b,a[2]),c=[0,w(b,a[1]),d];else
 var
 c=a;return c}function
-ag(e,d,c){var
+ad(e,d,c){var
 a=d,b=c;for(;;){if(a){var
-f=V(e,b,a[1]),a=a[2],b=f;continue}return b}}function
-aT(d,c){var
+f=X(e,b,a[1]),a=a[2],b=f;continue}return b}}function
+bo(c,b,a){if(a){var
+d=bo(c,b,a[2]);return X(c,a[1],d)}return b}function
+J(e,d){var
+a=d;for(;;){if(a){var
+b=w(e,a[1]);if(!b){var
+a=a[2];continue}var
+c=b}else
+var
+c=a;return c}}function
+aY(d,c){var
 a=c;for(;;){if(a){var
-b=U(d,a[1]);if(b){var
+b=w(d,a[1]);if(b){var
 a=a[2];continue}return b}return 1}}function
-bz(b,a){if(b)if(a)var
-d=bz(b[2],a[2]),c=[0,[0,b[1],a[1]],d];else
+cf(b,e){var
+a=e;for(;;){if(a){var
+c=a[2],d=a[1];if(w(b,d))return[0,d,cf(b,c)];var
+a=c;continue}return a}}function
+aZ(b,a){if(b)if(a)var
+d=aZ(b[2],a[2]),c=[0,[0,b[1],a[1]],d];else
 var
 c=a;else
 var
 c=b;return c}function
-aU(b,a){var
-c=a?[0,b,aU([0,b],a[1])]:a;return c}function
-ah(d,b,a){var
-c=ap(b);return 0===c?a:0<c?af(function(a){return[0,d,a]},a,b):a}function
-bA(c,b,a){if(b){if(a){var
-d=bA(c,b[2],a[2]);return[0,V(c,b[1],a[1]),d]}return b}return a}function
-aV(a,b){return bA(cG,a,b)}function
-bB(b,a){if(b){if(a){var
-c=bB(b[2],a[2]);return f(e(b[1],a[1]),c)}return d}return d}function
-bC(f,e){var
-a=f,b=e;for(;;){if(a){if(j(b,d))return a;var
-a=a[2],b=h(b,c);continue}return a}}function
-Y(a){return ag(function(a,b){return f(a,c)},a,d)}function
-z(b,a){return t(f(b,h(a,c)),a)}function
-w(a){return n(a,0)}function
-bD(e,d){var
+bp(b,a){var
+c=a?[0,b,bp([0,b],a[1])]:a;return c}function
+as(d,b,a){var
+c=S(b);return 0===c?a:0<c?ap(function(a){return[0,d,a]},a,b):a}function
+cg(c,b,a){if(b){if(a){var
+d=cg(c,b[2],a[2]);return[0,X(c,b[1],a[1]),d]}return b}return a}function
+bq(a,b){return cg(dF,a,b)}function
+ch(b,a){if(b){if(a){var
+c=ch(b[2],a[2]);return f(d(b[1],a[1]),c)}return e}return e}function
+br(f,d){var
+a=f,b=d;for(;;){if(a){if(i(b,e))return a;var
+a=a[2],b=g(b,c);continue}return a}}function
+ag(a){return ad(function(a,b){return f(a,c)},a,e)}function
+r(b,a){return m(f(b,g(a,c)),a)}function
+F(a){return s(a,0)}function
+ci(e,d){var
 a=d,b=0;for(;;){if(a){var
-c=[0,U(e,a[1]),b],a=a[2],b=c;continue}return w(b)}}function
-bE(b,a){return n(w(b),a)}function
-bF(g,e){var
+c=[0,w(e,a[1]),b],a=a[2],b=c;continue}return F(b)}}function
+cj(b,a){return s(F(b),a)}function
+ck(g,e){var
 b=g,a=e,c=0;for(;;){if(b){if(a){var
-d=[0,f(b[1],a[1]),c],b=b[2],a=a[2],c=d;continue}return n(c,b)}return n(c,a)}}function
-Z(e){var
-a=e,b=d;for(;;){if(a){var
+d=[0,f(b[1],a[1]),c],b=b[2],a=a[2],c=d;continue}return s(c,b)}return s(c,a)}}function
+ah(d){var
+a=d,b=e;for(;;){if(a){var
 c=f(b,a[1]),a=a[2],b=c;continue}return b}}function
-bG(i,h){var
-c=i,b=h,a=d;for(;;){if(c){if(b){var
-g=f(a,e(c[1],b[1])),c=c[2],b=b[2],a=g;continue}return a}return a}}function
-aW(i,g){var
-b=i,e=g,a=0;for(;;){if(b){if(j(e,d))return w(a);var
-f=[0,b[1],a],b=b[2],e=h(e,c),a=f;continue}return w(a)}}function
-aX(f,e){var
+cl(i,h){var
+c=i,b=h,a=e;for(;;){if(c){if(b){var
+g=f(a,d(c[1],b[1])),c=c[2],b=b[2],a=g;continue}return a}return a}}function
+a0(j,h){var
+b=j,d=h,a=0;for(;;){if(b){if(i(d,e))return F(a);var
+f=[0,b[1],a],b=b[2],d=g(d,c),a=f;continue}return F(a)}}function
+bs(f,e){var
 c=f,a=e,b=0;for(;;){if(c){if(a){var
-c=c[2],d=[0,a[1],b],a=a[2],b=d;continue}return[0,w(b),a]}return[0,w(b),a]}}var
-bH=[0,d,0];function
-G(b,a){if(b[2]){if(a[2]){var
-c=Q(b[1],a[1]),e=ah(d,h(a[1],c),a[2]);return[0,c,bF(ah(d,h(b[1],c),b[2]),e)]}return b}return a}function
-az(a,b){var
-c=aW(a[2],h(b,a[1]));return[0,a[1],c]}function
-aA(a,b){var
-c=bC(a[2],h(b,a[1]));return[0,P(a[1],b),c]}function
-aB(b,a){var
-c=a[2],d=bD(function(a){return z(a,b)},c);return[0,a[1],d]}function
-aC(c,b,a){var
-d=V(c,b[2],a[2]);return[0,f(b[1],a[1]),d]}function
-aY(D,C,n,m,g){if(j(n,m))return g;var
-v=V(C,n,m),x=o(a(c,1),h(n,m)),s=t(g[1],x),u=ah(d,h(g[1],e(s,x)),g[2]),k=u,i=u,f=0,b=0;for(;;){if(i){if(k){var
-p=aX(v,i),q=p[1],r=z(bG(q,v),D),y=[0,h(Z(q),r),b],k=k[2],i=p[2],f=[0,r,f],b=y;continue}var
-A=w(b),l=[0,w(f),A]}else
+c=c[2],d=[0,a[1],b],a=a[2],b=d;continue}return[0,F(b),a]}return[0,F(b),a]}}var
+cm=[0,e,0];function
+U(b,a){if(b[2]){if(a[2]){var
+c=_(b[1],a[1]),d=as(e,g(a[1],c),a[2]);return[0,c,ck(as(e,g(b[1],c),b[2]),d)]}return b}return a}function
+a1(a,b){var
+c=a0(a[2],g(b,a[1]));return[0,a[1],c]}function
+a2(a,b){var
+c=br(a[2],g(b,a[1]));return[0,y(a[1],b),c]}function
+a3(b,a){var
+c=a[2],d=ci(function(a){return r(a,b)},c);return[0,a[1],d]}function
+a4(c,b,a){var
+d=X(c,b[2],a[2]);return[0,f(b[1],a[1]),d]}function
+bt(C,B,p,n,h){if(i(p,n))return h;var
+w=X(B,p,n),x=o(a(c,1),g(p,n)),u=m(h[1],x),v=as(e,g(h[1],d(u,x)),h[2]),k=v,j=v,f=0,b=0;for(;;){if(j){if(k){var
+q=bs(w,j),s=q[1],t=r(cl(s,w),C),y=[0,g(ah(s),t),b],k=k[2],j=q[2],f=[0,t,f],b=y;continue}var
+z=F(b),l=[0,F(f),z]}else
 var
-B=w(b),l=[0,w(f),B];return[0,s,bF(l[2],[0,d,l[1]])]}}function
-aD(c,b,a){return aY(c,b,a[1],d,a[2])}function
-aZ(c,b,a){var
-d=aD(c,b,a);return G(a[3],d)}function
-a0(e,c,b,a){if(j(a[1],b))return a;if(q(b,d)){var
-f=a[4];return[0,d,bH,aZ(e,c,a),f]}var
-g=a[4],h=a[3];return[0,b,aY(e,c,a[1],b,a[2]),h,g]}function
-a1(c,b,a){return Q(h(f(b,a),t(e(b,a),c)),c)}function
-bI(b,s,C,a,B){var
-g=a0(b,s,P(d,a[1]),B),D=az(g[2],a[2]),u=aA(g[2],a[2]),E=az(u,f(a[3],c)),F=G(D,aA(u,f(a[3],c))),H=aY(b,s,g[1],d,F),v=G(g[3],H),j=a[5],l=a[4],x=az(v,l),o=aA(v,l),y=az(o,f(j,c)),p=aA(o,f(j,c)),q=ah(d,h(p[1],f(j,c)),p[2]),m=b,i=q,k=d;for(;;){if(i){var
-n=t(e(m,C),b),m=n,w=f(k,e(i[1],n)),i=i[2],k=w;continue}var
-r=t(k,b),z=h(Z(q),r),A=G(G(y,[0,l,[0,Z(x[2]),0]]),[0,j,[0,r,0]]),I=Q(f(g[4],z),b);return[0,g[1],E,A,I]}}function
-a2(p,j,n,m){var
-g=p,b=n,f=m;for(;;){if(g){var
-i=g[1],q=aS(i),k=e(j,o(a(c,1),q)),d=bm(k),l=0<=d?O(b,d):a(b,-d|0),r=h(b,ay(l,k)),g=i,b=r,f=a2(i,j,l,f);continue}return[0,b,f]}}function
-a3(r,q,p){var
-k=r,j=q,g=p;a:for(;;){if(g){if(g[2]){if(k){var
+A=F(b),l=[0,F(f),A];return[0,u,ck(l[2],[0,e,l[1]])]}}function
+a5(c,b,a){return bt(c,b,a[1],e,a[2])}function
+bu(c,b,a){var
+d=a5(c,b,a);return U(a[3],d)}function
+bv(d,c,b,a){if(i(a[1],b))return a;if(j(b,e)){var
+f=a[4];return[0,e,cm,bu(d,c,a),f]}var
+g=a[4],h=a[3];return[0,b,bt(d,c,a[1],b,a[2]),h,g]}function
+bw(c,b,a){return _(g(f(b,a),m(d(b,a),c)),c)}function
+cn(b,t,D,a,C){var
+h=bv(b,t,y(e,a[1]),C),E=a1(h[2],a[2]),u=a2(h[2],a[2]),F=a1(u,f(a[3],c)),G=U(E,a2(u,f(a[3],c))),H=bt(b,t,h[1],e,G),v=U(h[3],H),j=a[5],l=a[4],x=a1(v,l),p=a2(v,l),z=a1(p,f(j,c)),q=a2(p,f(j,c)),r=as(e,g(q[1],f(j,c)),q[2]),n=b,i=r,k=e;for(;;){if(i){var
+o=m(d(n,D),b),n=o,w=f(k,d(i[1],o)),i=i[2],k=w;continue}var
+s=m(k,b),A=g(ah(r),s),B=U(U(z,[0,l,[0,ah(x[2]),0]]),[0,j,[0,s,0]]),I=_(f(h[4],A),b);return[0,h[1],F,B,I]}}function
+bx(n,i,m,l){var
+f=n,b=m,e=l;for(;;){if(f){var
+h=f[1],p=bn(h),j=d(i,o(a(c,1),p)),k=ar(b,j),q=g(b,I(k,j)),f=h,b=q,e=bx(h,i,k,e);continue}return[0,b,e]}}function
+by(q,p,o){var
+k=q,j=p,g=o;a:for(;;){if(g){if(g[2]){if(k){var
 b=g,h=0;for(;;){if(b){var
 i=b[2];if(i){var
-m=ay(i[1],j),o=[0,f(b[1],m),h],b=i[2],h=o;continue}var
-l=n(h,b)}else
+m=I(i[1],j),n=[0,f(b[1],m),h],b=i[2],h=n;continue}var
+l=s(h,b)}else
 var
-l=n(h,b);var
-s=e(a(c,1),j),k=k[2],j=s,g=l;continue a}}return d}return g[1]}return d}}function
-aE(a,b){if(a){if(b){var
-j=Y(b),i=h(f(Y(a),j),c),k=Z(b),g=f(bx(e(Z(a),k)),c),l=a3(b,g,b),m=e(a3(a,g,a),l);return aW(a2(aR(by(i)),g,m,0),i)}return bD(function(a){return d},a)}return a}function
-a4(i,h,m,l){var
-n=aS(i),j=e(l,o(a(c,1),n)),g=i,b=P(d,t(e(h,f(j,m)),j));for(;;){if(g){var
-k=t(e(b,b),h),g=g[1],b=k;continue}return b}}function
-bJ(h,g,l,k){var
-m=aS(h),i=e(k,o(a(c,1),m)),d=h,b=z(e(g,i),f(i,l));for(;;){if(d){var
-j=z(e(b,b),g),d=d[1],b=j;continue}return b}}var
-bK=a(a(a(a(b(a(c,1)),1),1),1),1);function
-aF(f,e){var
-a=f,b=e;for(;;){if(a){if(q(b,d))return[0,a[1]];var
-a=a[2],b=h(b,c);continue}return a}}function
-u(b){var
+l=s(h,b);var
+r=d(a(c,1),j),k=k[2],j=r,g=l;continue a}}return e}return g[1]}return e}}function
+a6(a,b){if(a){if(b){var
+j=ag(b),i=g(f(ag(a),j),c),k=ah(b),h=f(aq(d(ah(a),k)),c),l=by(b,h,b),m=d(by(a,h,a),l);return a0(bx(aD(ce(i)),h,m,0),i)}return ci(function(a){return e},a)}return a}function
+bz(i,h,n,l){var
+p=bn(i),j=d(l,o(a(c,1),p)),g=i,b=y(e,m(d(h,f(j,n)),j));for(;;){if(g){var
+k=m(d(b,b),h),g=g[1],b=k;continue}return b}}function
+co(h,g,l,k){var
+m=bn(h),i=d(k,o(a(c,1),m)),e=h,b=r(d(g,i),f(i,l));for(;;){if(e){var
+j=r(d(b,b),g),e=e[1],b=j;continue}return b}}var
+cp=a(a(a(a(b(a(c,1)),1),1),1),1);function
+ai(f,d){var
+a=f,b=d;for(;;){if(a){if(j(b,e))return[0,a[1]];var
+a=a[2],b=g(b,c);continue}return a}}function
+B(b){var
 d=b[1];return o(a(c,1),d)}function
-a5(b){var
-d=f(b[1],bK);return o(a(c,1),d)}function
-a6(d){var
-e=a(b(a(b(a(a(b(a(a(a(c,1),1),1)),1),1)),1)),1);return aR(f(d[1],e))}function
-aG(d){var
-g=a(a(b(a(b(a(a(b(a(a(a(c,1),1),1)),1),1)),1)),1),1),h=d[1],i=f(e(a(c,1),h),g);return o(a(c,1),i)}function
-ai(d,l,v){var
-m=h(l,v),x=o(a(c,1),l),n=e(d[2],x),p=d[3],f=u(d),b=aG(d),q=a6(d),r=a4(q,b,ae(p),n),g=bJ(q,b,e(p,o(a(c,1),m)),n),i=o(a(c,1),m),k=ap(i);if(0===k)return 0;if(0<k){var
-s=[0,b,0];return w(af(function(a){var
-c=a[1],d=a[2],i=j(b,g)?f:Q(f,z(e(h(b,c),f),h(b,g)));return[0,t(e(c,r),b),[0,i,d]]},s,i)[2])}return 0}function
-a7(a,c,b){var
-d=aG(a),f=a[2],g=aG(a);return t(e(a4(a6(a),g,b,f),c),d)}function
-S(f,e){var
+bA(b){var
+d=f(b[1],cp);return o(a(c,1),d)}function
+bB(d){var
+e=a(b(a(b(a(a(b(a(a(a(c,1),1),1)),1),1)),1)),1);return aD(f(d[1],e))}function
+a7(e){var
+g=a(a(b(a(b(a(a(b(a(a(a(c,1),1),1)),1),1)),1)),1),1),h=e[1],i=f(d(a(c,1),h),g);return o(a(c,1),i)}function
+at(e,l,v){var
+n=g(l,v),w=o(a(c,1),l),p=d(e[2],w),q=e[3],f=B(e),b=a7(e),s=bB(e),t=bz(s,b,E(q),p),h=co(s,b,d(q,o(a(c,1),n)),p),j=o(a(c,1),n),k=S(j);if(0===k)return 0;if(0<k){var
+u=[0,b,0];return F(ap(function(a){var
+c=a[1],e=a[2],j=i(b,h)?f:_(f,r(d(g(b,c),f),g(b,h)));return[0,m(d(c,t),b),[0,j,e]]},u,j)[2])}return 0}function
+bC(a,c,b){var
+e=a7(a),f=a[2],g=a7(a);return m(d(bz(bB(a),g,b,f),c),e)}function
+n(f,e){var
 b=f,a=e;for(;;){if(b){if(a){var
-c=q(b[1],a[1]);if(c){var
+c=j(b[1],a[1]);if(c){var
 b=b[2],a=a[2];continue}var
 d=c}else
 var
 d=a;return d}return a?0:1}}function
-cH(g){var
-a6=g[5],a8=bz(aU(0,aQ(g[5])),a6),a9=R(function(a){var
-e=a[2][2],h=a[1],b=aU(0,aQ(g[5]));return[0,R(function(f){var
-b=f,a=h;for(;;){if(b){if(a){var
+dG(h){var
+aU=h[5],aV=aZ(bp(0,bl(h[5])),aU),aW=$(function(a){var
+d=a[2][2],g=a[1],b=bp(0,bl(h[5]));return[0,$(function(f){var
+b=f,a=g;for(;;){if(b){if(a){var
 b=b[1],a=a[1];continue}var
-e=a}else
+d=a}else
 var
-e=a?0:1;return e?c:d}},b),e]},a8),aY=[0,d,bH,[0,d,[0,u(g),0]],d],a4=g[5],a_=[0,[0,R(function(a){return d},a4),aY],a9],bF=g[7],bJ=ae(g[3]),am=a7(g,u(g),bJ),z=bF,r=a_;for(;;){if(z){var
-X=z[1],_=X[1],$=_[2],aa=_[1],ab=X[2],E=aF(r,aa);if(E){var
-s=E[1],F=aF(r,$);if(F){var
-be=0;if(q(aa,$)){var
-i=s[2],bb=function(a,b){return ai(g,a,b)},y=u(g),N=aD(y,bb,i),aI=a1(y,i[4],i[4]),aJ=i[3],aK=G(G(N,N),aJ),aL=aB(y,aC(aE,i[3],aK)),k=i[2][2];if(k)var
-aT=Y(k),P=h(f(Y(k),aT),c),aX=Z(k),T=f(bx(e(Z(k),aX)),c),U=a3(k,T,k),O=aW(a2(aR(by(P)),T,e(U,U),0),P);else
+d=a?0:1;return d?c:e}},b),d]},aV),aS=[0,e,cm,[0,e,[0,B(h),0]],e],aT=h[5],aX=[0,[0,$(function(a){return e},aT),aS],aW],bB=h[7],bD=E(h[3]),am=bC(h,B(h),bD),z=bB,t=aX;for(;;){if(z){var
+W=z[1],X=W[1],Y=X[2],Z=X[1],aa=W[2],H=ai(t,Z);if(H){var
+u=H[1],I=ai(t,Y);if(I){var
+a9=0;if(j(Z,Y)){var
+k=u[2],a2=function(a,b){return at(h,a,b)},y=B(h),O=a5(y,a2,k),aH=bw(y,k[4],k[4]),aI=k[3],aJ=U(U(O,O),aI),aK=a3(y,a4(a6,k[3],aJ)),l=k[2][2];if(l)var
+aQ=ag(l),Q=g(f(ag(l),aQ),c),aR=ah(l),R=f(aq(d(ah(l),aR)),c),S=by(l,R,l),P=a0(bx(aD(ce(Q)),R,d(S,S),0),Q);else
 var
-O=k;var
-aM=aB(y,[0,f(i[2][1],i[2][1]),O]),aN=[0,i[1],aM,aL,aI],bc=function(a,b){return ai(g,a,b)},bd=bI(u(g),bc,am,ab,aN),ac=[0,aV(s[1],s[1]),bd]}else
+P=l;var
+aL=a3(y,[0,f(k[2][1],k[2][1]),P]),aM=[0,k[1],aL,aK,aH],a7=function(a,b){return at(h,a,b)},a8=cn(B(h),a7,am,aa,aM),ab=[0,bq(u[1],u[1]),a8]}else
 var
-ad=F[1],V=ad[2],W=s[2],x=function(a,b){return ai(g,a,b)},l=u(g),C=Q(W[1],V[1]),v=a0(l,x,C,W),p=a0(l,x,C,V),aw=a1(l,v[4],p[4]),ax=p[3],ay=aC(aE,aD(l,x,v),ax),az=p[3],aA=G(aD(l,x,p),az),aG=aB(l,G(aC(aE,v[3],aA),ay)),aH=[0,C,aB(l,aC(aE,v[2],p[2])),aG,aw],a$=function(a,b){return ai(g,a,b)},ba=bI(u(g),a$,am,ab,aH),ac=[0,aV(s[1],ad[1]),ba];var
-bf=bs(r,[0,ac,be]),z=z[2],r=bf;continue}var
-af=F}else
+ae=I[1],T=ae[2],V=u[2],w=function(a,b){return at(h,a,b)},p=B(h),D=_(V[1],T[1]),v=bv(p,w,D,V),r=bv(p,w,D,T),az=bw(p,v[4],r[4]),aA=r[3],aB=a4(a6,a5(p,w,v),aA),aC=r[3],aE=U(a5(p,w,r),aC),aF=a3(p,U(a4(a6,v[3],aE),aB)),aG=[0,D,a3(p,a4(a6,v[2],r[2])),aF,az],aY=function(a,b){return at(h,a,b)},a1=cn(B(h),aY,am,aa,aG),ab=[0,bq(u[1],ae[1]),a1];var
+a_=ac(t,[0,ab,a9]),z=z[2],t=a_;continue}var
+af=I}else
 var
-af=E;var
-B=af}else
+af=H;var
+C=af}else
 var
-B=[0,r];if(B){var
-an=B[1],I=aF(an,g[8][1]);if(I){var
-J=I[1],L=aF(an,g[8][2]);if(L){var
-M=L[1],bL=g[6],ao=S(aV(J[1],M[1]),bL);if(ao){var
-bg=R(br,g[5]),aj=bB(g[6],bg),H=t(h(g[4],aj),g[3]),bh=J[2],bi=function(a,b){return ai(g,a,b)},A=aZ(u(g),bi,bh),bj=M[2],bk=function(a,b){return ai(g,a,b)},m=aZ(u(g),bk,bj),bl=M[2][4],bm=J[2][4],bn=a1(u(g),bm,bl),bo=a(b(a(a(b(a(c,1)),1),1)),1),bp=o(a(c,1),bo);if(K(H,h(f(A[1],m[1]),bp)))var
-bq=u(g),ap=e(u(g),bq);else
+C=[0,t];if(C){var
+an=C[1],K=ai(an,h[8][1]);if(K){var
+L=K[1],M=ai(an,h[8][2]);if(M){var
+N=M[1],bE=h[6],ao=n(bq(L[1],N[1]),bE);if(ao){var
+a$=$(b9,h[5]),aj=ch(h[6],a$),J=m(g(h[4],aj),h[3]),ba=L[2],bb=function(a,b){return at(h,a,b)},A=bu(B(h),bb,ba),bc=N[2],bd=function(a,b){return at(h,a,b)},q=bu(B(h),bd,bc),be=N[2][4],bf=L[2][4],bg=bw(B(h),bf,be),bh=a(b(a(a(b(a(c,1)),1),1)),1),bi=o(a(c,1),bh);if(x(J,g(f(A[1],q[1]),bi)))var
+bj=B(h),ap=d(B(h),bj);else
 var
-bt=e(bn,u(g)),bu=h(h(g[4],aj),e(H,g[3])),bv=a7(g,a5(g),bu),bw=ae(g[3]),bA=a7(g,a5(g),bw),ak=a5(g),al=o(a(c,1),bK),aO=Y(A[2]),D=h(f(H,c),h(f(A[1],aO),c)),aP=j(D,m[1])?ah(d,h(m[1],D),m[2]):bC(m[2],h(D,m[1])),au=[0,0,[0,d,d]],av=w(aP),aS=ag(function(d,g){var
-a=d[2],b=f(a[1],g),c=t(e(f(e(g,al),a[2]),bA),ak),i=d[1];return[0,[0,h(b,t(e(c,bv),e(ak,al))),i],[0,b,c]]},av,au)[1],bD=f(bG(n(A[2],0),aS),bt),bE=u(g),ap=Q(e(u(g),bE),bD);var
-aq=[0,ap]}else
+bk=d(bg,B(h)),bm=g(g(h[4],aj),d(J,h[3])),bn=bC(h,bA(h),bm),bo=E(h[3]),bs=bC(h,bA(h),bo),ak=bA(h),al=o(a(c,1),cp),aN=ag(A[2]),G=g(f(J,c),g(f(A[1],aN),c)),aO=i(G,q[1])?as(e,g(q[1],G),q[2]):br(q[2],g(G,q[1])),ax=[0,0,[0,e,e]],ay=F(aO),aP=ad(function(e,h){var
+a=e[2],b=f(a[1],h),c=m(d(f(d(h,al),a[2]),bs),ak),i=e[1];return[0,[0,g(b,m(d(c,bn),d(ak,al))),i],[0,b,c]]},ay,ax)[1],bt=f(cl(s(A[2],0),aP),bk),bz=B(h),ap=_(d(B(h),bz),bt);var
+ar=[0,ap]}else
 var
-aq=ao;var
-ar=aq}else
+ar=ao;var
+au=ar}else
 var
-ar=L;var
-as=ar}else
+au=M;var
+av=au}else
 var
-as=I;var
-at=as}else
+av=K;var
+aw=av}else
 var
-at=B;return at}}function
-T(b){var
+aw=C;return aw}}function
+C(b){var
 d=b[2];return o(a(c,1),d)}function
-aq(a){return ah(0,a,0)}function
-a8(h,g,e){var
+aF(a){return as(0,a,0)}function
+bD(h,g,e){var
 c=h,b=e,a=0;for(;;){if(b){var
-d=[0,c,a],c=f(c,g),b=b[2],a=d;continue}return w(a)}}function
-bL(a){if(a){var
+d=[0,c,a],c=f(c,g),b=b[2],a=d;continue}return F(a)}}function
+cq(a){var
+b=aF(a[8]),e=C(a),f=C(a),g=bD(d(a[7],f),e,b),h=aF(a[6]),i=cj(bD(a[5],c,h),g),j=aF(a[4]),k=C(a),l=C(a);return cj(bD(d(a[3],l),k,j),i)}function
+cr(a){if(a){var
 b=a[1];if(b)var
-c=bL(a[2]),e=c?[0,[0,b[1],c[1]]]:c,d=e;else
+c=cr(a[2]),e=c?[0,[0,b[1],c[1]]]:c,d=e;else
 var
-d=b;return d}return cI}var
-cJ=a(a(a(a(a(a(b(a(a(b(a(b(a(b(a(b(a(c,1)),1)),1)),1)),1),1)),1),1),1),1),1),1),cK=a(a(a(a(a(a(b(a(a(a(a(b(a(b(a(b(a(a(a(c,1),1),1)),1)),1)),1),1),1),1)),1),1),1),1),1),1),cL=a(a(b(a(a(c,1),1)),1),1),_=o(a(c,1),cL),cM=a(a(a(a(a(a(c,1),1),1),1),1),1);function
-L(i){if(i){var
-o=j(Y(i),cJ);if(o){var
-g=i,k=d;for(;;){if(g){var
-l=g[1],m=j(a(a(a(a(b(a(c,1)),1),1),1),1),l),n=m?j(l,b(a(a(a(b(a(b(a(c,1)),1)),1),1),1))):m;if(n){var
-q=h(l,a(a(a(a(b(a(c,1)),1),1),1),1)),r=f(e(a(b(a(a(c,1),1)),1),k),q),g=g[2],k=r;continue}return n}return[0,k]}}var
+d=b;return d}return dH}var
+dI=a(a(a(a(a(a(b(a(a(b(a(b(a(b(a(b(a(c,1)),1)),1)),1)),1),1)),1),1),1),1),1),1),dJ=a(a(a(a(a(a(b(a(a(a(a(b(a(b(a(b(a(a(a(c,1),1),1)),1)),1)),1),1),1),1)),1),1),1),1),1),1),dK=a(a(b(a(a(c,1),1)),1),1),aj=o(a(c,1),dK),dL=a(a(a(a(a(a(c,1),1),1),1),1),1);function
+K(j){if(j){var
+o=i(ag(j),dI);if(o){var
+h=j,k=e;for(;;){if(h){var
+l=h[1],m=i(a(a(a(a(b(a(c,1)),1),1),1),1),l),n=m?i(l,b(a(a(a(b(a(b(a(c,1)),1)),1),1),1))):m;if(n){var
+q=g(l,a(a(a(a(b(a(c,1)),1),1),1),1)),r=f(d(a(b(a(a(c,1),1)),1),k),q),h=h[2],k=r;continue}return n}return[0,k]}}var
 p=o}else
 var
-p=i;return p}function
-cN(d){if(d){var
-f=b(a(a(b(a(b(a(a(c,1),1)),1)),1),1));if(q(d[1],f)){var
-e=L(d[2]),g=e?[0,ae(e[1])]:e;return g}return L(d)}return d}function
-bM(r){var
-f=r,e=0,s=b(a(b(a(b(a(b(a(a(c,1),1)),1)),1)),1));for(;;){if(f){var
-j=f[2],k=f[1];if(!q(k,s)){var
-f=j,e=[0,k,e];continue}var
-g=[0,n(e,0),j]}else
+p=j;return p}function
+dM(d){if(d){var
+f=b(a(a(b(a(b(a(a(c,1),1)),1)),1),1));if(j(d[1],f)){var
+e=K(d[2]),g=e?[0,E(e[1])]:e;return g}return K(d)}return d}function
+bE(g,f,e){var
+b=f,a=e;for(;;){if(b){var
+c=b[2],d=b[1];if(j(d,g))return[0,s(a,0),c];var
+b=c,a=[0,d,a];continue}return[0,s(a,0),0]}}function
+cs(l){var
+g=bE(b(a(b(a(b(a(b(a(a(c,1),1)),1)),1)),1)),l,0),d=K(g[1]);if(d){var
+f=K(g[2]);if(f)var
+h=f[1],i=x(e,h),m=i?[0,[0,d[1],h]]:i,j=m;else
 var
-g=[0,n(e,0),0];var
-h=L(g[1]);if(h){var
-i=L(g[2]);if(i)var
-l=i[1],m=K(d,l),t=m?[0,[0,h[1],l]]:m,o=t;else
+j=f;var
+k=j}else
 var
-o=i;var
-p=o}else
-var
-p=h;return p}}function
-bN(b,d,a){var
-c=ap(b);return 0===c?a:0<c?af(d,a,b):a}function
-M(b,a){return[0,[0,b,a]]}function
-g(e,d,c){var
-a=U(e,c);if(a){var
-b=a[1];return V(d,b[1],b[2])}return a}function
-aH(a){var
+k=d;return k}function
+ct(b,d,a){var
+c=S(b);return 0===c?a:0<c?ap(d,a,b):a}function
+V(b,a){return[0,[0,b,a]]}function
+h(e,d,c){var
+a=w(e,c);if(a){var
+b=a[1];return X(d,b[1],b[2])}return a}function
+a8(a){var
 b=a?[0,[0,a[1],a[2]]]:a;return b}function
-H(d,a){if(a)var
-b=U(d,a[1]),e=b?[0,[0,b[1],a[2]]]:b,c=e;else
+W(d,a){if(a)var
+b=w(d,a[1]),e=b?[0,[0,b[1],a[2]]]:b,c=e;else
 var
 c=a;return c}function
-A(a){return H(cN,a)}function
-y(e){function
+L(a){return W(dM,a)}function
+H(e){function
 a(f){var
-a=L(f);if(a)var
-b=a[1],c=j(b,e),g=c?[0,b]:c,d=g;else
+a=K(f);if(a)var
+b=a[1],c=i(b,e),g=c?[0,b]:c,d=g;else
 var
-d=a;return d}return function(b){return H(a,b)}}function
-B(b){function
+d=a;return d}return function(b){return W(a,b)}}function
+M(b){function
 a(c){var
-a=S(c,b),d=a?cO:a;return d}return function(b){return H(a,b)}}function
-aI(h,b,g){var
-c=j(b,_);if(c){var
-i=[0,[0,0,g]],a=bN(b,function(a){if(a){var
-c=a[1],b=U(h,c[2]);if(b)var
+a=n(c,b),d=a?dN:a;return d}return function(b){return W(a,b)}}function
+a9(h,b,g){var
+c=i(b,aj);if(c){var
+j=[0,[0,0,g]],a=ct(b,function(a){if(a){var
+c=a[1],b=w(h,c[2]);if(b)var
 d=b[1],e=[0,[0,[0,d[1],c[1]],d[2]]];else
 var
 e=b;var
 f=e}else
 var
-f=a;return f},i);if(a)var
-d=a[1],k=d[2],e=[0,[0,n(d[1],0),k]];else
+f=a;return f},j);if(a)var
+d=a[1],k=d[2],e=[0,[0,s(d[1],0),k]];else
 var
 e=a;var
 f=e}else
 var
 f=c;return f}function
-aj(I){function
-i(J){function
-g(y){if(S(y,[0,b(a(a(b(a(b(a(a(c,1),1)),1)),1),1)),0]))var
-m=cP;else{var
-i=y,l=d,g=d,p=0;for(;;){if(i){var
-r=i[2],D=a(a(a(a(b(a(c,1)),1),1),1),1),k=h(i[1],D),s=j(d,k),u=s?K(k,a(a(a(a(a(a(c,1),1),1),1),1),1)):s,v=u?j(g,cK):u;if(v){if(K(k,a(a(a(a(a(c,1),1),1),1),1))){var
-w=f(l,ay(k,g)),o=t(w,a(c,1)),E=q(w,e(a(c,1),o))?o:ae(f(o,c)),i=r,l=d,g=d,p=[0,E,p];continue}var
-F=f(g,b(a(a(c,1),1))),i=r,l=f(l,ay(h(k,a(a(a(a(a(c,1),1),1),1),1)),g)),g=F;continue}var
-C=v}else
+au(L){function
+k(M){function
+h(A){if(n(A,[0,b(a(a(b(a(b(a(a(c,1),1)),1)),1),1)),0]))var
+p=dO;else{var
+k=A,o=e,h=e,r=0;for(;;){if(k){var
+t=k[2],G=a(a(a(a(b(a(c,1)),1),1),1),1),l=g(k[1],G),u=i(e,l),v=u?x(l,a(a(a(a(a(a(c,1),1),1),1),1),1)):u,w=v?i(h,dJ):v;if(w){if(x(l,a(a(a(a(a(c,1),1),1),1),1))){var
+y=f(o,I(l,h)),q=m(y,a(c,1)),H=j(y,d(a(c,1),q))?q:E(f(q,c)),k=t,o=e,h=e,r=[0,H,r];continue}var
+J=f(h,b(a(a(c,1),1))),k=t,o=f(o,I(g(l,a(a(a(a(a(c,1),1),1),1),1)),h)),h=J;continue}var
+F=w}else
 var
-x=q(g,d),G=x?[0,n(p,0)]:x,C=G;var
-m=C;break}}if(m)var
-z=m[1],A=q(Y(z),I),H=A?[0,bN(J,function(h){var
-a=h,c=d,b=0;for(;;){if(a){var
-e=a[1],a=a[2],g=[0,f(c,e),b],c=f(c,e),b=g;continue}return n(b,0)}},z)]:A,B=H;else
+z=j(h,e),K=z?[0,s(r,0)]:z,F=K;var
+p=F;break}}if(p)var
+B=p[1],C=j(ag(B),L),N=C?[0,ct(M,function(h){var
+a=h,c=e,b=0;for(;;){if(a){var
+d=a[1],a=a[2],g=[0,f(c,d),b],c=f(c,d),b=g;continue}return s(b,0)}},B)]:C,D=N;else
 var
-B=m;return B}return function(a){return H(g,a)}}var
-k=y(cM);return function(a){return g(k,i,a)}}var
-cQ=[0,a(b(a(b(a(a(a(b(a(c,1)),1),1),1)),1)),1),0],cR=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),cQ],cS=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),cR],cT=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),cS],cU=[0,a(a(a(a(b(a(b(a(c,1)),1)),1),1),1),1),cT],cV=[0,b(a(a(b(a(b(a(a(c,1),1)),1)),1),1)),cU],cW=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),cV],cX=[0,a(b(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1)),1),cW],cY=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),cX],cZ=[0,b(a(a(a(a(b(a(c,1)),1),1),1),1)),0],c0=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),0],c1=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),c0],c2=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),c1],c3=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),c2],c4=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),c3],c5=[0,a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1),c4],c6=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),c5],c7=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),c6],c8=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),0],c9=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),c8],c_=[0,a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1),c9],c$=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),c_],da=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),c$],db=[0,a(a(a(a(b(a(b(a(c,1)),1)),1),1),1),1),da],dc=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),db],dd=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),0],de=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),dd],df=[0,a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1),de],dg=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),df],dh=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),dg],di=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),0],dj=[0,a(a(a(a(b(a(b(a(c,1)),1)),1),1),1),1),di],dk=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),dj],dl=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),dk],dm=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),dl],dn=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),0],dp=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),dn],dq=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),dp],dr=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),dq],ds=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),dr],dt=[0,b(a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1)),ds],du=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),dt],dv=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),du],dw=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),dv],dx=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),dw],dy=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),0],dz=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),dy],dA=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),dz],dB=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),dA],dC=[0,b(a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1)),dB],dD=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),dC],dE=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),dD],dF=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),dE],dG=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),dF],dH=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),0],dI=[0,a(b(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1)),1),dH],dJ=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),dI],dK=[0,b(a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1)),dJ],dL=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),dK],dM=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),dL],dN=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),0],dO=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),dN],dP=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),dO],dQ=[0,a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1),0],dR=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),dQ],dS=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),dR],dT=[0,a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1),dS],dU=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),0],dV=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),dU],dW=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),dV],dX=[0,b(a(b(a(b(a(a(a(b(a(c,1)),1),1),1)),1)),1)),dW],dY=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),0],dZ=[0,a(b(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1)),1),dY],d0=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),dZ],d1=[0,b(a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1)),d0],d2=[0,b(a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1)),d1],d3=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),0],d4=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),d3],d5=[0,b(a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1)),d4],d6=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),d5],d7=[0,b(a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1)),d6],d8=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),d7],d9=[0,b(a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1)),d8],d_=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),d9],d$=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),0],ea=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),d$],eb=[0,b(a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1)),ea],ec=[0,b(a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1)),eb],ed=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),ec],ee=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),ed],ef=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),ee],eg=[0,a(a(a(a(b(a(b(a(c,1)),1)),1),1),1),1),ef],eh=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),0],ei=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),eh],ej=[0,a(b(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1)),1),ei],ek=[0,a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1),ej],el=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),ek],em=[0,a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1),el],en=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),0],eo=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),en],ep=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),eo];function
-eq(d){function
+D=p;return D}return function(a){return W(h,a)}}var
+l=H(dL);return function(a){return h(l,k,a)}}var
+dP=[0,a(b(a(b(a(a(a(b(a(c,1)),1),1),1)),1)),1),0],dQ=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),dP],dR=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),dQ],dS=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),dR],dT=[0,a(a(a(a(b(a(b(a(c,1)),1)),1),1),1),1),dS],dU=[0,b(a(a(b(a(b(a(a(c,1),1)),1)),1),1)),dT],dV=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),dU],dW=[0,a(b(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1)),1),dV],dX=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),dW],dY=[0,a(b(a(a(a(b(a(c,1)),1),1),1)),1),0],dZ=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),0],d0=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),dZ],d1=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),d0],d2=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),d1],d3=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),d2],d4=[0,a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1),d3],d5=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),d4],d6=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),d5],d7=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),0],d8=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),d7],d9=[0,a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1),d8],d_=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),d9],d$=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),d_],ea=[0,a(a(a(a(b(a(b(a(c,1)),1)),1),1),1),1),d$],eb=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),ea],ec=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),0],ed=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),ec],ee=[0,a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1),ed],ef=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),ee],eg=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),ef],eh=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),0],ei=[0,a(a(a(a(b(a(b(a(c,1)),1)),1),1),1),1),eh],ej=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),ei],ek=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),ej],el=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),ek],em=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),0],en=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),em],eo=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),en],ep=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),eo],eq=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),ep],er=[0,b(a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1)),eq],es=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),er],et=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),es],eu=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),et],ev=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),eu],ew=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),0],ex=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),ew],ey=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),ex],ez=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),ey],eA=[0,b(a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1)),ez],eB=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),eA],eC=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),eB],eD=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),eC],eE=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),eD],eF=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),0],eG=[0,a(b(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1)),1),eF],eH=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),eG],eI=[0,b(a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1)),eH],eJ=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),eI],eK=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),eJ],eL=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),0],eM=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),eL],eN=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),eM],eO=[0,a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1),0],eP=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),eO],eQ=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),eP],eR=[0,a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1),eQ],eS=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),0],eT=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),eS],eU=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),eT],eV=[0,b(a(b(a(b(a(a(a(b(a(c,1)),1),1),1)),1)),1)),eU],eW=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),0],eX=[0,a(b(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1)),1),eW],eY=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),eX],eZ=[0,b(a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1)),eY],e0=[0,b(a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1)),eZ],e1=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),0],e2=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),e1],e3=[0,b(a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1)),e2],e4=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),e3],e5=[0,b(a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1)),e4],e6=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),e5],e7=[0,b(a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1)),e6],e8=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),e7],e9=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),0],e_=[0,b(a(b(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1)),1)),e9],e$=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),e_],fa=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),0],fb=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),fa],fc=[0,b(a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1)),fb],fd=[0,b(a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1)),fc],fe=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),fd],ff=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),fe],fg=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),ff],fh=[0,a(a(a(a(b(a(b(a(c,1)),1)),1),1),1),1),fg],fi=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),0],fj=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),fi],fk=[0,a(b(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1)),1),fj],fl=[0,a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1),fk],fm=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),fl],fn=[0,a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1),fm],fo=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),0],fp=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),fo],fq=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),fp];function
+fr(d){function
 e(a){function
 b(b){function
 c(c){function
 e(e){function
 f(f){function
-h(h){function
-i(g){var
-i=[0,d,a,b,c,e,f,h,g];return function(a){return M(i,a)}}var
-j=y(_);return function(a){return g(j,i,a)}}return function(a){return g(A,h,a)}}var
-h=y(_);return function(a){return g(h,f,a)}}return function(a){return g(A,e,a)}}var
-e=y(_);return function(a){return g(e,c,a)}}return function(a){return g(A,b,a)}}var
-f=y(a(b(a(a(b(a(c,1)),1),1)),1));return function(a){return g(f,e,a)}}function
-er(a){return g(A,eq,a)}function
-es(i){function
-e(e){function
-j(j){if(S(i,d2)){var
+g(g){function
+i(h){var
+i=[0,d,a,b,c,e,f,g,h];return function(a){return V(i,a)}}var
+j=H(aj);return function(a){return h(j,i,a)}}return function(a){return h(L,g,a)}}var
+g=H(aj);return function(a){return h(g,f,a)}}return function(a){return h(L,e,a)}}var
+e=H(aj);return function(a){return h(e,c,a)}}return function(a){return h(L,b,a)}}var
+f=H(a(b(a(a(b(a(c,1)),1),1)),1));return function(a){return h(f,e,a)}}function
+fs(a){return h(L,fr,a)}function
+ft(i){function
+d(d){function
+j(j){if(n(i,e0)){var
 a=function(l){function
 a(m){function
+a(n){function
 a(o){function
-a(p){function
-a(q){var
-r=h(f(f(e[4],e[6]),e[8]),m),s=n(n(p,0),q),a=n(n(o,0),s),g=r,b=0;for(;;){if(a){var
-i=K(d,g)?l:d,k=[0,[0,a[1],i],b],a=a[2],g=h(g,c),b=k;continue}var
-t=[0,e,j,[0,n(b,0)]];return function(a){return M(t,a)}}}var
-b=aj(e[8]);return function(c){return g(b,a,c)}}var
-b=aj(e[6]);return function(c){return g(b,a,c)}}var
-b=aj(e[4]);return function(c){return g(b,a,c)}}var
-b=y(_);return function(c){return g(b,a,c)}},b=y(_);return function(c){return g(b,a,c)}}if(S(i,d_)){var
-k=function(h){function
+a(p){var
+q=g(f(f(d[4],d[6]),d[8]),m),r=s(s(o,0),p),a=s(s(n,0),r),h=q,b=0;for(;;){if(a){var
+i=x(e,h)?l:e,k=[0,[0,a[1],i],b],a=a[2],h=g(h,c),b=k;continue}var
+t=[0,d,j,[0,s(b,0)]];return function(a){return V(t,a)}}}var
+b=au(d[8]);return function(c){return h(b,a,c)}}var
+b=au(d[6]);return function(c){return h(b,a,c)}}var
+b=au(d[4]);return function(c){return h(b,a,c)}}var
+b=H(aj);return function(c){return h(b,a,c)}},b=H(aj);return function(c){return h(b,a,c)}}if(n(i,e8)){var
+k=function(i){function
 a(a){function
-b(i){function
 b(k){function
-b(l){var
-d=i,c=k,b=l,a=0;for(;;){if(d&&c){if(b){var
-g=[0,[0,d[1],[0,c[1],b[1]]],a],d=d[2],c=c[2],b=b[2],a=g;continue}var
-f=n(a,0)}else
+b(l){function
+b(h){var
+e=k,c=l,b=h,a=0;for(;;){if(e&&c){if(b){var
+g=[0,[0,e[1],[0,c[1],b[1]]],a],e=e[2],c=c[2],b=b[2],a=g;continue}var
+f=s(a,0)}else
 var
-f=n(a,0);var
-m=[0,e,j,[1,h,f]];return function(a){return M(m,a)}}}var
-c=aj(a);return function(a){return g(c,b,a)}}var
-c=aj(a);return function(a){return g(c,b,a)}}var
-c=aj(a);return function(a){return g(c,b,a)}}var
-b=y(_);return function(c){return g(b,a,c)}},l=function(a){return H(L,a)};return function(a){return g(l,k,a)}}return function(a){return 0}}var
-k=y(a(a(a(a(a(b(a(a(a(a(b(a(b(a(b(a(a(a(c,1),1),1)),1)),1)),1),1),1),1)),1),1),1),1),1));return function(a){return g(k,j,a)}}return function(a){return g(er,e,a)}}function
-et(a){return g(aH,es,a)}function
-eu(d){function
+f=s(a,0);var
+m=[0,d,j,[1,i,f]];return function(a){return V(m,a)}}}var
+c=au(a);return function(a){return h(c,b,a)}}var
+c=au(a);return function(a){return h(c,b,a)}}var
+c=au(a);return function(a){return h(c,b,a)}}var
+b=H(aj);return function(c){return h(b,a,c)}},l=function(a){return W(K,a)};return function(a){return h(l,k,a)}}if(n(i,e$)){var
+m=[0,d,j,0];return function(a){return V(m,a)}}return function(a){return 0}}var
+k=H(a(a(a(a(a(b(a(a(a(a(b(a(b(a(b(a(a(a(c,1),1),1)),1)),1)),1),1),1),1)),1),1),1),1),1));return function(a){return h(k,j,a)}}return function(a){return h(fs,d,a)}}function
+fu(a){return h(a8,ft,a)}function
+fv(d){function
 e(e){function
 f(a){function
 b(b){function
 c(c){function
 f(f){function
-h(g){var
-h=[0,[0,d,e],[0,a,b,c,f,g]];return function(a){return M(h,a)}}return function(a){return g(A,h,a)}}return function(a){return g(A,f,a)}}return function(a){return g(A,c,a)}}return function(a){return g(A,b,a)}}var
-h=y(a(b(a(a(b(a(c,1)),1),1)),1));return function(a){return g(h,f,a)}}return function(a){return g(A,e,a)}}function
-ev(a){return g(A,eu,a)}function
-ew(a){function
+g(g){var
+h=[0,[0,d,e],[0,a,b,c,f,g]];return function(a){return V(h,a)}}return function(a){return h(L,g,a)}}return function(a){return h(L,f,a)}}return function(a){return h(L,c,a)}}return function(a){return h(L,b,a)}}var
+g=H(a(b(a(a(b(a(c,1)),1),1)),1));return function(a){return h(g,f,a)}}return function(a){return h(L,e,a)}}function
+fw(a){return h(L,fv,a)}function
+fx(a){function
 b(b){var
-c=[0,a,b];return function(a){return M(c,a)}}return function(a){return g(aH,b,a)}}function
-ex(a){return H(L,a)}function
-ey(a){return g(ex,ew,a)}function
-ez(f){function
+c=[0,a,b];return function(a){return V(c,a)}}return function(a){return h(a8,b,a)}}function
+fy(a){return W(K,a)}function
+fz(a){return h(fy,fx,a)}function
+fA(f){function
 d(f){function
 d(e){function
 d(i){function
@@ -825,17 +907,17 @@ d(k){function
 d(f){function
 d(e){function
 d(l){function
-d(h){function
+d(g){function
 d(m){function
-n(a){function
+o(a){function
 b(c){var
-b=[0,i,j,k,l,a];return function(a){return M(b,a)}}var
-c=B(ep);return function(a){return g(c,b,a)}}function
+b=[0,i,j,k,l,a];return function(a){return V(b,a)}}var
+c=M(fq);return function(a){return h(c,b,a)}}function
 d(f){function
 d(d){function
 f(i){function
 f(f){function
-h(h){function
+g(g){function
 i(i){function
 j(e){function
 j(l){function
@@ -843,191 +925,504 @@ j(a){function
 b(b){function
 a(c){function
 a(c){function
-a(g){var
-a=[0,f,h,i,e,b,[0,c,g]];if(S(d,dM)){var
-j=[0,0,a];return function(a){return M(j,a)}}if(S(d,dP)){var
-k=[0,1,a];return function(a){return M(k,a)}}if(S(d,dT)){var
-l=[0,2,a];return function(a){return M(l,a)}}return function(a){return 0}}return function(b){return g(A,a,b)}}return function(b){return g(A,a,b)}}var
-c=B(em);return function(b){return g(c,a,b)}}function
-c(b){return aI(ev,a,b)}return function(a){return g(c,b,a)}}var
-k=y(a(a(a(b(a(a(b(a(b(a(b(a(b(a(c,1)),1)),1)),1)),1),1)),1),1),1));return function(a){return g(k,j,a)}}var
-k=B(eg);return function(a){return g(k,j,a)}}function
-k(a){return aI(et,e,a)}return function(a){return g(k,j,a)}}function
-j(a){return H(L,a)}return function(a){return g(j,i,a)}}function
-i(a){return H(L,a)}return function(a){return g(i,h,a)}}var
-h=y(a(a(a(a(b(a(b(a(b(a(a(b(a(b(a(b(a(a(c,1),1)),1)),1)),1),1)),1)),1)),1),1),1),1));return function(a){return g(h,f,a)}}var
-h=B(dX);return function(a){return g(h,f,a)}}return function(a){return g(aH,d,a)}}var
-f=B(dG);function
-h(a){return g(f,d,a)}function
-o(a){return aI(h,m,a)}return function(a){return g(o,n,a)}}var
-f=y(a(c,1));return function(a){return g(f,d,a)}}var
-f=B(dx);return function(a){return g(f,d,a)}}function
-f(a){return aI(ey,e,a)}return function(a){return g(f,d,a)}}var
-e=y(a(a(a(b(a(a(b(a(b(a(b(a(b(a(c,1)),1)),1)),1)),1),1)),1),1),1));return function(a){return g(e,d,a)}}var
-e=B(dm);return function(a){return g(e,d,a)}}function
-e(a){return H(bM,a)}return function(a){return g(e,d,a)}}var
-e=B(dh);return function(a){return g(e,d,a)}}function
-e(a){return H(bM,a)}return function(a){return g(e,d,a)}}var
-e=B(dc);return function(a){return g(e,d,a)}}return function(a){return g(aH,d,a)}}var
-e=B(c7);return function(a){return g(e,d,a)}}var
-e=B(cZ);return function(a){return g(e,d,a)}}var
-eA=B(cY),eB=a(b(a(b(a(a(c,1),1)),1)),1),bO=o(a(c,1),eB),eC=a(a(a(a(a(c,1),1),1),1),1),eD=o(a(c,1),eC);function
-$(d,b){var
-f=j(ae(e(bO,o(a(c,1),d))),b);return f?j(b,e(bO,o(a(c,1),d))):f}function
-eE(f){var
-a=f[2],b=$(a[1],a[2]),c=b?$(a[1],a[3]):b,e=c?$(d,a[4]):c;return e?$(d,a[5]):e}function
-eF(e){var
-a=e[1],b=$(d,a[3]),c=b?$(a[2],a[5]):b;return c?$(d,a[7]):c}e9(function(an){var
-m=an,k=0,B=0;for(;;){if(m){var
-I=m[2],p=m[1],ab=0;if(q(p,a(b(a(a(c,1),1)),1))||q(p,a(a(a(a(a(c,1),1),1),1),1)))ab=1;else{var
-J=j(b(a(a(a(a(a(c,1),1),1),1),1)),p),L=J?j(p,a(b(a(b(a(b(a(b(a(b(a(c,1)),1)),1)),1)),1)),1)):J;if(L){var
-m=I,k=[0,p,k];continue}var
-r=L}if(ab){if(k){var
-m=I,ah=[0,n(k,0),B],k=0,B=ah;continue}var
-r=k}}else
+a(h){var
+a=[0,f,g,i,e,b,[0,c,h]];if(n(d,eK)){var
+j=[0,0,a];return function(a){return V(j,a)}}if(n(d,eN)){var
+k=[0,1,a];return function(a){return V(k,a)}}if(n(d,eR)){var
+l=[0,2,a];return function(a){return V(l,a)}}return function(a){return 0}}return function(b){return h(L,a,b)}}return function(b){return h(L,a,b)}}var
+c=M(fn);return function(b){return h(c,a,b)}}function
+c(b){return a9(fw,a,b)}return function(a){return h(c,b,a)}}var
+k=H(a(a(a(b(a(a(b(a(b(a(b(a(b(a(c,1)),1)),1)),1)),1),1)),1),1),1));return function(a){return h(k,j,a)}}var
+k=M(fh);return function(a){return h(k,j,a)}}function
+k(a){return a9(fu,e,a)}return function(a){return h(k,j,a)}}function
+j(a){return W(K,a)}return function(a){return h(j,i,a)}}function
+i(a){return W(K,a)}return function(a){return h(i,g,a)}}var
+g=H(a(a(a(a(b(a(b(a(b(a(a(b(a(b(a(b(a(a(c,1),1)),1)),1)),1),1)),1)),1)),1),1),1),1));return function(a){return h(g,f,a)}}var
+g=M(eV);return function(a){return h(g,f,a)}}return function(a){return h(a8,d,a)}}var
+f=M(eE);function
+g(a){return h(f,d,a)}function
+p(a){return a9(g,m,a)}return function(a){return h(p,o,a)}}var
+f=H(a(c,1));return function(a){return h(f,d,a)}}var
+f=M(ev);return function(a){return h(f,d,a)}}function
+f(a){return a9(fz,e,a)}return function(a){return h(f,d,a)}}var
+e=H(a(a(a(b(a(a(b(a(b(a(b(a(b(a(c,1)),1)),1)),1)),1),1)),1),1),1));return function(a){return h(e,d,a)}}var
+e=M(el);return function(a){return h(e,d,a)}}function
+e(a){return W(cs,a)}return function(a){return h(e,d,a)}}var
+e=M(eg);return function(a){return h(e,d,a)}}function
+e(a){return W(cs,a)}return function(a){return h(e,d,a)}}var
+e=M(eb);return function(a){return h(e,d,a)}}return function(a){return h(a8,d,a)}}var
+e=M(d6);return function(a){return h(e,d,a)}}var
+e=M(dY);return function(a){return h(e,d,a)}}var
+fB=M(dX);function
+bF(v){var
+e=v,d=0,k=0;for(;;){if(e){var
+m=e[2],f=e[1],t=0;if(j(f,a(b(a(a(c,1),1)),1))||j(f,a(a(a(a(a(c,1),1),1),1),1)))t=1;else{var
+n=i(b(a(a(a(a(a(c,1),1),1),1),1)),f),o=n?i(f,a(b(a(b(a(b(a(b(a(b(a(c,1)),1)),1)),1)),1)),1)):n;if(o){var
+e=m,d=[0,f,d];continue}var
+g=o}if(t){if(d){var
+e=m,u=[0,s(d,0),k],d=0,k=u;continue}var
+g=d}}else
 var
-r=k?0:[0,n(B,0)];var
-ac=0;if(r){var
-F=g(eA,ez,r[1]),ad=0;if(F){var
-M=F[1];if(M[2]){var
-A=0;ac=1;ad=1}else
+g=d?0:[0,s(k,0)];if(g){var
+l=h(fB,fA,g[1]);if(l){var
+p=l[1];if(p[2])return 0;var
+q=[0,p[1]]}else
 var
-N=[0,M[1]]}else
+q=l;var
+r=q}else
 var
-N=F;if(!ad)var
-O=N}else
+r=g;return r}}function
+av(q){var
+o=bE(a(a(a(b(a(a(c,1),1)),1),1),1),q,0),h=o[2],i=e,d=0,n=0;for(;;){if(h){var
+l=h[2],k=h[1];if(j(k,a(a(a(b(a(a(c,1),1)),1),1),1))){var
+h=l,i=f(i,c),d=[0,k,d];continue}if(!j(k,b(a(a(a(b(a(a(c,1),1)),1),1),1)))){if(j(k,a(a(b(a(b(a(a(c,1),1)),1)),1),1))&&j(i,e)){var
+h=l,p=[0,s(d,0),n],d=0,n=p;continue}var
+h=l,d=[0,k,d];continue}if(x(e,i)){var
+h=l,i=g(i,c),d=[0,k,d];continue}var
+m=l?0:[0,s([0,s(d,0),n],0)]}else
 var
-O=r;if(!ac)var
-A=O;if(A){var
-i=A[1],al=i[5];if(aT(function(u){var
-g=u[2],l=aT(eE,g[5]),m=l?aT(eF,g[4]):l;if(m){var
-n=a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),i=f(g[1],n),p=g[4],k=ag(function(d,b){var
-e=b[1][2];return P(d,o(a(c,1),e))},p,c),r=g[4],s=ag(function(j,h){var
-a=h[3];if(0===a[0])var
-b=d;else
+m=h;var
+r=m?[0,[0,o[1],m[1]]]:m;return r}}function
+a_(c,b){var
+a=av(b);if(a){var
+d=a[1][1];return J(function(a){return n(d,a)},c)}return a}var
+fC=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),0],fD=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),fC],fE=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),fD],fF=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),fE],fG=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),fF],fH=[0,b(a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1)),fG],fI=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),fH],cu=[0,b(a(b(a(b(a(a(a(b(a(c,1)),1),1),1)),1)),1)),fI],fJ=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),0],fK=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),fJ],fL=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),fK],fM=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),fL],fN=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),fM],fO=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),fN],fP=[0,b(a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1)),fO],fQ=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),fP],bG=[0,b(a(b(a(b(a(a(a(b(a(c,1)),1),1),1)),1)),1)),fQ],fR=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),0],fS=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),fR],fT=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),fS],fU=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),fT],fV=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),fU],fW=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),fV],a$=[0,a(a(a(a(b(a(b(a(c,1)),1)),1),1),1),1),fW],fX=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),0],fY=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),fX],fZ=[0,b(a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1)),fY],f0=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),fZ],f1=[0,a(a(a(b(a(b(a(b(a(c,1)),1)),1)),1),1),1),f0],f2=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),f1],aa=[0,b(a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1)),f2],f3=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),0],f4=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),f3],f5=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),f4],f6=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),f5],f7=[0,b(a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1)),f6],f8=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),f7],f9=[0,b(a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1)),f8],f_=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),f9],ba=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),f_],f$=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),0],ga=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),f$],gb=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),ga],gc=[0,b(a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1)),gb],gd=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),gc],ge=[0,b(a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1)),gd],gf=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),ge],gg=[0,a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1),gf],gh=[0,a(a(a(a(b(a(b(a(c,1)),1)),1),1),1),1),gg],gi=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),gh],gj=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),gi],gk=[0,b(a(b(a(b(a(b(a(b(a(a(c,1),1)),1)),1)),1)),1)),gj],gl=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),gk],gm=[0,b(a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1)),gl],gn=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),gm],go=[0,a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1),gn],gp=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),go],gq=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),gp],gr=[0,b(a(b(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1)),1)),gq],gs=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),0],gt=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),gs],gu=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),gt],gv=[0,a(a(a(a(b(a(b(a(c,1)),1)),1),1),1),1),gu],gw=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),0],gx=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),gw],gy=[0,a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1),gx],gz=[0,a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1),gy],gA=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),gz],gB=[0,a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1),gA],gC=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),gB],gD=[0,[0,a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1),gC],0],gE=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),0],gF=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),gE],gG=[0,b(a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1)),gF],gH=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),gG],gI=[0,a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1),gH],gJ=[0,a(a(a(a(b(a(b(a(c,1)),1)),1),1),1),1),gI],gK=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),gJ],gL=[0,[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),gK],gD],gM=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),0],gN=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),gM],gO=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),gN],gP=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),gO],gQ=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),gP],gR=[0,b(a(b(a(b(a(b(a(b(a(a(c,1),1)),1)),1)),1)),1)),gQ],gS=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),gR],gT=[0,b(a(b(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1)),1)),gS],bb=[0,[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),gT],gL],gU=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),0],gV=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),gU],gW=[0,a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1),gV],gX=[0,a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1),gW],gY=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),gX],gZ=[0,a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1),gY],g0=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),gZ],g1=[0,[0,a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1),g0],0],g2=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),0],g3=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),g2],g4=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),g3],g5=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),g4],g6=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),g5],g7=[0,b(a(b(a(b(a(b(a(b(a(a(c,1),1)),1)),1)),1)),1)),g6],g8=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),g7],g9=[0,b(a(b(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1)),1)),g8],g_=[0,[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),g9],g1],g$=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),0],ha=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),g$],hb=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),ha],hc=[0,a(b(a(b(a(a(a(b(a(c,1)),1),1),1)),1)),1),hb],hd=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),hc],he=[0,a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1),hd],hf=[0,[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),he],0],hg=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),0],hh=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),hg],hi=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),hh],hj=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),hi],hk=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),hj],hl=[0,b(a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1)),hk],hm=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),hl],hn=[0,b(a(b(a(b(a(a(a(b(a(c,1)),1),1),1)),1)),1)),hm],ho=[0,b(a(b(a(b(a(b(a(b(a(a(c,1),1)),1)),1)),1)),1)),hn],hp=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),ho],hq=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),hp],hr=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),hq],hs=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),hr],ht=[0,b(a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1)),hs],hu=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),ht],hv=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),hu],hw=[0,[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),hv],hf],hx=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),0],hy=[0,b(a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1)),hx],hz=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),hy],hA=[0,a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1),hz],hB=[0,a(a(a(a(b(a(b(a(c,1)),1)),1),1),1),1),hA],hC=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),hB],hD=[0,a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1),hC],hE=[0,b(a(b(a(b(a(b(a(b(a(a(c,1),1)),1)),1)),1)),1)),hD],hF=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),hE],hG=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),hF],hH=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),hG],hI=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),hH],hJ=[0,b(a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1)),hI],hK=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),hJ],hL=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),hK],hM=[0,[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),hL],hw],hN=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),0],hO=[0,b(a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1)),hN],hP=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),hO],hQ=[0,a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1),hP],hR=[0,a(a(a(a(b(a(b(a(c,1)),1)),1),1),1),1),hQ],hS=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),hR],hT=[0,[0,a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1),hS],hM],hU=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),0],hV=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),hU],hW=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),hV],hX=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),hW],hY=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),hX],hZ=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),hY],h0=[0,b(a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1)),hZ],h1=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),h0],h2=[0,[0,b(a(b(a(b(a(a(a(b(a(c,1)),1),1),1)),1)),1)),h1],hT],h3=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),0],h4=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),h3],h5=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),h4],h6=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),h5],h7=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),h6],h8=[0,b(a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1)),h7],h9=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),h8],bc=[0,[0,b(a(b(a(b(a(a(a(b(a(c,1)),1),1),1)),1)),1)),h9],h2],h_=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),0],h$=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),h_],ia=[0,b(a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1)),h$],ib=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),ia],ic=[0,b(a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1)),ib],id=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),ic],ie=[0,b(a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1)),id],ig=[0,[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),ie],0],ih=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),0],ii=[0,b(a(b(a(b(a(a(a(b(a(c,1)),1),1),1)),1)),1)),ih],ij=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),ii],ik=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),ij],il=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),ik],im=[0,b(a(b(a(b(a(b(a(b(a(a(c,1),1)),1)),1)),1)),1)),il],io=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),im],ip=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),io],iq=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),ip],ir=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),iq],is=[0,b(a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1)),ir],it=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),is],iu=[0,[0,a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1),it],ig],iv=[0,a(a(a(a(b(a(b(a(c,1)),1)),1),1),1),1),0],iw=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),iv],ix=[0,b(a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1)),iw],iy=[0,[0,a(b(a(a(b(a(b(a(b(a(c,1)),1)),1)),1),1)),1),ix],iu],iz=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),0],iA=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),iz],iB=[0,a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1),iA],iC=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),iB],iD=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),iC],iE=[0,b(a(b(a(b(a(b(a(b(a(a(c,1),1)),1)),1)),1)),1)),iD],iF=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),iE],iG=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),iF],iH=[0,a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1),iG],iI=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),iH],iJ=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),iI],iK=[0,a(a(a(a(b(a(b(a(c,1)),1)),1),1),1),1),iJ],bH=[0,[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),iK],iy],iL=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),0],iM=[0,a(b(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1)),1),iL],iN=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),iM],iO=[0,b(a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1)),iN],iP=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),iO],iQ=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),iP],iR=[0,b(a(a(b(a(b(a(a(c,1),1)),1)),1),1)),iQ],iS=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),iR],iT=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),iS],iU=[0,b(a(a(b(a(b(a(a(c,1),1)),1)),1),1)),iT],iV=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),iU],iW=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),iV],iX=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),iW],iY=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),0],iZ=[0,b(a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1)),iY],i0=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),iZ],i1=[0,b(a(a(b(a(b(a(a(c,1),1)),1)),1),1)),i0],i2=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),i1],i3=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),i2],i4=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),i3],i5=[0,a(b(a(a(b(a(b(a(b(a(c,1)),1)),1)),1),1)),1),i4],i6=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),0],i7=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),i6],i8=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),i7],i9=[0,b(a(a(b(a(b(a(a(c,1),1)),1)),1),1)),i8],i_=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),i9],i$=[0,b(a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1)),i_],ja=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),i$],jb=[0,a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1),ja],jc=[0,a(a(a(a(b(a(b(a(c,1)),1)),1),1),1),1),jb],jd=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),jc],je=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),jd];function
+cv(a){if(n(a,iX))return jf;if(n(a,i5))return jg;var
+b=n(a,je),c=b?jh:b;return c}function
+bI(u,t){var
+c=av(t);if(c){var
+g=c[1],b=g[2],a=g[1],v=ac(bc,bH),h=J(function(b){return n(a,b)},v);if(!h)switch(u){case
+0:if(b){var
+d=b[2];if(d){if(d[2]){var
+w=[0,aa,[0,ba,0]];return J(function(b){return n(a,b)},w)}var
+x=[0,aa,[0,ba,0]],j=J(function(b){return n(a,b)},x);if(j)var
+k=j;else{var
+l=n(a,a$);if(l){var
+y=d[1];return a_([0,aa,ac(bc,bH)],y)}var
+k=l}return k}var
+z=[0,aa,[0,ba,0]];return J(function(b){return n(a,b)},z)}var
+A=[0,aa,[0,ba,0]];return J(function(b){return n(a,b)},A);case
+1:if(b){var
+e=b[2];if(e){if(e[2])return n(a,aa);var
+m=n(a,aa);if(m)var
+o=m;else{var
+p=n(a,a$);if(p)return a_(bc,e[1]);var
+o=p}return o}return n(a,aa)}return n(a,aa);default:if(b){var
+f=b[2];if(f){if(f[2])return J(function(b){return n(a,b)},bb);var
+q=J(function(b){return n(a,b)},bb);if(q)var
+r=q;else{var
+s=n(a,gr);if(s){var
+B=f[1];return a_(ac(g_,ac(bc,bH)),B)}var
+r=s}return r}return J(function(b){return n(a,b)},bb)}return J(function(b){return n(a,b)},bb)}var
+i=h}else
 var
-g=a[2],b=ag(function(a,b){return f(a,c)},g,d);return f(j,e(f(e(b,i),k),i))},r,d),t=g[5];return j(f(ag(function(g,c){var
-a=c[2],b=q(a[1],d)?d:P(d,h(a[3],a[2]));return f(g,e(f(f(P(d,h(a[5],a[4])),b),k),i))},t,d),s),eD)}return m},al)){var
-am=i[5],Y=R(function(L){var
-g=L[2],C=K(d,i[2][2]);if(C)var
-I=i[2][2],J=e(t(e(i[2][1],g[2]),i[2][2]),I),s=q(e(i[2][1],g[2]),J);else
+i=c;return i}function
+cw(a){return a_([0,cu,[0,bG,0]],a)}function
+bJ(d){if(d){if(d[2]){var
+e=a(a(a(a(b(a(c,1)),1),1),1),1);return j(d[1],e)?0:K(d)}return K(d)}return K(d)}function
+cx(f){var
+w=b(a(b(a(b(a(b(a(a(c,1),1)),1)),1)),1));if(J(function(a){return j(w,a)},f)){var
+r=bE(b(a(b(a(b(a(b(a(a(c,1),1)),1)),1)),1)),f,0),g=bJ(r[1]);if(g){var
+e=g[1],h=bJ(r[2]);if(h){var
+d=h[1],s=i(c,e),t=s?i(a(c,1),d):s;if(t){var
+p=S(e);if(0===p)var
+k=aC(d);else
+if(0<p)var
+o=S(d),k=0===o?aC(e):0<o?aX(e,d):aX(e,E(d));else
 var
-s=C;if(s){var
-D=g[6],E=g[5],F=R(br,i[4]),H=g[4],B=t(e(i[2][1],g[2]),i[2][2]),l=g[3],O=g[2],r=g[1],k=[0,r,O,l,B,0,0,0,[0,d,d]],v=j(d,r),x=v?K(d,O):v,y=x?K(d,l):x;if(y){var
-p=u(k),b=aG(k),a0=a6(k),m=bL(R(function(v){var
-g=v[1],J=e(O,T(g));function
-L(c,a){var
-d=bJ(a0,b,c,a);return[0,a4(a0,b,ae(c),a),d]}var
-bk=L(l,J),bl=L(e(l,T(g)),J);function
-aM(a){return q(a,c)?bk:q(a,T(g))?bl:L(e(l,a),J)}var
-bm=v[2],i=o(a(c,1),bm),bb=aq(g[8]),bc=T(g),bd=T(g),be=a8(e(g[7],bd),bc,bb),bf=aq(g[6]),bg=bE(a8(g[5],c,bf),be),bh=aq(g[4]),bi=T(g),bj=T(g),m=bE(a8(e(g[3],bj),bi,bh),bg),aN=j(d,g[2]),aO=aN?j(d,v[2]):aN;if(aO){var
-x=m;for(;;){if(x){var
-R=x[2],ad=R?K(x[1],R[1]):1;if(ad){var
-x=R;continue}var
-aP=ad}else
+q=E(e),n=S(d),k=0===n?aC(e):0<n?aX(q,d):aX(q,E(d));var
+l=j(k,c)}else
 var
-aP=1;var
-$=aP;break}}else
+l=t;var
+x=l?[0,[0,e,d]]:l,u=x}else
 var
-$=aO;if($){var
-aQ=v[3];if(0===aQ[0]){var
-af=i,y=aQ[1];for(;;){if(y){var
-ag=y[1],S=ag[1],ah=j(d,S),ai=ah?j(S,af):ah;if(ai){var
-af=f(S,ag[2]),y=y[2];continue}var
-aa=ai}else
+u=h;var
+v=u}else
 var
-aa=1;break}}else
+v=g;return v}var
+m=bJ(f),y=m?[0,[0,m[1],c]]:m;return y}function
+aG(a,s){var
+c=av(s);if(c){var
+h=c[1],b=h[2];if(b){if(b[2])return 0;var
+d=h[1],f=cx(b[1]);if(f){var
+j=f[1],k=j[1],l=x(e,k),m=l?i(a[1],a[2]):l;if(m)var
+t=n(d,cu),g=t||n(d,bG);else
 var
-aa=1;var
-ab=aa}else
+g=m;if(g)var
+u=n(d,bG),o=[0,[0,a[1],a[2],k,j[2],u]];else
 var
-ab=$;if(ab)if(m){var
-M=v[3];if(0===M[0]){var
-H=i,F=m,E=M[1],D=0;for(;;){if(F){var
-Z=F[2];if(E){var
-aG=E[1],aH=aG[2],I=aG[1],_=E[2];if(Z&&_)var
-aI=_[1],aJ=aI[1],a9=aI[2],aj=aM(h(Z[1],F[1])),U=aj[2],V=aj[1],a2=j(b,V)?d:t(h(e(b,I),e(V,f(aJ,a9))),h(b,V)),a3=j(b,U)?i:z(h(e(b,f(I,aH)),e(U,aJ)),h(b,U)),aL=a2,aK=a3;else
+o=g;var
+p=o}else
 var
-aL=I,aK=f(I,aH);var
-a_=[0,P(d,z(e(h(H,aL),p),i)),D],H=aK,F=Z,E=_,D=a_;continue}var
-a$=z(e(H,p),i),aR=[0,w(D),a$]}else
+p=f;var
+q=p}else
 var
-ba=z(e(H,p),i),aR=[0,w(D),ba];var
-N=[0,aR];break}}else{var
-br=0,bs=M[1],bt=M[2],bu=m[2],bv=m[1],aW=function(a){var
-b=T(g);return e(f(e(g[1],b),e(a,l)),i)},Y=d,X=bv,k=bu,az=bt,ay=d,ax=br;a:for(;;){var
-s=k?[0,k[1]]:k,r=az,B=ay,A=d;for(;;){if(r){var
-ap=r[1],ar=ap[2],as=ar[2],W=ar[1];if(q(ap[1],Y)){var
-at=j(d,W),au=at?s?j(as,aW(s[1])):1:at;if(au){var
-av=h(as,aW(X)),aw=s?[0,h(s[1],X)]:s;if(j(av,d))var
-C=[0,d,b];else{var
-aY=L(av,e(J,i)),ak=aY[2],al=aY[1];if(aw)var
-am=aM(aw[1]),an=am[2],ao=am[1],a5=j(b,ao)?b:h(b,P(d,t(e(h(b,ak),b),h(b,ao)))),a6=j(b,an)?b:Q(b,z(e(h(b,al),b),h(b,an))),C=[0,a6,a5];else
+q=b;var
+r=q}else
 var
-C=[0,h(b,al),ak]}var
-r=r[2],B=f(B,e(W,C[2])),A=f(A,e(W,C[1]));continue}var
-u=au}else
+r=c;return r}function
+bK(a){var
+f=av(a);if(f){var
+g=f[1],b=g[2];if(b){var
+d=b[2];if(d){if(d[2])return aG([0,c,c],a);var
+h=n(g[1],a$);if(h){var
+e=cx(b[1]);if(e)return aG(e[1],d[1]);var
+i=e}else
 var
-u=[0,[0,[0,B,A],r]]}else
+i=h;return i}return aG([0,c,c],a)}return aG([0,c,c],a)}return aG([0,c,c],a)}function
+aH(b,a){return ar(a,b)}function
+aI(b,a){return E(ar(E(a),b))}function
+bL(h,z,P,x,w){var
+Q=aq(f(m(x,w),c)),A=f(aE(h),Q),R=I(w,A),t=m(I(x,h),R),B=f(t,c),o=P,b=e,l=z,a=z,k=e,j=e,n=0;for(;;){if(o){var
+v=o[1];if(!i(a,c)){if(n){var
+E=aQ(n),F=r(aI(h,d(a,B)),f(b,c)),o=v,G=m(aH(h,d(l,t)),f(b,c)),b=f(b,c),D=g(j,l),l=G,C=g(k,a),a=F,k=C,j=D,n=E;continue}var
+K=aQ(n),L=r(aI(h,d(a,B)),f(b,c)),o=v,M=m(aH(h,d(l,t)),f(b,c)),b=f(b,c),H=f(k,l),l=M,J=f(j,a),a=L,k=H,j=J,n=K;continue}var
+u=[0,g(k,a),f(j,a)]}else
 var
-u=[0,[0,[0,B,A],0]];var
-a1=0;if(u){var
-aA=u[1],aB=aA[1],aC=aB[2],aD=aA[2],aE=[0,z(e(aB[1],p),e(i,b)),ax];if(k){var
-Y=f(Y,c),X=k[1],k=k[2],az=aD,ay=aC,ax=aE;continue a}if(aD){var
-aZ=0;a1=1}else
+u=[0,g(k,a),f(j,a)];var
+S=u[2],T=y(e,u[1]),s=aD(A),q=T,p=S;for(;;){if(s){var
+N=aI(h,d(p,p)),O=aH(h,d(q,q)),s=s[1],q=O,p=N;continue}return[0,q,p]}}}function
+bd(g,a,f,b,c){if(i(b,e))return[0,bL(g,a,f,E(b),c)];var
+h=bL(g,a,f,b,c),j=h[1],k=x(e,j);if(k)var
+n=r(d(a,a),j),l=[0,[0,m(d(a,a),h[2]),n]];else
 var
-a7=z(e(f(aC,e(bs,b)),p),e(i,b)),aF=[0,[0,n(aE,0),a7]]}else
+l=k;return l}function
+cy(s,v,E,n){var
+w=r(d(n,n),d(a(c,1),v)),x=m(d(n,n),d(a(c,1),v)),q=E,b=e,p=n,k=n,j=e,h=e,o=0;for(;;){var
+l=r(k,f(d(a(c,1),b),c));if(q){var
+t=q[1];if(i(k,c))return[0,g(j,l),f(h,l)];var
+u=m(p,f(d(a(c,1),b),c));if(o){var
+y=aQ(o),z=r(aI(s,d(k,w)),f(b,c)),q=t,A=m(aH(s,d(p,x)),f(b,c)),b=f(b,c),p=A,k=z,j=g(j,l),h=g(h,u),o=y;continue}var
+B=aQ(o),C=r(aI(s,d(k,w)),f(b,c)),q=t,D=m(aH(s,d(p,x)),f(b,c)),b=f(b,c),p=D,k=C,j=f(j,u),h=f(h,l),o=B;continue}return[0,g(j,l),f(h,l)]}}function
+cz(q,b,p,o,h,g,n,l){var
+j=m(d(n,b),l);if(i(d(o,b),j)){var
+s=r(d(f(h,g),b),d(a(c,1),h)),t=d(a(c,1),g);return[0,m(d(f(g,y(e,h)),b),t),s]}var
+k=cy(q,b,p,j),u=f(k[2],c),v=r(d(f(h,u),b),d(a(c,1),h)),w=d(a(c,1),g);return[0,m(d(f(g,y(e,k[1])),b),w),v]}function
+cA(j,a,i,h,f,d,b,c){if(x(b,e)){var
+k=cz(j,a,i,h,f,d,E(b),c);return[0,g(a,k[2]),g(a,k[1])]}return cz(j,a,i,h,f,d,b,c)}function
+cB(l,b,k,t,s,q,F,h,f,D,j,p,C){var
+n=X(F,j,p),o=bd(l,b,k,n,b);if(o){var
+u=o[1],v=i(d(u[2],j),d(p,b));if(v)var
+w=d(d(d(a(c,1),h),f),b),x=cA(l,b,k,t,s,q,g(d(d(f,f),b),d(d(d(a(c,1),h),h),n)),w),z=cA(l,b,k,t,s,q,g(E(d(d(f,f),b)),d(d(d(a(c,1),h),h),n)),w),G=y(e,z[1]),H=r(d(j,y(e,g(d(x[2],b),d(u[1],G)))),d(b,b)),I=d(C,z[2]),A=[0,[0,y(e,m(g(d(D,y(e,x[1])),I),b)),H]];else
 var
-aF=u;if(!a1)var
-aZ=aF;var
-N=aZ;break}break}}if(N)var
-aS=N[1],bn=aS[1],aT=aX(aq(g[4]),bn),bo=aT[2],aU=aX(aq(g[6]),bo),bp=Q(p,aS[2]),bq=G([0,g[3],aT[1]],[0,g[7],aU[2]]),aV=[0,[0,g[1],[0,g[2],[0,g[5],aU[1]],bq,bp]]];else
+A=v;var
+B=A}else
 var
-aV=N;var
-ac=aV}else
+B=o;return B}function
+cC(B,j,A,t,s){var
+C=aq(t),u=g(aq(s),C),D=[0,a(a(b(a(a(b(a(b(a(a(b(a(b(a(a(b(a(b(a(a(c,1),1)),1)),1),1)),1)),1),1)),1)),1),1)),1),1),0],E=[0,a(a(b(a(b(a(b(a(b(a(a(a(b(a(b(a(b(a(c,1)),1)),1)),1),1),1)),1)),1)),1)),1),1),D],F=[0,a(a(b(a(a(b(a(a(a(a(b(a(a(c,1),1)),1),1),1),1)),1),1)),1),1),E],G=[0,a(a(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),1),1),F],H=[0,a(a(a(a(a(b(a(a(c,1),1)),1),1),1),1),1),G],J=[0,a(a(a(a(b(a(a(c,1),1)),1),1),1),1),H],K=[0,a(a(b(a(b(a(b(a(c,1)),1)),1)),1),1),J],L=[0,a(a(b(a(b(a(b(a(c,1)),1)),1)),1),1),K],M=$(function(a){return f(a,aC(u))},L),N=cf(function(a){return x(a,j)},M),O=a(a(a(a(a(a(b(a(a(a(b(a(a(a(a(a(b(a(a(b(a(b(a(b(a(c,1)),1)),1)),1),1)),1),1),1),1),1)),1),1),1)),1),1),1),1),1),1),P=m(I(d(u,b(a(b(a(a(b(a(b(a(a(a(b(a(b(a(b(a(a(a(b(a(a(a(b(a(a(b(a(a(c,1),1)),1),1)),1),1),1)),1),1),1)),1)),1)),1),1),1)),1)),1),1)),1))),j),O),h=ac(N,[0,j,0]),k=P;for(;;){if(h){var
+l=h[1],e=g(j,l),i=o(a(c,1),l),n=ar(k,e),p=bd(l,i,B,n,i);if(p){var
+q=d(s,i),r=d(p[1][1],t),v=ar(f(q,r),e),w=ar(g(q,r),e),y=I(m(d(d(a(c,1),w),i),v),e),z=f(I(n,e),y),h=h[2],k=z;continue}}return g(k,A)}}function
+bM(h,a,b){return x(e,a)?d(g(f(h,a),c),b):e}function
+cD(n,l,g){var
+o=d(n,C(g)),p=d(a(c,1),o),h=C(g),i=bM(g[7],g[8],h),j=y(bM(g[5],g[6],c),i),k=C(g),q=d(y(e,y(bM(g[3],g[4],k),j)),l),r=C(g),s=f(d(g[1],r),q);return y(e,m(d(b(a(c,1)),s),p))}function
+cE(b){var
+a=aE(b),c=j(d(a,a),b),e=c?[0,a]:c;return e}var
+ji=b(a(b(a(a(b(a(a(c,1),1)),1),1)),1)),cF=o(a(c,1),ji),jj=a(b(a(b(a(a(c,1),1)),1)),1),cG=o(a(c,1),jj),jk=a(a(a(a(a(c,1),1),1),1),1),jl=o(a(c,1),jk);function
+ak(e,b){var
+f=i(E(d(cG,o(a(c,1),e))),b);return f?i(b,d(cG,o(a(c,1),e))):f}function
+jm(f){var
+a=f[2],b=ak(a[1],a[2]),c=b?ak(a[1],a[3]):b,d=c?ak(e,a[4]):c;return d?ak(e,a[5]):d}function
+jn(d){var
+a=d[1],b=ak(e,a[3]),c=b?ak(a[2],a[5]):b;return c?ak(e,a[7]):c}function
+cH(h){var
+m=aY(jm,h[5]),n=m?aY(jn,h[4]):m;if(n){var
+p=a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),k=f(h[1],p),q=h[4],l=ad(function(d,b){var
+e=b[1][2];return y(d,o(a(c,1),e))},q,c),r=h[4],s=ad(function(j,i){var
+a=i[3],g=0;if(typeof
+a!=="number"&&1===a[0]){var
+h=a[2],b=ad(function(a,b){return f(a,c)},h,e);g=1}if(!g)var
+b=e;return f(j,d(f(d(b,k),l),k))},r,e),t=h[5];return i(f(ad(function(h,c){var
+a=c[2],b=j(a[1],e)?e:y(e,g(a[3],a[2]));return f(h,d(f(f(y(e,g(a[5],a[4])),b),l),k))},t,e),s),jl)}return n}function
+bN(d,c){var
+a=c;for(;;){if(a){var
+b=w(d,a[1]);if(b)return[0,b[1]];var
+a=a[2];continue}return a}}function
+cI(b){var
+i=cv(b[1]);if(i)var
+e=i[1],k=b[4],f=bN(function(s){var
+t=s[2],j=bI(e,t),f=0;if(j){var
+k=j;f=1}else{var
+c=av(t),g=0;if(c){var
+l=c[1],a=l[2],h=0;if(a){var
+b=a[2],i=0;if(b)if(b[2]){var
+d=0;g=1;h=1;i=1}else{var
+m=n(l[1],gv),o=m?bI(e,a[1]):m;if(o){var
+d=bI(e,b[1]);g=1;h=1;i=1}else
 var
-ac=m;else
+p=o}else
 var
-ac=ab;return ac},H));if(m)return cH([0,r,O,l,B,m[1],F,E,D]);var
-A=m}else
+p=b;if(!i)var
+q=p}else
 var
-A=y;return A}return s},am),Z=K(d,i[3][2]);if(Z){var
-x=i[5];if(x){var
-s=x[2];switch(x[1][1]){case
+q=a;if(!h)var
+r=q}else
+var
+r=c;if(!g){var
+k=r;f=1}}if(f)var
+d=k;return d?0:[0,[0,s[2]]]},k);else
+var
+f=jo;if(f)return[0,f[1]];var
+d=b[5];if(d){var
+a=d[2];switch(d[1][1]){case
 0:var
-H=0;if(s)if(1===s[1][1]&&!s[2]){var
-S=1;H=1}else
+g=0;if(a)if(1===a[1][1]&&!a[2]){var
+h=1;g=1}else
 var
-v=0;else{var
-S=s;H=1}if(H)var
-v=S;break;case
+c=0;else{var
+h=a;g=1}if(g)var
+c=h;break;case
 1:var
-v=0;break;default:var
-v=s?0:1}}else
+c=0;break;default:var
+c=a?0:1}}else
 var
-v=x;var
-E=v}else
+c=d;if(c){var
+l=b[5];return bN(function(z){var
+a=aZ(b[4],z[2][4]);return bN(function(x){var
+y=x[2],a=x[1][2],B=z[1],k=cw(a),f=0;if(k){var
+l=k;f=1}else{var
+c=av(a),g=0;if(c){var
+m=c[1],d=m[2],h=0;if(d){var
+b=d[2],i=0;if(b)if(b[2]){var
+e=0;g=1;h=1;i=1}else{var
+o=n(m[1],a$);if(o){var
+e=cw(b[1]);g=1;h=1;i=1}else
 var
-E=Z;if(E){var
-y=i[5],l=Y;for(;;){if(y){if(l){var
-C=l[1],W=y[1][2],af=0;if(C){var
-U=j(d,W[1]);if(U){var
-ai=W[1],aj=e(a(c,1),ai),ak=o(a(c,1),aj),D=j(e(C[1],i[3][2]),e(i[3][1],ak));af=1}else
+p=o}else
 var
-V=U}else
+p=b;if(!i)var
+q=p}else
 var
-V=C;if(!af)var
-D=V;if(D){var
-y=y[2],l=l[2];continue}var
-X=D}else
+q=d;if(!h)var
+r=q}else
 var
-X=l;var
-_=X}else
+r=c;if(!g){var
+l=r;f=1}}if(f)var
+e=l;if(e){var
+s=bK(a);if(s){var
+t=s[1];if(typeof
+y[3]==="number"){var
+u=2<=B?1:0;if(u){if(j(t[1],t[2]))return 0;var
+v=[0,[4,a]]}else
 var
-_=l?0:1;var
-$=_;break}}else
+v=u;return v}return[0,[1,a]]}return[0,[3,a]]}var
+w=typeof
+y[3]==="number"?1:0,A=w?[0,[2,a]]:w;return A},a)},l)}return jp}function
+cJ(g){var
+h=g[5];return ad(function(h,i){var
+j=aZ(g[4],i[2][4]);return ad(function(z,m){var
+j=m[2],n=i[2][3],p=i[2][2],A=m[1][2];if(typeof
+j[3]==="number"){var
+l=bK(A);if(l)var
+h=l[1],g=j[1],q=h[4],r=h[3],s=h[2],t=h[1],u=aq(f(f(f(f(f(f(p,aC(g[1])),n),t),s),r),q)),v=b(a(c,1)),w=a(a(b(a(b(a(a(b(a(a(a(c,1),1),1)),1),1)),1)),1),1),x=cD(p,n,g),y=o(f(f(f(j[2],x),u),w),v),k=d(f(f(g[4],g[6]),g[8]),y);else
 var
-$=E;return[0,i,Y,$]}var
-aa=1}else
+k=e}else
 var
-aa=A;return aa}});bp(0);return}(globalThis));
+k=e;return f(z,k)},j,h)},h,e)}function
+jq(a){return typeof
+a[3]==="number"?0:1}function
+cK(j,g,f,e,d){if(e){if(d){var
+a=d[1],k=e[1][2];if(typeof
+a[3]==="number")var
+i=1!==g?1:0,l=i?1:i,c=jy(j,f[2],f[3],l,k,a),b=0===c[0]?[0,[0,a[1],a[2],[0,c[1]]]]:[1,[5,g,k,c[1]]];else
+var
+b=[0,a];if(0===b[0]){var
+h=cK(j,g,f,e[2],d[2]);return 0===h[0]?[0,[0,b[1],h[1]]]:[1,h[1]]}return[1,b[1]]}return jr}return js}function
+cL(f,e,b){if(b){var
+g=b[1],a=g[2],h=g[1],c=cK(f,h,a,e,a[4]);if(0===c[0]){var
+d=cL(f,e,b[2]);return 0===d[0]?[0,[0,[0,h,[0,a[1],a[2],a[3],c[1],a[5],a[6]]],d[1]]]:[1,d[1]]}return[1,c[1]]}return jt}function
+jv(j){var
+b=bF(j);if(b){var
+a=b[1];if(cI(a))return 0;var
+k=a[5],d=aY(function(a){return cH(a[2])},k),g=d?i(cJ(a),cF):d;if(g){var
+l=a[5],m=function(a){return 0};return w(bo(function(h,d,g){var
+i=w(d,f(g,c)),a=h[2][4];function
+b(a){return 0}return ac(w(bo(function(e,d,a){if(typeof
+e[3]==="number"){var
+b=e[1],h=w(d,f(a,c));return[0,[0,[0,g,a],f(f(b[4],b[6]),b[8])],h]}return w(d,f(a,c))},b,a),e),i)},m,l),e)}var
+h=g}else
+var
+h=b;return h}function
+jw(b){if(typeof
+b==="number")switch(b){case
+0:return[0,0,0,e];case
+1:return[0,1,0,e];default:return[0,2,0,e]}var
+a=b[1];if(typeof
+a==="number")switch(a){case
+0:return[0,3,0,e];case
+1:return[0,5,0,e];default:return[0,13,0,e]}else
+switch(a[0]){case
+0:return[0,4,a[1],e];case
+1:return[0,6,a[1],e];case
+2:return[0,7,a[1],e];case
+3:return[0,8,a[1],e];case
+4:return[0,9,a[1],e];default:switch(a[1]){case
+0:return[0,10,a[2],a[3]];case
+1:return[0,11,a[2],a[3]];default:return[0,12,a[2],a[3]]}}}function
+jx(ay,ax,ae,q,aw){var
+af=bF(ay);if(af){var
+ag=af[1],$=ai(ag[5],ax);if($){var
+aa=$[1],G=aa[2],ab=ai(ag[4],ae);if(ab){var
+ac=ai(G[4],ae);if(ac){var
+H=ac[1],at=a0(br(cq(H[1]),q),aw),ad=1!==aa[1]?1:0,au=ab[1][2],av=ad?1:ad,J=G[3],E=G[2],X=bK(au);if(X){var
+h=X[1],l=H[1],n=H[2],A=cD(E,J,l),an=d(a(c,1),A),ao=a(a(a(b(a(b(a(a(a(a(c,1),1),1),1)),1)),1),1),1),k=f(f(d(a(c,1),n),ao),an),y=_(k,f(f(n,a(b(a(b(a(b(a(b(a(b(a(a(c,1),1)),1)),1)),1)),1)),1)),A)),ap=a(a(a(a(b(a(b(a(a(b(a(a(a(c,1),1),1)),1),1)),1)),1),1),1),1),p=aD(f(d(a(a(a(c,1),1),1),f(n,A)),ap)),aq=b(a(a(c,1),1)),ar=f(f(n,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),A),t=f(aE(m(d(b(a(b(a(c,1)),1)),ar),aq)),c),F=o(a(c,1),k),K=cy(k,F,p,d(t,F)),ak=r(bL(k,F,p,d(t,t),a(c,1))[2],t),L=f(K[2],ak),M=K[1],Y=m(M,o(a(c,1),g(k,y))),as=r(L,o(a(c,1),g(k,y)));if(h[5]){var
+N=cE(h[4]);if(N){var
+O=N[1],P=cE(h[3]);if(P)var
+Q=P[1],z=[0,[0,O,Q],[0,O,Q]];else
+var
+al=d(a(c,1),k),R=aE(I(d(h[3],h[4]),al)),S=I(h[3],k),z=[0,[0,R,S],[0,f(R,c),S]]}else
+var
+am=d(a(c,1),k),T=aE(I(d(h[3],h[4]),am)),U=I(h[3],k),z=[0,[0,T,U],[0,f(T,c),U]]}else
+var
+z=[0,[0,h[3],h[4]],[0,h[3],h[4]]];var
+B=z[2],D=z[1],Z=function(k,S,R,Q){function
+I(U,T){if(av){var
+Y=d(E,C(l)),Z=C(l),V=h[2],W=h[1],_=f(d(l[1],Z),d(Q,J)),$=g(g(k,n),a(a(a(a(b(a(a(c,1),1)),1),1),1),1)),aa=o(a(c,1),$),ab=function(a,b){return cC(p,k,aa,a,b)},j=o(a(c,1),k),w=bd(k,j,p,_,Y);if(w){var
+D=w[1],y=D[2],z=D[1],s=m(d(W,j),V),A=r(d(W,j),V);if(i(f(g(y,j),A),e))return[0,[0,g(j,y),g(j,z)]];var
+F=i(e,s),G=F?x(e,f(g(z,j),s)):F;if(G)return cB(k,j,p,t,S,R,ab,U,T,s,A,f(g(z,j),s),f(g(y,j),A));var
+H=G}else
+var
+H=w;return H}var
+ac=d(E,C(l)),ad=C(l),q=h[2],u=h[1],ae=f(d(l[1],ad),d(Q,J)),af=g(g(k,n),a(a(a(a(b(a(a(c,1),1)),1),1),1),1)),ag=o(a(c,1),af);function
+ah(a,b){return cC(p,k,ag,a,b)}var
+v=o(a(c,1),k),B=bd(k,v,p,ae,ac);if(B){var
+I=B[1],K=I[2],L=I[1],M=g(v,r(d(g(q,u),K),q)),N=g(v,m(d(g(q,u),L),q));if(i(N,e))return[0,[0,e,e]];var
+O=i(e,M);if(O){var
+X=r(d(u,K),q);return cB(k,v,p,t,S,R,ah,U,T,M,N,m(d(u,L),q),X)}var
+P=O}else
+var
+P=B;return P}var
+s=I(D[1],D[2]),M=0;if(s){var
+F=s[1],G=F[2],N=0;if(j(D[1],B[1])&&j(D[2],B[2])){var
+q=[0,[0,F[1],G]];M=1;N=1}if(!N)var
+u=I(B[1],B[2]),P=u?[0,[0,u[1][1],G]]:u,H=P}else
+var
+H=s;if(!M)var
+q=H;var
+K=o(a(c,1),n),L=o(a(c,1),k);if(q)var
+v=q[1],w=m(d(K,v[1]),L),y=g(r(d(K,v[2]),L),w),z=i(y,c),O=z?[0,[0,w,y]]:z,A=O;else
+var
+A=q;return A};if(i(e,n)&&x(e,t)&&x(e,Y)&&x(e,E)&&i(e,l[2])&&i(e,y)&&i(y,k)){var
+w=at,v=q,u=0;for(;;){if(w){var
+V=w[2],W=w[1],ah=Z(y,Y,as,W);if(ah){var
+w=V,v=f(v,c),u=[0,ah[1],u];continue}var
+aj=Z(k,M,L,W);if(aj){var
+w=V,v=f(v,c),u=[0,aj[1],u];continue}return[1,v]}return[0,s(u,0)]}}return[1,q]}return[1,q]}return[1,q]}return[1,q]}return[1,q]}return[1,q]}j2(function(W,X){var
+p=bF(X);if(p){var
+h=p[1],V=h[5];if(aY(function(a){return cH(a[2])},V)){var
+G=cI(h);if(G)return[0,h,0,[0,G[1]]];if(i(cJ(h),cF)){var
+q=cL(W,h[4],h[5]);if(0===q[0]){var
+H=q[1],I=$(function(N){var
+k=N[2],G=x(e,h[2][2]);if(G)var
+L=h[2][2],M=d(m(d(h[2][1],k[2]),h[2][2]),L),u=j(d(h[2][1],k[2]),M);else
+var
+u=G;if(u){var
+H=k[6],I=k[5],J=$(b9,h[4]),K=k[4],D=m(d(h[2][1],k[2]),h[2][2]),n=k[3],Q=k[2],t=k[1],l=[0,t,Q,n,D,0,0,0,[0,e,e]],v=i(e,t),w=v?x(e,Q):v,z=w?x(e,n):w;if(z){var
+q=B(l),b=a7(l),aZ=bB(l),p=cr($(function(A){var
+h=A[1],O=d(Q,C(h));function
+P(c,a){var
+d=co(aZ,b,c,a);return[0,bz(aZ,b,E(c),a),d]}var
+a$=P(n,O),ba=P(d(n,C(h)),O);function
+aN(a){return j(a,c)?a$:j(a,C(h))?ba:P(d(n,a),O)}var
+bb=A[2],k=o(a(c,1),bb),p=cq(h),aO=i(e,h[2]),aP=aO?i(e,A[2]):aO;if(aP){var
+B=p;for(;;){if(B){var
+R=B[2],af=R?x(B[1],R[1]):1;if(af){var
+B=R;continue}var
+aQ=af}else
+var
+aQ=1;var
+aa=aQ;break}}else
+var
+aa=aP;if(aa){var
+ab=A[3],a0=0;if(typeof
+ab==="number"||!(0===ab[0]))a0=1;else{var
+ag=k,D=ab[1];for(;;){if(D){var
+ah=D[1],S=ah[1],ai=i(e,S),aj=ai?i(S,ag):ai;if(aj){var
+ag=f(S,ah[2]),D=D[2];continue}var
+ac=aj}else
+var
+ac=1;break}}if(a0)var
+ac=1;var
+ad=ac}else
+var
+ad=aa;if(ad)if(p){var
+w=A[3];if(typeof
+w==="number")var
+z=0;else
+if(0===w[0]){var
+M=k,L=p,K=w[1],J=0;for(;;){if(L){var
+Z=L[2];if(K){var
+aH=K[1],aI=aH[2],N=aH[1],$=K[2];if(Z&&$)var
+aJ=$[1],aK=aJ[1],a7=aJ[2],ak=aN(g(Z[1],L[1])),T=ak[2],V=ak[1],a2=i(b,V)?e:m(g(d(b,N),d(V,f(aK,a7))),g(b,V)),a3=i(b,T)?k:r(g(d(b,f(N,aI)),d(T,aK)),g(b,T)),aM=a2,aL=a3;else
+var
+aM=N,aL=f(N,aI);var
+a8=[0,y(e,r(d(g(M,aM),q),k)),J],M=aL,L=Z,K=$,J=a8;continue}var
+a9=r(d(M,q),k),aV=[0,F(J),a9]}else
+var
+a_=r(d(M,q),k),aV=[0,F(J),a_];var
+z=[0,aV];break}}else{var
+bg=0,bh=w[1],bi=w[2],bj=p[2],bk=p[1],aW=function(a){var
+b=C(h);return d(f(d(h[1],b),d(a,n)),k)},Y=e,X=bk,l=bj,az=bi,ay=e,ax=bg;a:for(;;){var
+u=l?[0,l[1]]:l,t=az,H=ay,G=e;for(;;){if(t){var
+aq=t[1],ar=aq[2],as=ar[2],W=ar[1];if(j(aq[1],Y)){var
+at=i(e,W),au=at?u?i(as,aW(u[1])):1:at;if(au){var
+av=g(as,aW(X)),aw=u?[0,g(u[1],X)]:u;if(i(av,e))var
+I=[0,e,b];else{var
+aX=P(av,d(O,k)),al=aX[2],am=aX[1];if(aw)var
+an=aN(aw[1]),ao=an[2],ap=an[1],a4=i(b,ap)?b:g(b,y(e,m(d(g(b,al),b),g(b,ap)))),a5=i(b,ao)?b:_(b,r(d(g(b,am),b),g(b,ao))),I=[0,a5,a4];else
+var
+I=[0,g(b,am),al]}var
+t=t[2],H=f(H,d(W,I[2])),G=f(G,d(W,I[1]));continue}var
+v=au}else
+var
+v=[0,[0,[0,H,G],t]]}else
+var
+v=[0,[0,[0,H,G],0]];var
+a1=0;if(v){var
+aA=v[1],aB=aA[1],aC=aB[2],aD=aA[2],aE=[0,r(d(aB[1],q),d(k,b)),ax];if(l){var
+Y=f(Y,c),X=l[1],l=l[2],az=aD,ay=aC,ax=aE;continue a}if(aD){var
+aY=0;a1=1}else
+var
+a6=r(d(f(aC,d(bh,b)),q),d(k,b)),aG=[0,[0,s(aE,0),a6]]}else
+var
+aG=v;if(!a1)var
+aY=aG;var
+z=aY;break}break}}if(z)var
+aR=z[1],bc=aR[1],aS=bs(aF(h[4]),bc),bd=aS[2],aT=bs(aF(h[6]),bd),be=_(q,aR[2]),bf=U([0,h[3],aS[1]],[0,h[7],aT[2]]),aU=[0,[0,h[1],[0,h[2],[0,h[5],aT[1]],bf,be]]];else
+var
+aU=z;var
+ae=aU}else
+var
+ae=p;else
+var
+ae=ad;return ae},K));if(p)return dG([0,t,Q,n,D,p[1],J,I,H]);var
+A=p}else
+var
+A=z;return A}return u},H),N=0;if(x(e,h[3][2])){var
+k=H,b=I;for(;;){if(k){if(b){var
+l=b[1],A=k[1][2],O=0;if(l){var
+w=i(e,A[1]);if(w){var
+R=A[1],S=d(a(c,1),R),T=o(a(c,1),S),n=i(d(l[1],h[3][2]),d(h[3][1],T));O=1}else
+var
+z=w}else
+var
+z=l;if(!O)var
+n=z;if(n){var
+k=k[2],b=b[2];continue}var
+D=n}else
+var
+D=b;var
+K=D}else
+var
+K=b?0:1;if(K){var
+P=h[5];if(J(function(a){return J(jq,a[2][4])},P))var
+t=1;else{var
+u=cv(h[1]);if(u)var
+v=2<=u[1]?1:0,Q=v?2:v,t=Q;else
+var
+t=2}var
+L=t;N=1}break}}if(!N)var
+L=ju;return[0,h,I,L]}return[0,h,0,[0,q[1]]]}return 1}var
+M=1}else
+var
+M=p;return M},jv,jx,jw);b7(0);return}(globalThis));
