@@ -22,19 +22,21 @@ from pathlib import Path
 HERE = Path(__file__).parent
 NATIVE = HERE / "checker" / "check_proof"
 SCRIPT = HERE.parent / "src" / "evr" / "certification" / "check_proof.py"
-ANSWER = """
+ANSWERS = """
 import sys
 sys.path.insert(0, sys.argv[1])
 import check_proof
 sys.set_int_max_str_digits(0)
-try:
-    answer = check_proof.check(open(sys.argv[2], "rb").read())
-except check_proof.NotReadError as why:
-    print(str(why).partition(":")[0])
-else:
-    print(answer.word)
-    for section, units in zip(answer.file.sections, answer.bounds):
-        print(section.mark, "-" if units is None else units, section.bits)
+for path in sys.argv[2:]:
+    print("==", path)
+    try:
+        answer = check_proof.check(open(path, "rb").read())
+    except check_proof.NotReadError as why:
+        print(str(why).partition(":")[0])
+    else:
+        print(answer.word)
+        for section, units in zip(answer.file.sections, answer.bounds):
+            print(section.mark, "-" if units is None else units, section.bits)
 """
 LONGEST = 600
 
@@ -44,13 +46,18 @@ def native(paths: list[Path]) -> list[str]:
 
 
 def python(paths: list[Path]) -> list[str]:
-    return [_run(f"{sys.executable} -c '{ANSWER}' {SCRIPT.parent} {path}") for path in paths]
+    """All in one process."""
+    return _parts(_run(f"{sys.executable} -c '{ANSWERS}' {SCRIPT.parent} {' '.join(map(str, paths))}"))
 
 
 def javascript(paths: list[Path]) -> list[str]:
     """All in one process: node is slow to begin."""
-    told = _run(f"node {HERE / 'checker' / 'check_proof.js'} {paths[0]} {' '.join(map(str, paths))}")
-    return [part.partition("\n")[2].strip() for part in told.split("== ")[2:]]
+    return _parts(_run(f"node {HERE / 'checker' / 'check_proof.js'} {paths[0]} {' '.join(map(str, paths))}"))[1:]
+
+
+def _parts(answers: str) -> list[str]:
+    """The answers to several files, each after a line with its name."""
+    return [part.partition("\n")[2].strip() for part in answers.split("== ")[1:]]
 
 
 def _run(command: str) -> str:

@@ -112,6 +112,9 @@ def body_of(data: bytes) -> bytes:
         raise NotReadError("unreadable: the last line is not 'sha256' and 64 digits")
     if hashlib.sha256(body).hexdigest().encode() != found[1]:
         raise NotReadError("damaged: the SHA-256 of the text is not the one on its last line")
+    version = re.match(rb"evr-proof[ \n]([!-~]*)[ \n]", body[:80])
+    if version and version[1] != b"2":
+        raise NotReadError("not version 2: the certificate's author can write it again with a newer evr")
     return body
 
 
@@ -206,10 +209,7 @@ class Words:
         return Section(mark, bits, den, spacing, known, products, (i, j))
 
     def file(self) -> File:
-        (version,) = self.read("evr-proof", str)
-        if version != "2":
-            raise NotReadError(f"not version 2: {version[:40]!r}; the certificate's author can write it anew")
-        head = ("relation", str, "epsilon", Fraction, "delta", Fraction, "steps", MOST_KINDS)
+        head = ("evr-proof", "2", "relation", str, "epsilon", Fraction, "delta", Fraction, "steps", MOST_KINDS)
         relation, epsilon, delta, number = self.read(*head)
         steps = [(count, law) for count, law in (self.read(None, str) for _ in range(number))]
         (number,) = self.read("directions", 2)
