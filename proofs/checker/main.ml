@@ -48,7 +48,7 @@ let body data =
   let text = String.sub data 0 (n - 72) in
   if sha256 text <> String.sub data (n - 65) 64 then fails "damaged";
   (match String.split_on_char ' ' (String.map (fun c -> if c = '\n' then ' ' else c) text) with
-   | "evr-proof" :: version :: _ when version <> "2" -> fails "not version 2"
+   | "evr-proof" :: version :: _ when version <> "2" && version <> "" -> fails "not version 2"
    | _ -> ());
   text
 
