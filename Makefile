@@ -44,9 +44,13 @@ dist: $(VENV)/.core ## the distribution in dist/, checked, and run from its whee
 	cd build && dist-env/bin/python -I -S check_proof.py wheel.proof
 
 EXTRAS := .venv-integrations
+# Flower wants other versions of command-line libraries. NEWEST=1 takes the newest versions of everything.
+FLOWER := .venv-flower
+NEWEST ?=
 
-integrations: $(EXTRAS)/.ready ## tests with Opacus, JAX Privacy and Dask, in an environment of their own
+integrations: $(EXTRAS)/.ready $(FLOWER)/.ready ## tests with Opacus, Lightning, Hugging Face, JAX Privacy, Keras, Flower and Dask, in environments of their own
 	$(EXTRAS)/bin/python -m pytest tests/integrations src/evr/integrations -n $(JOBS) --dist worksteal -q
+	$(FLOWER)/bin/python -m pytest tests/integrations/test_flower.py -q
 
 published: $(VENV)/.test ## certify the published trainings, and write their page
 	$(BIN)/python examples/published/make_page.py
@@ -77,7 +81,7 @@ paper-full: $(VENV)/.test ## the same at full size, into paper/results; by estim
 	$(BIN)/python paper/check_truth.py --out paper/results
 
 clean: ## forget the environment and every cache
-	rm -rf $(VENV) $(EXTRAS) $(LEAGUE) build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis site
+	rm -rf $(VENV) $(EXTRAS) $(FLOWER) $(LEAGUE) build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis site
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -103,9 +107,15 @@ $(VENV)/.docs: $(VENV)/.core
 # pip takes torch 2.13.0+cpu, a tenth of the size, where it is offered. Its sympy wants an older mpmath.
 $(EXTRAS)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(EXTRAS)
-	grep -v '^mpmath' constraints.txt >$(EXTRAS)/constraints.txt
+	$(if $(NEWEST),true,grep -v '^mpmath' constraints.txt) >$(EXTRAS)/constraints.txt
 	$(EXTRAS)/bin/python -m pip install --quiet -c $(EXTRAS)/constraints.txt \
-		-e .[opacus,dask] torch==2.13.0 jax-privacy==2.0.0 pytest pytest-xdist hypothesis mpmath scikit-learn
+		-e .[lightning,huggingface,keras,dask] peft $(if $(NEWEST),torch,torch==2.13.0 jax-privacy==2.0.0) \
+		pytest pytest-xdist hypothesis mpmath scikit-learn
+	@touch $@
+
+$(FLOWER)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(FLOWER)
+	$(FLOWER)/bin/python -m pip install --quiet -e .[flower] ray pytest hypothesis mpmath
 	@touch $@
 
 # Opacus without PyTorch, which its accountants do not need.

@@ -123,6 +123,14 @@ def test_a_release_is_what_make_dist_builds() -> None:
     assert jobs["publish"]["needs"] == "build"
 
 
+def test_a_workflow_runs_the_integrations_with_the_newest_versions_too() -> None:
+    (job,) = read(".github/workflows/integrations.yml")["jobs"].values()
+    assert job["strategy"]["matrix"]["newest"] == ["", "1"]
+    (command,) = [step["run"] for step in job["steps"] if "run" in step]
+    assert command.startswith("make integrations ")
+    assert command.endswith("NEWEST=${{ matrix.newest }}")
+
+
 def test_commits_are_checked_by_the_tools_that_make_check_runs() -> None:
     (local,) = read(".pre-commit-config.yaml")["repos"]
     assert local["repo"] == "local", "a hook from elsewhere would be downloaded"

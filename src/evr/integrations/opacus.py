@@ -129,8 +129,8 @@ class EvrStrictAccountant(_HistoryAccountant):
     >>> accountant = EvrStrictAccountant()
     >>> for _ in range(100):
     ...     accountant.step(noise_multiplier=1.0, sample_rate=0.01)
-    >>> round(accountant.get_epsilon(1e-5), 4)
-    0.7181
+    >>> round(accountant.get_epsilon(1e-5), 3)
+    0.718
     """
 
     def get_epsilon(self, delta: float, **_: Any) -> float:
