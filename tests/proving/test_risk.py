@@ -210,7 +210,7 @@ def test_probabilities_are_checked(value: Any) -> None:
 def test_mu_is_proved_for_small_epsilons_too() -> None:
     """Near a rate of one half the slack for rounding was relative to nothing."""
     bound = Tradeoff.of_point(Fraction(0.000642059185410211), Fraction(5.456248641544801e-06))
-    mu = bound.gdp(Fraction(2.7383131550990694e-05))
+    mu = _mu_of(bound, Fraction(2.7383131550990694e-05))
     assert mu is not None
     assert 0 < mu < 0.01
 
