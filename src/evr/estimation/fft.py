@@ -300,8 +300,8 @@ def epsilon_of(curve: FftCurve, delta: float, guess: float | None = None) -> Eps
     """Epsilon of one direction at a delta in [0, 1] by the default method; ``guess`` is where to look first."""
     if delta == 1 or not curve.steps:
         return Epsilon(0.0, 0.0)
-    if (found := by_failures(curve.steps, delta)) is not None:
-        return Epsilon(found, 4.0 * UNIT * found if found < math.inf else 0.0)
+    if (known := by_failures(curve.steps, delta)) is not None:
+        return Epsilon(known, 4.0 * UNIT * known if known < math.inf else 0.0)
     greatest = max(0.0, curve.greatest)
     at_zero = math.fsum(step.count * pair_delta(step.pair, 0.0) for step in curve.steps)  # deltas add up at 0
     value = 0.0
