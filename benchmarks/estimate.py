@@ -142,7 +142,7 @@ PEERS: dict[str, Callable[[Setting], float]] = {
     "dp_accounting RDP": by_rdp,
 }
 IMPORTS = {
-    "evr": ("evr.estimation",),
+    "evr": ("evr._estimate",),
     "dp_accounting PLD": ("dp_accounting.pld",),
     "prv-accountant": ("prv_accountant",),
     "dp_accounting RDP": ("dp_accounting.rdp",),

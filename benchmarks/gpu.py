@@ -19,13 +19,14 @@ import highdim  # before NumPy, whose products it keeps to one thread each
 import numpy as np
 
 import evr
-from evr.laws import Direction
-from evr.mechanisms import Composition
-from evr.planning.clipping import block_size
-from evr.randomness import Stream
-from evr.sampling import DrawPlan, built, cuda
-from evr.sampling.plan import MixturePlan
-from evr.verification.summary import Work
+from evr._basics.randomness import Stream
+from evr._estimate.clipping import block_size
+from evr._kernel.events import Composition
+from evr._kernel.pairs import Direction
+from evr._kernel.sampled import cuda
+from evr._kernel.sampled.plan import DrawPlan, MixturePlan
+from evr._kernel.sampled.proposals import built
+from evr._kernel.sampled.summary import Work
 
 MANY_DIMENSIONS = [
     highdim.bins(1, 100, 10, 4),

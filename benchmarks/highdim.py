@@ -29,12 +29,12 @@ import numpy as np  # noqa: E402
 from dp_accounting import dp_event  # noqa: E402
 
 import evr  # noqa: E402
-from evr.laws import Direction  # noqa: E402
-from evr.mechanisms import Composition  # noqa: E402
-from evr.planning.clipping import block_size  # noqa: E402
-from evr.planning.mixtures import plain_plan  # noqa: E402
-from evr.randomness import Stream  # noqa: E402
-from evr.sampling import built  # noqa: E402
+from evr._basics.randomness import Stream  # noqa: E402
+from evr._estimate.clipping import block_size  # noqa: E402
+from evr._estimate.mixtures import plain_plan  # noqa: E402
+from evr._kernel.events import Composition  # noqa: E402
+from evr._kernel.pairs import Direction  # noqa: E402
+from evr._kernel.sampled.proposals import built  # noqa: E402
 
 E = evr.events
 LOG_BUDGET = 23.0
@@ -104,7 +104,7 @@ CASES = [
 ]
 
 
-def judged(case: Case, delta: evr.Estimate, report: evr.verification.results.DirectionReport) -> str:
+def judged(case: Case, delta: evr.Estimate, report: evr._kernel.verdict.results.DirectionReport) -> str:
     """``E[X^2]/delta^2`` on samples of their own, and ``B/delta``."""
     direction = Direction(delta.direction)
     steps = Composition.of(case.event).simplified(direction)

@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 import evr
-from evr.estimation import fft
-from evr.estimation.closed_forms import pair_delta
-from evr.laws import Step
-from evr.laws.line.gaussian import GaussianPair
-from evr.report import plots
-from evr.report.plots import Look
+from evr._estimate import fft
+from evr._estimate.closed_forms import pair_delta
+from evr._kernel.pairs import Step
+from evr._kernel.pairs.line.gaussian import GaussianPair
+from evr._report import plots
+from evr._report.plots import Look
 
 NOISE, STEPS, FLOOR = 70.0, 1200, 1e-16
 EVENT = evr.dpsgd(noise_multiplier=NOISE, sampling_probability=1.0, steps=STEPS)

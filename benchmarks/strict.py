@@ -29,6 +29,7 @@ sys.path[:0] = [str(ROOT / "benchmarks")]
 from estimate import Setting, _event, apart, by_pld  # noqa: E402
 
 LOOSE, TIGHT = 5e-4, 5e-5
+STRICT = ("evr.accounting", "evr._plan.strict")  # what a strict bound imports
 NOTHING = 1e-200  # a bound may be as much where the truth is below the least float
 
 
@@ -73,7 +74,7 @@ QUICK = (3, 6, 10, 17)
 def event_of(one: Case) -> Any:
     if one.setting is not None:
         return _event(one.setting)
-    from evr.spec import load
+    from evr._spec import load
 
     return load(ROOT / "examples" / "mixed.toml").event()
 
@@ -125,8 +126,8 @@ def bounds(cases: list[Case], limit: float) -> tuple[bool, dict[Case, float]]:
         for direction in ("remove", "add"):
             exact = apart(("attacking.truth",), truth, one, direction, limit=limit)[0]
             exact = exact if isinstance(exact, float) else math.nan
-            loose = apart(("evr.planning.strict",), strict, one, direction, LOOSE, limit=limit)
-            tight = apart(("evr.planning.strict",), strict, one, direction, TIGHT, limit=limit)
+            loose = apart(STRICT, strict, one, direction, LOOSE, limit=limit)
+            tight = apart(STRICT, strict, one, direction, TIGHT, limit=limit)
             memory = [f"{run[2]:>6.0f} MiB" if run[1] is not None else f"{'':>10}" for run in (loose, tight)]
             text = f"{exact:>14.6e}" if exact >= 0 else f"{'unknown':>14}"
             print(
@@ -150,14 +151,14 @@ def beside(cases: list[Case], greatest: dict[Case, float], limit: float) -> None
     print(f"\n{'both directions':40}{'truth':>14}" + "".join(f"{name:>22}" for name in names))
     for one in cases:
         exact = greatest.get(one, math.nan)
-        cells = [cell(apart(("evr.planning.strict",), strict, one, None, LOOSE, limit=limit), exact)]
+        cells = [cell(apart(STRICT, strict, one, None, LOOSE, limit=limit), exact)]
         if one.setting is None:
             cells += [f"{'-':>22}"] * 2
         else:
             asked = one.setting._replace(delta=exact)
             cells.append(cell(apart(("dp_accounting.pld",), by_pld, asked, limit=limit), exact))
             cells.append(cell(apart(("prv_accountant",), prv_upper, asked, limit=limit), exact))
-        accepted, seconds, _ = apart(("evr.proving",), sampled, one, exact, limit=limit)
+        accepted, seconds, _ = apart(("evr._proving",), sampled, one, exact, limit=limit)
         told = (
             f"{'accepted' if accepted else 'rejected':>12}{seconds:>8.2f} s"
             if seconds is not None

@@ -32,8 +32,8 @@ try:
     from torch import nn
     from torch.utils.data import DataLoader, TensorDataset
 
+    import evr._records
     import evr.integrations.opacus
-    import evr.records
     from evr.events import opacus_history
 except ImportError as missing:
     print(f"skipped: {missing} (pip install evr-dp[opacus])")
@@ -148,7 +148,7 @@ def waited() -> float:
     waits = []
     with (
         tempfile.TemporaryDirectory(dir=".") as folder,
-        evr.records.Recorder(Path(folder) / "training.record.jsonl") as recorder,
+        evr._records.Recorder(Path(folder) / "training.record.jsonl") as recorder,
     ):
         for _ in range(100):
             cpu, wall = time.process_time(), time.perf_counter()

@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import evr
-from evr.mechanisms import Composition
-from evr.planning import capped_proposal
-from evr.spec import load
-from evr.verification import Claim, Verification
-from evr.verification.deciding import default_offset
+from evr._estimate.capped import capped_proposal
+from evr._kernel.events import Composition
+from evr._kernel.sampled.deciding import default_offset
+from evr._kernel.verdict.results import Verification
+from evr._kernel.verdict.settings import Claim
+from evr._spec import load
 
 sys.path.append(str(Path(__file__).parents[1] / "paper"))
 from single_tilt import SingleBounds

@@ -28,6 +28,8 @@ def _step(part: dict[str, Any]) -> dp_event.DpEvent:
         step = dp_event.DiscreteLaplaceDpEvent(part["noise_parameter"], part["sensitivity"])
     elif kind == "discrete_gaussian":
         step = events.DiscreteGaussianDpEvent(part["sigma"], part["sensitivity"])
+    elif kind == "gaussian_mixture":
+        step = dp_event.MixtureOfGaussiansDpEvent(part["standard_deviation"], part["values"], part["probabilities"])
     elif kind == "randomized_response":
         step = dp_event.RandomizedResponseDpEvent(part["noise_parameter"], part["num_buckets"])
     else:

@@ -1,6 +1,6 @@
 """Write ``cases.jsonl``: 300 compositions, drawn from a seed, with proved bounds of delta and epsilon.
 
-python conformance/make_cases.py            # about a quarter of an hour of processor time
+python conformance/make_cases.py            # about ten minutes of processor time
 python conformance/make_cases.py --count 3  # the first three of each kind, to standard output
 """
 
@@ -74,16 +74,26 @@ def one_step(rng: random.Random) -> list[Part]:
 
 
 def mixed(rng: random.Random) -> list[Part]:
-    first = one(rng, 1.0, "gaussian") | {"count": round(between(rng, 10, 3000))}
-    return [
-        first,
-        *(one(rng, 0.5, f"{NOISE} epsilon_delta") | {"count": rng.randint(1, 12)} for _ in range(rng.randint(1, 2))),
-    ]
+    first, kinds = one(rng, 1.0, "gaussian"), "gaussian laplace discrete_laplace epsilon_delta"
+    others = [one(rng, 0.5, kinds) | {"count": rng.randint(1, 12)} for _ in range(rng.randint(1, 2))]
+    return [first | {"count": round(between(rng, 10, 300))}, *others]
 
 
 def atoms(rng: random.Random) -> list[Part]:
     kinds = "laplace discrete_laplace epsilon_delta"
     return [one(rng, 0.3, kinds) | {"count": rng.randint(2, 60)} for _ in range(rng.randint(1, 2))]
+
+
+def discrete(rng: random.Random) -> list[Part]:
+    return [one(rng, 0.5, "discrete_gaussian") | {"count": rng.randint(2, 20)}]
+
+
+def mixtures(rng: random.Random) -> list[Part]:
+    sizes = sorted(rng.sample([0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0], rng.randint(2, 3)))
+    chances = [rng.randint(1, 12) / 64 for _ in sizes]  # they and what is left add up to 1 without rounding
+    mixture = {"values": [0.0, *sizes], "probabilities": [1 - sum(chances), *chances]}
+    noise = between(rng, 2, 12)
+    return [{"mechanism": "gaussian_mixture", "standard_deviation": noise, **mixture, "count": rng.randint(1, 100)}]
 
 
 def replaced(rng: random.Random) -> list[Part]:
@@ -103,7 +113,9 @@ KINDS: list[tuple[str, int, str, Callable[[random.Random], list[Part]]]] = [
     ("large-batches", 20, "add-or-remove", large_batches),
     ("one-step", 40, "add-or-remove", one_step),
     ("mixed", 60, "add-or-remove", mixed),
-    ("atoms", 40, "add-or-remove", atoms),
+    ("atoms", 24, "add-or-remove", atoms),
+    ("discrete", 8, "add-or-remove", discrete),
+    ("mixtures", 8, "add-or-remove", mixtures),
     ("replace-one", 12, "replace-one", replaced),
     ("users", 8, "add-or-remove", users),
 ]
@@ -137,9 +149,12 @@ def enclosed(name: str, relation: str, parts: list[Part], rng: random.Random) ->
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, help="cases of each kind, to standard output")
-    count = parser.parse_args().count
-    out = sys.stdout if count else CASES.open("w", encoding="utf-8")
+    parser.add_argument("--kind", choices=[kind for kind, *_ in KINDS], help="of this kind only, to standard output")
+    count, only = (given := parser.parse_args()).count, given.kind
+    out = sys.stdout if count or only else CASES.open("w", encoding="utf-8")
     for kind, number, relation, parts in KINDS:
+        if only not in (None, kind):
+            continue
         rng, made = random.Random(kind), 0
         while made < (count or number):
             case = enclosed(f"{kind}-{made + 1:03}", relation, parts(rng), rng)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "architecture.md"
-KERNEL = ("laws", "mechanisms", "bounds", "sampling", "verification")
-LEAVES = ("errors.py", "validate.py", "randomness.py")
+KERNEL = ("pairs", "events", "strict", "sampled", "verdict")
+LEAVES = ("errors.py", "types.py", "_basics/validate.py", "_basics/randomness.py")
 START, END = "<!-- kernel size -->\n", "<!-- end of kernel size -->\n"
 
 
@@ -26,10 +26,10 @@ def table() -> str:
     leaves that the kernel imports.
     """
     source = ROOT / "src" / "evr"
-    sizes = {name: lines(source / name) for name in KERNEL}
+    sizes = {name: lines(source / "_kernel" / name) for name in KERNEL}
     total, whole = sum(sizes.values()), lines(source)
     leaves = sum(lines(source / name) for name in LEAVES)
-    rows = [f"| `{name}` | {max(100, round(size, -2)):,} |" for name, size in sizes.items()]
+    rows = [f"| `_kernel/{name}` | {max(100, round(size, -2)):,} |" for name, size in sizes.items()]
     share = f"{round(100 * total / whole, -1):.0f}%"
     return "\n".join(
         [

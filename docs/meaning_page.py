@@ -1,4 +1,4 @@
-"""Makes docs/meaning.md from the table of meanings (src/evr/mechanisms/meanings.md).
+"""Makes docs/meaning.md from the table of meanings (src/evr/_kernel/events/meanings.md).
 
 python docs/meaning_page.py            # print the page
 python docs/meaning_page.py --write    # write it
@@ -14,11 +14,11 @@ from typing import Any
 from dp_accounting import NeighboringRelation
 from dp_accounting import dp_event as d
 
+from evr._kernel.events import Composition
+from evr._kernel.events import schemes as s
+from evr._kernel.events.meaning import HYPOTHESES, Meaning, Refused, meaning_of, rows
+from evr._kernel.events.table import BUILT_IN, WRAPPERS
 from evr.errors import UnsupportedEventError
-from evr.mechanisms import Composition
-from evr.mechanisms import schemes as s
-from evr.mechanisms.meaning import HYPOTHESES, Meaning, Refused, meaning_of, rows
-from evr.mechanisms.table import BUILT_IN, WRAPPERS
 
 DOCS = Path(__file__).resolve().parent
 PAGE = DOCS / "meaning.md"
@@ -33,6 +33,7 @@ FILES = {
     "highdim ": "guarantees_highdim.md",
     "state ": "guarantees_state.md",
     "selection ": "guarantees_selection.md",
+    "nested ": "guarantees_nested.md",
 }
 BANDS = (1.0, 0.5)
 CORRELATED, INDEPENDENT = "correlated", "independent"
@@ -52,6 +53,7 @@ MATRIX = s.MatrixMechanismDpEvent(2.0, BANDS, 6, 3)
 BEST = d.RepeatAndSelectDpEvent(GAUSSIAN, 5.0, 1.0)
 EXAMPLES: dict[str, d.DpEvent] = {
     "GaussianDpEvent": GAUSSIAN,
+    "AdaptiveClippingDpEvent": s.AdaptiveClippingDpEvent(2.0, 5.0),
     "LaplaceDpEvent": d.LaplaceDpEvent(2.0),
     "DiscreteLaplaceDpEvent": d.DiscreteLaplaceDpEvent(0.5, 2),
     "DiscreteGaussianDpEvent on one number": s.DiscreteGaussianDpEvent(3.0, 1),
@@ -62,6 +64,7 @@ EXAMPLES: dict[str, d.DpEvent] = {
     "ZCDpEvent": d.ZCDpEvent(0.1),
     "ExponentialMechanismDpEvent": s.ExponentialMechanismDpEvent(0.5),
     "PermuteAndFlipDpEvent": s.PermuteAndFlipDpEvent(0.5),
+    "AboveThresholdDpEvent": s.AboveThresholdDpEvent(0.5),
     "RandomizedResponseDpEvent": d.RandomizedResponseDpEvent(0.5, 3),
     "BallsInBinsDpEvent": BINS,
     "RedrawnBinsDpEvent": s.RedrawnBinsDpEvent(2.0, 3, 2),
@@ -81,22 +84,42 @@ EXAMPLES: dict[str, d.DpEvent] = {
     "UsersDpEvent of anything else": s.UsersDpEvent(GAUSSIAN, 2),
     "PoissonSampledDpEvent with probability 1": sampled(GAUSSIAN, 1.0),
     "PoissonSampledDpEvent of Gaussian noise": sampled(GAUSSIAN),
+    "PoissonSampledDpEvent of several kinds of noise on sums": sampled(
+        d.ComposedDpEvent([GAUSSIAN, d.LaplaceDpEvent(2.0)])
+    ),
+    "PoissonSampledDpEvent of several mechanisms": sampled(d.SelfComposedDpEvent(s.EpsilonDeltaDpEvent(0.5, 1e-6), 2)),
     "PoissonSampledDpEvent of Laplace or integer noise on one number": sampled(d.LaplaceDpEvent(2.0)),
     "PoissonSampledDpEvent of other noise on a sum": sampled(d.MixtureOfGaussiansDpEvent(2.0, (0.0, 1.0), (0.5, 0.5))),
     "PoissonSampledDpEvent of a known guarantee": sampled(s.EpsilonDeltaDpEvent(0.5, 1e-6)),
     "PoissonSampledDpEvent of any other mechanism": sampled(d.RandomizedResponseDpEvent(0.5, 3)),
     "PoissonSampledDpEvent of a scheme": sampled(BINS),
     "PoissonSampledDpEvent of a selection": sampled(BEST),
-    "SampledWithoutReplacementDpEvent of noise on a sum": drawn(GAUSSIAN),
+    "SampledWithoutReplacementDpEvent of Gaussian noise": drawn(GAUSSIAN),
+    "SampledWithoutReplacementDpEvent of noise on a sum": drawn(d.LaplaceDpEvent(2.0)),
     "SampledWithoutReplacementDpEvent of any other mechanism": drawn(s.EpsilonDeltaDpEvent(0.5, 1e-6)),
     "SampledWithoutReplacementDpEvent of a scheme": drawn(BINS),
     "SampledWithoutReplacementDpEvent of a selection": drawn(BEST),
+    "SampledWithReplacementDpEvent of Gaussian noise": d.SampledWithReplacementDpEvent(100, 10, GAUSSIAN),
+    "SampledWithReplacementDpEvent of any other mechanism": d.SampledWithReplacementDpEvent(
+        100, 10, d.LaplaceDpEvent(2.0)
+    ),
+    "SampledWithReplacementDpEvent of a scheme": d.SampledWithReplacementDpEvent(100, 10, BINS),
+    "SampledWithReplacementDpEvent of a selection": d.SampledWithReplacementDpEvent(100, 10, BEST),
+    "OneOfDpEvent of noise on sums": s.OneOfDpEvent([d.LaplaceDpEvent(2.0)] * 3),
+    "OneOfDpEvent of other mechanisms": s.OneOfDpEvent([s.EpsilonDeltaDpEvent(0.5, 1e-6)] * 3),
+    "OneOfDpEvent of a scheme": s.OneOfDpEvent([BINS] * 3),
+    "OneOfDpEvent of a selection": s.OneOfDpEvent([BEST] * 3),
+    "AllocatedDpEvent of noise on a sum": s.AllocatedDpEvent(d.LaplaceDpEvent(2.0), 2, 6),
+    "AllocatedDpEvent of other mechanisms": s.AllocatedDpEvent(s.EpsilonDeltaDpEvent(0.5, 1e-6), 2, 6),
+    "AllocatedDpEvent of a scheme": s.AllocatedDpEvent(BINS, 2, 6),
+    "AllocatedDpEvent of a selection": s.AllocatedDpEvent(BEST, 2, 6),
     "RepeatAndSelectDpEvent": BEST,
     "BinomialSelectDpEvent": s.BinomialSelectDpEvent(GAUSSIAN, 5, 0.5),
     "ThresholdSelectDpEvent": s.ThresholdSelectDpEvent(GAUSSIAN, 0.2),
     "RepeatAndSelectDpEvent of a selection": d.RepeatAndSelectDpEvent(BEST, 5.0, 1.0),
     "BinomialSelectDpEvent of a selection": s.BinomialSelectDpEvent(BEST, 5, 0.5),
     "ThresholdSelectDpEvent of a selection": s.ThresholdSelectDpEvent(BEST, 0.2),
+    "ParallelDpEvent": s.ParallelDpEvent(sampled(GAUSSIAN)),
     "ZeroOutDpEvent": s.ZeroOutDpEvent(sampled(GAUSSIAN)),
 }
 """An event of every variant but that of registered noise."""

@@ -26,8 +26,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import evr
-from evr import atomic
-from evr.report.plots import LOOKS, Look, render
+from evr._basics import atomic
+from evr._report.plots import LOOKS, Look, render
 
 HERE = Path(__file__).parent
 T = TypeVar("T")

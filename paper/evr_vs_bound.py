@@ -18,12 +18,12 @@ from matplotlib.figure import Figure
 
 import common
 import evr
-from evr.mechanisms import Composition
-from evr.planning import capped_proposal
-from evr.planning.clipping import block_size
-from evr.sampling import SimpleProposal
-from evr.verification.deciding import plan_fixed
-from evr.verification.settings import Claim
+from evr._estimate.capped import capped_proposal
+from evr._estimate.clipping import block_size
+from evr._kernel.events import Composition
+from evr._kernel.sampled.deciding import plan_fixed
+from evr._kernel.sampled.line import SimpleProposal
+from evr._kernel.verdict.settings import Claim
 from gaussian_composition import EVENT, NOISE, STEPS, epsilons
 from single_tilt import SingleBounds, SingleProposal, best_slope
 from theorems import Theorems

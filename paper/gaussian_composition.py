@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 import common
 import evr
 from check_truth import gaussian_delta
-from evr.mechanisms import Composition
+from evr._kernel.events import Composition
 from normal_limits import EdgeworthCurve, gdp
 
 NOISE, STEPS = 70.0, 1200

@@ -23,13 +23,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from evr.estimation.closed_forms import pair_delta
-from evr.estimation.inversion import solve_epsilon
-from evr.estimation.points import cell_edges, loss_points
-from evr.laws import Direction, DominatingPair, Floats, Step, infinite_loss_mass
-from evr.laws.line.gaussian import GaussianPair
-from evr.laws.line.poisson import SampledPair
-from evr.mechanisms import Composition
+from evr._estimate.closed_forms import pair_delta
+from evr._estimate.inversion import solve_epsilon
+from evr._estimate.points import cell_edges, loss_points
+from evr._kernel.events import Composition
+from evr._kernel.pairs import Direction, DominatingPair, Floats, Step, infinite_loss_mass
+from evr._kernel.pairs.line.gaussian import GaussianPair
+from evr._kernel.pairs.line.poisson import SampledPair
 
 _CELLS = 2**14
 

@@ -22,7 +22,8 @@ from matplotlib.figure import Figure
 import common
 import evr
 import normal_limits
-from evr.estimation import OnlineEpsilon
+from evr._accounting import OnlineEpsilon
+from online_accountant import MonteCarloAccountant
 from single_tilt import OutOfReachWarning, tilted_epsilon
 
 
@@ -120,7 +121,7 @@ def _ours(s: Setting, last: int, ticks: list[float]) -> OnlineEpsilon:
 
 def _monte_carlo(s: Setting, steps: int, size: str, seed: int) -> list[float]:
     """Epsilon after each step, from samples that grow with the run."""
-    accountant = evr.MonteCarloAccountant(samples=SAMPLES[size], seed=seed, delta=s.delta, horizon=steps)
+    accountant = MonteCarloAccountant(samples=SAMPLES[size], seed=seed, delta=s.delta, horizon=steps)
     return [accountant.step(s.event(1)) for _ in range(steps)]
 
 

@@ -18,11 +18,12 @@ from matplotlib.figure import Figure
 
 import common
 import evr
-from evr.mechanisms import Composition
-from evr.planning import capped_proposal
-from evr.sampling import Proposal, SimpleProposal
-from evr.verification.deciding import default_offset
-from evr.verification.settings import Claim
+from evr._estimate.capped import capped_proposal
+from evr._kernel.events import Composition
+from evr._kernel.sampled.deciding import default_offset
+from evr._kernel.sampled.line import SimpleProposal
+from evr._kernel.sampled.proposals import Proposal
+from evr._kernel.verdict.settings import Claim
 from single_tilt import SingleBounds, SingleProposal, best_slope
 from theorems import Theorems, log_simple_moment
 

@@ -26,18 +26,18 @@ from typing import Any, Literal
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from evr import validate
-from evr.bounds.composing import Cells, even_edges
-from evr.bounds.moments import Rounding, log_peak
-from evr.estimation.monte_carlo import WeightedSamples, drawn_until, pilot_epsilon
-from evr.laws import Direction, Floats, Step
-from evr.laws.line.gaussian import GaussianPair, log_normal_mass
-from evr.laws.line.pair import log_sum_exp
-from evr.laws.line.poisson import SampledPair
-from evr.mechanisms import Composition
-from evr.randomness import Stream
-from evr.sampling.line import CACHE, MOST_STEPS
-from evr.sampling.proposals import Block, Proposal
+from evr._basics import validate
+from evr._basics.randomness import Stream
+from evr._estimate.monte_carlo import WeightedSamples, drawn_until, pilot_epsilon
+from evr._kernel.events import Composition
+from evr._kernel.pairs import Direction, Floats, Step
+from evr._kernel.pairs.line.gaussian import GaussianPair, log_normal_mass
+from evr._kernel.pairs.line.pair import log_sum_exp
+from evr._kernel.pairs.line.poisson import SampledPair
+from evr._kernel.sampled.composing import Cells, even_edges
+from evr._kernel.sampled.line import CACHE, MOST_STEPS
+from evr._kernel.sampled.moments import Rounding, log_peak
+from evr._kernel.sampled.proposals import Block, Proposal
 
 _REAL_ORDERS = np.geomspace(0.02, 250.0, 64)
 _MOST_EXPONENT = 600.0  # of a product of likelihood ratios, with room below the greatest float

@@ -21,10 +21,10 @@ from scipy.special import comb, erf
 
 import common
 import evr
-from evr.estimation.fft import FftCurve
+from evr._estimate.fft import FftCurve
+from evr._kernel.events import Composition
+from evr._kernel.pairs import Floats, Step
 from evr.events import dpsgd
-from evr.laws import Floats, Step
-from evr.mechanisms import Composition
 from single_tilt import SingleBounds, SingleProposal, single_proposal
 from theorems import Theorems, log_simple_moment, log_truncated
 

@@ -14,10 +14,10 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy.special import gammaln, log_ndtr
 
-from evr.bounds.moments import log_peak
-from evr.laws import Floats
-from evr.laws.line.gaussian import NORMAL_REACH
-from evr.laws.line.pair import log_difference, log_sum_exp
+from evr._kernel.pairs import Floats
+from evr._kernel.pairs.line.gaussian import NORMAL_REACH
+from evr._kernel.pairs.line.pair import log_difference, log_sum_exp
+from evr._kernel.sampled.moments import log_peak
 from single_tilt import SingleBounds, slope_of_least
 
 _CONJUGATES = (1.0, *np.round(1.0 + np.geomspace(0.02, 30.0, 20), 4).tolist())

@@ -19,9 +19,9 @@ from scipy.optimize import brentq
 
 import common
 import evr
-from evr.mechanisms import Composition
-from evr.planning import capped_proposal
-from evr.verification.settings import Claim
+from evr._estimate.capped import capped_proposal
+from evr._kernel.events import Composition
+from evr._kernel.verdict.settings import Claim
 from evr_vs_bound import fixed_samples, speed
 from single_tilt import SingleBounds, SingleProposal, best_slope
 from theorems import Theorems

@@ -1,4 +1,4 @@
-"""The 30 settings in which four programs are compared: published trainings, several kinds of steps,
+"""The 32 settings in which four programs are compared: published trainings, several kinds of steps,
 outcomes, tiny deltas, one step, no loss beyond epsilon, other relations.
 """
 
@@ -12,12 +12,12 @@ import make_vectors as vectors
 from dp_accounting import dp_event
 
 import evr
-from evr.bounds.strict import Proof, prove_within
-from evr.certification.proof_file import proof_file
-from evr.mechanisms import Composition
-from evr.mechanisms.schemes import DiscreteGaussianDpEvent
-from evr.planning.strict import StrictCurve
-from evr.spec import load
+from evr._kernel.events import Composition
+from evr._kernel.events.schemes import DiscreteGaussianDpEvent
+from evr._kernel.strict import Proof, prove_within
+from evr._plan.strict import StrictCurve
+from evr._proof.writer import proof_file
+from evr._spec import load
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 Setting = tuple[dp_event.DpEvent, float, float | None, str]
@@ -52,6 +52,12 @@ SETTINGS: dict[str, Callable[[], Setting]] = {
     "mixed.toml": lambda: (load(EXAMPLES / "mixed.toml").event(), 0.7, None, "add-or-remove"),
     "noise 0.6, q 1e-3, 1,000 steps, epsilon 1.5": sampled(0.6, 1e-3, 1000, 1.5),
     "noise 1, q 1e-3, 1,000 steps, epsilon 0.5": sampled(1.0, 1e-3, 1000, 0.5),
+    "noise 1.1, q 0.004, 3,516 steps, delta 1e-100": lambda: (
+        evr.dpsgd(noise_multiplier=1.1, sampling_probability=0.004, steps=3516),
+        19.3,
+        1e-100,
+        "add-or-remove",
+    ),
     "one step": of("poisson-one"),
     "no loss beyond epsilon": of("laplace-within"),
     "randomized response": of("response"),

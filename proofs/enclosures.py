@@ -17,7 +17,7 @@ from typing import Any
 
 from mpmath import mp, mpf
 
-from evr.certification import check_proof
+from evr._proof import check_proof
 
 Curve = Callable[[Any], Any]
 """H of Section S6, from the ratio e^loss."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evr.report.calculator import page
+from evr._report.calculator import page
 
 PAGE = Path(__file__).parents[1] / "docs" / "calculator.html"
 

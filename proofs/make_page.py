@@ -9,7 +9,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "check_proof.html"
-PARTS = HERE.parent / "src" / "evr" / "report"
+PARTS = HERE.parent / "src" / "evr" / "_report"
 
 
 def page() -> str:

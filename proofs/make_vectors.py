@@ -19,15 +19,15 @@ from pathlib import Path
 
 from dp_accounting import dp_event
 
-from evr.bounds.strict import prove_within
-from evr.certification import check_proof
-from evr.certification.proof_file import _packed, proof_file
-from evr.laws import Pairs
-from evr.laws.exact import exact_sampled
-from evr.laws.line.poisson import sampled as poisson_pair
-from evr.mechanisms import Composition
-from evr.mechanisms.schemes import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
-from evr.planning.strict import StrictCurve
+from evr._kernel.events import Composition
+from evr._kernel.events.schemes import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
+from evr._kernel.pairs import Pairs
+from evr._kernel.pairs.exact import exact_sampled
+from evr._kernel.pairs.line.poisson import sampled as poisson_pair
+from evr._kernel.strict import prove_within
+from evr._plan.strict import StrictCurve
+from evr._proof import check_proof
+from evr._proof.writer import _packed, proof_file
 
 FOLDER = Path(__file__).with_name("vectors")
 TOLERANCE = 0.02  # small files

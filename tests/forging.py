@@ -10,11 +10,11 @@ from typing import Any
 
 from dp_accounting import NeighboringRelation
 
-from evr.certification import judging
-from evr.certification.certificate import Certificate, digest_of
-from evr.certification.event_json import event_from_json
+from evr._certificate import judging
+from evr._certificate.certificate import Certificate, digest_of
+from evr._certificate.event_json import event_from_json
+from evr._kernel.events.meaning import hypotheses_of
 from evr.errors import EvrError
-from evr.mechanisms.meaning import hypotheses_of
 
 Place = tuple[Any, ...]
 

@@ -22,12 +22,12 @@ import pytest
 from dp_accounting import dp_event
 from scipy.stats import norm
 
-from evr.laws import NON_PRIVATE_PAIR, Pairs, Step
-from evr.laws.exact import ExactLaw, exact_sampled
-from evr.laws.line import poisson
-from evr.mechanisms import Composition
-from evr.mechanisms.composition import Walk
-from evr.mechanisms.relations import ADD_OR_REMOVE
+from evr._kernel.events import Composition
+from evr._kernel.events.composition import Walk
+from evr._kernel.events.relations import ADD_OR_REMOVE
+from evr._kernel.pairs import NON_PRIVATE_PAIR, Pairs, Step
+from evr._kernel.pairs.exact import ExactLaw, exact_sampled
+from evr._kernel.pairs.line import poisson
 
 
 def near(expected: Any, rel: float | None = None, abs: float = 0.0) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-# --- arguments (evr.validate) ---------------------------------------------------------------------
+# --- arguments (evr._basics.validate) ---------------------------------------------------------------------
 
 
 def given(**values: Any) -> str:
@@ -69,6 +69,9 @@ INSIDE_A_REPEATED_EVENT = r"at event\.events\[1\] .*SelfComposedDpEvent"
 IN_THE_SECOND_EVENT = r"at event\.events\[1\]: "
 COUNT_IS_TOO_LARGE = r"count=\d+ is too large.*event\.event"
 KNOWN_EVENTS = "unsupported UnsupportedDpEvent at event: .*GaussianDpEvent"
+MY_VARIANT = r"docs/guide/my_variant\.md says what to give"
+MEANT_GAUSSIAN = r"did you mean 'gaussian'\?$"
+TWO_PARTS = "another record may be in another part, and then two parts change; .*add-or-remove"
 NAMES_NO_TREE = "names no tree"
 BATCH_ABOVE_DATASET = "sample_size=10 is above source_dataset_size=9"
 TRUNCATED_BATCHES = "truncates batches at 64"
@@ -113,6 +116,7 @@ KNOWN_RELATIONS = "neighboring_relation=.*'add-or-remove', 'replace-one'"
 ADD_OR_REMOVE_HERE = "'add-or-remove' adjacency here.*'zero-out'"
 NOT_A_RELATION = "was registered with is not a NeighboringRelation"
 SAMPLED_ALREADY = "says itself who takes part|nor made on a sample"
+ZERO_OUT_BY_ITSELF = "no law under 'zero-out'.*No relation was asked for"
 ANOTHER_ANSWER = "--adjacency replace-one.*another answer"
 READ_ONCE = "events=.* can be read only once: give a list"
 FOR_REPLACE_ONE = "for replace-one adjacency"
@@ -176,6 +180,9 @@ def selections(of_plan: int, of_steps: int) -> str:
 
 # --- estimates ------------------------------------------------------------------------------------
 
+NO_TARGET = "no target: give epsilon and delta; or advantage; or true_positive_rate and false_positive_rate"
+A_GUESS_DOES_AS_WELL = "a guess does as well, whatever the noise"
+RISK_WITH_NOISE = "would follow from .* or this risk with noise_multiplier={}$"
 MISSES_THE_TARGET = "every parameter tried from 1 to 2 misses the target"
 MEETS_THE_TARGET = "meets"
 SMALLER_EPSILON = r"losses up to 1,0\d\d: a smaller epsilon"
@@ -277,7 +284,6 @@ NOT_A_CERTIFICATE_NAME = "certificate=3 is not the name of a file"
 REJECTED = "rejected"
 DIGEST = "digest"
 TOO_LARGE_A_FILE = "larger than 32 MiB"
-FINITE_NUMBER = "a finite number"
 ABOVE_THE_LIMIT = "more than the limit of"
 ABOVE_THE_LIMIT_BUT = "more than the limit of .*--max-seconds"
 UNKNOWN_NOTE = r"record\.notes\.0: input should be 'generator'"
@@ -345,6 +351,14 @@ STEPS_THAT_FIT = "2,128 steps instead of 3,516"
 ANOTHER_EVENT = "another event"
 BUDGET_IS_THERE = "there is a budget 'data' already"
 NO_BUDGET = r"there is no budget 'dat' \(budgets here: 'data'\)"
+CONSTANTS_BEFORE_THE_TRAINING = "give the recorder these constants before the training"
+TAKEN_BACK = "spent was taken back: start another attempt"
+NO_SPENDING_TO_TAKE_BACK = r"no spending 1 to take back: give one of none"
+OUTPUT_MAY_HAVE_GONE_OUT = "has run its mechanism, whose output may have gone out: it stays"
+STILL_BEING_MADE = "which is still being made: it stays"
+RECORDED_TRAINING_RAN = "is of a recorded training, which ran"
+BUDGET_IS_CLOSED = "budget 'data' was closed at .* by vision: nothing is spent or taken back"
+NOT_A_LINE = "is not a line of text"
 BUDGET_UNDER_ANOTHER_RELATION = "but budget 'data' is under 'zero-out'"
 LIES_ELSEWHERE = "lies elsewhere"
 WOULD_USE = "would use .* of which .* is spent"
@@ -369,7 +383,7 @@ OTHER_RANK = "begun with .'rank': 0, .* and .'rank': 1, "
 CHANGED_SINCE = "changed since it was read"
 OF_ANOTHER_EVENT = "of another event"
 NUMBER_IS_PRIVATE = "keeps the number of records private"
-MUST_BE_CONSTANT = r"must be constants, and this record does not say so\. Certify under"
+MUST_BE_CONSTANT = r"the number of records included; this record does not say so\. Certify under"
 CONTINUE_WITH_THE_SAME = "continue it with the same"
 DIVISOR_AFTER_THE_START = r"after step 0: the divisor was 19\.0"
 NOT_WHAT_IS_ACCOUNTED_FOR = "what ran is not what is accounted for: at the start"
@@ -414,7 +428,7 @@ NO_LOWER_BOUND = "Selection has no lower bound"
 PROVED_FALSE = (
     r"this is false, for delta\(0.5\) is at least 2.05.*e-10 for some training of this description, as is proved"
 )
-ABOUT_FALSE = r"this is false, for delta\(4.0\) is about"
+ABOUT_FALSE = r"this seems to be false, for delta\(4.0\) is about"
 IS_REFUTED = "is refuted by"
 UNSUPPORTED_AT = r"unsupported \w+ at event"
 ONE_RELATION = "describe all under one relation"

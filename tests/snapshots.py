@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from evr.mechanisms import Composition
-from evr.proving import prove
-from evr.verification import Claim, Terms, Verification
-from evr.verification.attempts import Attempt
-from evr.verification.settings import Settings
+from evr._kernel.events import Composition
+from evr._kernel.verdict.attempts import Attempt
+from evr._kernel.verdict.results import Verification
+from evr._kernel.verdict.settings import Claim, Settings, Terms
+from evr._proving.api import prove
 
 
 def proved(

@@ -6,7 +6,7 @@ import stat
 import pytest
 
 import messages
-from evr import atomic
+from evr._basics import atomic
 
 
 def test_new_file(tmp_path):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from pathlib import Path
 
 import evr
+from evr import types
 from evr.cli.app import COMMANDS
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -42,3 +44,40 @@ def test_the_commands_each_with_a_section() -> None:
     )
     sections = re.findall(r"^## evr (\w+)$", (DOCS / "cli.md").read_text("utf-8"), re.M)
     assert sorted(sections) == sorted([*COMMANDS, "budget"])
+
+
+PUBLIC = {
+    "accounting",
+    "budgets",
+    "certificates",
+    "cli",
+    "errors",
+    "events",
+    "integrations",
+    "proving",
+    "testing",
+    "types",
+}
+
+
+def test_the_public_line() -> None:
+    """What a user may touch has no underscore, and the reference names nothing else."""
+    package = Path(evr.__file__).parent
+    entries = {path.stem for path in package.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert {name for name in entries if not name.startswith("_")} == PUBLIC
+    reference = (DOCS / "api.md").read_text("utf-8")
+    assert not re.findall(r"\bevr\.(?:\w+\.)*_\w+", reference)
+    for name in re.findall(r"^::: evr\.(\w+)\.\w+", reference, re.M):
+        assert name in PUBLIC
+    for name in PUBLIC - {"cli", "errors", "integrations", "testing"}:
+        module = importlib.import_module(f"evr.{name}")
+        for word in getattr(module, "__all__", []):
+            assert getattr(module, word) is not None
+
+
+def test_arguments_take_enums() -> None:
+    event = evr.dpsgd(noise_multiplier=4.0, sampling_probability=0.1, steps=2, sampling=types.Sampling.POISSON)
+    words = {"neighboring_relation": types.Relation.ZERO_OUT, "direction": types.Direction.ADD}
+    bound = evr.estimate_delta(event, 0.1, method=types.EstimateMethod.STRICT, **words)
+    assert bound == evr.estimate_delta(event, 0.1, method="strict", neighboring_relation="zero-out", direction="add")
+    assert evr.verify(event, epsilon=1.0, delta=1e-3, method=types.Method.STRICT).guarantee is not None

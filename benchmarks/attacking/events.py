@@ -21,8 +21,8 @@ from attacking import state, tuned
 from attacking.composition import Composition
 from attacking.laws import LONG, Unreached
 from evr import register
+from evr._kernel.events.noise import randomized_response
 from evr.events import BallsInBinsDpEvent, DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
-from evr.mechanisms.noise import randomized_response
 
 Generator = np.random.Generator
 CORNERS = 0.3  # share of cases that are drawn near a corner on purpose

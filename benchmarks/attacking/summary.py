@@ -75,7 +75,8 @@ For each event it asks
 - for one event in sixteen, the **strict bound**, which must not be below the truth.
 
 The truth is computed by contour integrals, Laplace transforms, enumeration and closed forms that
-share no code with evr, with an error of their own. evr may refuse with an error message. An answer
+share no code with evr, with an error of their own. Where these fail, evr's proved bounds from below
+and from above judge estimates and claims, but not the strict bound. evr may refuse with an error message. An answer
 that takes longer than its limit (`--limit`, some processor seconds) is "too slow", and a truth that
 does is unknown; neither counts for or against evr. Parts of a run may come from successive versions:
 failures are mended and attacked again, and the page lists those that remain.

@@ -15,7 +15,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ _LEAST_CLAIM = 1e-280
 _NOISE = 1e-17  # of the floats that an explicit score is computed in
 _SEARCH = 10  # times the seconds, for a search
 _MORE = 5  # times the seconds, where a bound is said to be below the truth
+_ENCLOSED = "enclosure"  # how a truth was found that evr's own bounds prove
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,7 @@ def attack(case: Case, limits: Limits) -> dict[str, Any]:
         answers["true claim"] = _ask(lambda: _true_claim(case, delta * (1 + relative)), limits.answer)
     if case.index % STRICT_EVERY == 0:
         answers["strict bound"] = Answer(UNKNOWN)
+        delta, relative = _greater(_by_other_means(truths))
         if delta is not None:
             answers["strict bound"] = _ask(lambda: _strict(case, delta, relative), limits.answer)
     return _record(case, truths, answers, start)
@@ -181,12 +183,12 @@ def attack_strict(case: Case, limits: Limits, known: dict[str, dict[str, Any] | 
         answer = _ask(lambda: _above(case, at_least), limits.answer)
     else:
         truths = {d: _truth(case, d, limits) for d in DIRECTIONS} if known is None else _read(known)
-        delta, relative = _greater(truths)
+        delta, relative = _greater(_by_other_means(truths))
     if delta is not None:
         answer = _ask(lambda: _strict(case, delta, relative), limits.answer)
     if answer.outcome == WRONG and case.at_least is None:
         more = Limits(_MORE * limits.truth, limits.answer)
-        delta, relative = _greater({d: _truth(case, d, more) for d in DIRECTIONS})
+        delta, relative = _greater(_by_other_means({d: _truth(case, d, more) for d in DIRECTIONS}))
         answer = Answer(UNKNOWN, answer.detail)
         if delta is not None:
             answer = _ask(lambda: _strict(case, delta, relative), _MORE * limits.answer)
@@ -207,17 +209,30 @@ def _read(known: dict[str, dict[str, Any] | None]) -> dict[str, Truth | None]:
 
 
 def _truth(case: Case, direction: str, limits: Limits) -> Truth | None:
+    """By means that share nothing with evr; where they fail, by evr's proved bounds from both sides."""
     if isinstance(case.event, SELECTIONS):
         return None  # only lower bounds are known
-    try:
-        with limited(3 * limits.truth + 2):
-            if case.relation is None:
-                found = truth(case.event, case.epsilon, direction, limits.truth)
-                return Truth(min(found.value, 1.0), found.error, found.way)  # sums of floats may pass 1
+    found = None
+    with contextlib.suppress(Unreached, TooSlow, MemoryError), limited(3 * limits.truth + 2):
+        if case.relation is None:
+            found = truth(case.event, case.epsilon, direction, limits.truth)
+            found = replace(found, value=min(found.value, 1.0))  # sums of floats may pass 1
+        else:
             laws = relations.composition(case.event, case.relation, direction)
-            return of_composition(laws, case.epsilon, limits.truth)
-    except (Unreached, TooSlow, MemoryError):
-        return None
+            found = of_composition(laws, case.epsilon, limits.truth)
+    if found is None or found.relative > KNOWN:
+        with contextlib.suppress(TooSlow, MemoryError, ValueError), limited(limits.answer):
+            bounds = evr.enclose_delta(
+                case.event, case.epsilon, direction=direction, neighboring_relation=case.relation
+            )
+            middle = (bounds.lower + bounds.upper) / 2
+            return Truth(middle, bounds.upper - middle, _ENCLOSED)
+    return found
+
+
+def _by_other_means(truths: dict[str, Truth | None]) -> dict[str, Truth | None]:
+    """Those that can judge a strict bound: not by one."""
+    return {d: None if t is None or t.way == _ENCLOSED else t for d, t in truths.items()}
 
 
 def _greater(truths: dict[str, Truth | None]) -> tuple[float | None, float]:

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
 import evr
-from evr import atomic
+from evr._basics import atomic
 
 EVENT = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000)
 DELTA, TAU = 1e-9, 0.95

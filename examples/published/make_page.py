@@ -14,12 +14,14 @@ import json
 import tempfile
 import time
 import tomllib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import evr
-from evr import atomic, spec
-from evr.version import __version__
+from evr import _spec as spec
+from evr._basics import atomic
+from evr._basics.version import __version__
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results.json"
@@ -32,19 +34,25 @@ def sources() -> dict[str, dict[str, Any]]:
 
 
 def certified(name: str, folder: Path) -> dict[str, Any]:
-    """Exact epsilon, certified epsilon, and what the proof cost."""
+    """Exact and certified epsilon, what the proof cost, and whether the published pair is proved, refuted or open."""
     described = spec.load(HERE / f"{name}.toml")
     event, claim = described.event(), described.claim
     exact = evr.estimate_epsilon(event, claim.delta)
     start = time.process_time()
     certificate = evr.certify(event, delta=claim.delta, ledger=folder / f"{name}.sqlite", workers=2)
     seconds = time.process_time() - start
+    published, guarantee = sources()[name]["published_epsilon"], certificate.guarantee
+    if guarantee is not None and guarantee.epsilon <= published:
+        verdict = "proved"
+    else:
+        verdict = "refuted" if evr.refute(event, epsilon=published, delta=claim.delta).refuted else "open"
     return {
+        "published_pair": verdict,
         "delta": claim.delta,
         "exact_epsilon": exact.value,
         "direction": exact.direction,
         "verdict": certificate.verdict,
-        "certified_epsilon": None if certificate.guarantee is None else certificate.guarantee.epsilon,
+        "certified_epsilon": None if guarantee is None else guarantee.epsilon,
         "method": certificate.verification.method,
         "samples": certificate.verification.samples,
         "processor_seconds": seconds,
@@ -61,15 +69,17 @@ def page(results: dict[str, Any]) -> str:
         certificate = "rejected" if found["certified_epsilon"] is None else f"{found['certified_epsilon']:.4g}"
         rows.append(
             f"| [{number}](#{number}) | {source['title']} | {found['delta']:.0e} | "
-            f"{source['published_epsilon']:g} | {found['exact_epsilon']:.4f} | {certificate} | "
-            f"{_proof(found)} | {source['sampling']} |".replace("e-0", "e-")
+            f"{source['published_epsilon']:g}, {found['published_pair']} | {found['exact_epsilon']:.4f} | "
+            f"{certificate} | {_proof(found)} | {source['sampling']} |".replace("e-0", "e-")
         )
         notes.append(_note(number, name, source))
     total = sum(found["processor_seconds"] for found in trainings.values())
     less = sorted(1 - trainings[name]["exact_epsilon"] / published[name]["published_epsilon"] for name in published)
     shuffled = sum(source["sampling"] == "shuffled" for source in published.values())
+    pairs = Counter(found["published_pair"] for found in trainings.values())
     return _PAGE.format(
         count=len(rows),
+        verdicts=", ".join(f"{pairs[word]} {word}" for word in ("proved", "refuted", "open")),
         rows="\n".join(rows),
         notes="\n\n".join(notes),
         version=results["evr"],
@@ -105,7 +115,9 @@ _PAGE = """# What published trainings really cost
 This page is made by `make published`; no number on it was typed. Each of {count} published
 trainings is a spec file in `examples/published`, and `evr certify` takes any of them.
 
-- **published** is the epsilon that its authors gave, at the delta of the row;
+- **published** is the epsilon that its authors gave, at the delta of the row. The pair is *proved*
+  by the certificate, *refuted* by [a lower bound](guide/refute.md), or *open*, for Poisson sampling:
+  {verdicts};
 - **exact** is evr's near-exact estimate for the same noise, sampling probability and steps, in the
   direction that costs more;
 - **certified** is the epsilon of a certificate at that delta, rounded up to three digits, by evr

@@ -2,7 +2,7 @@
 "use strict"
 const fs = require("fs"), path = require("path"), vm = require("vm")
 if (process.env.WIDE) globalThis.forceWide = Number(process.env.WIDE)
-const page = path.join(__dirname, "..", "..", "src", "evr", "report")
+const page = path.join(__dirname, "..", "..", "src", "evr", "_report")
 require(path.join(page, "verifier.js"))
 vm.runInThisContext(fs.readFileSync(path.join(page, "checking.js"), "utf8") + "\nglobalThis.WORDS = WORDS")
 const files = process.argv.slice(2).filter(name => name !== "--listed"), conditional = process.argv.includes("--listed") ? 0 : 4

@@ -8,65 +8,71 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from evr.version import __version__ as __version__
+from evr._basics.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from evr import accounting as accounting
+    from evr import budgets as budgets
+    from evr import certificates as certificates
     from evr import errors as errors
     from evr import events as events
     from evr import integrations as integrations
-    from evr.certification import Certificate as Certificate
-    from evr.certification import Ledger as Ledger
-    from evr.certification.budget import Budget as Budget
-    from evr.certification.replay import replay as replay
-    from evr.described import register as register
-    from evr.estimation import Estimate as Estimate
-    from evr.estimation import FFTAccountant as FFTAccountant
-    from evr.estimation import MonteCarloAccountant as MonteCarloAccountant
-    from evr.estimation import StrictAccountant as StrictAccountant
-    from evr.estimation import UpperBound as UpperBound
-    from evr.estimation import calibrate as calibrate
-    from evr.estimation import enclose_delta as enclose_delta
-    from evr.estimation import enclose_epsilon as enclose_epsilon
-    from evr.estimation import estimate_delta as estimate_delta
-    from evr.estimation import estimate_epsilon as estimate_epsilon
-    from evr.estimation import online_epsilon as online_epsilon
-    from evr.estimation import privacy_curve as privacy_curve
-    from evr.events import dpsgd as dpsgd
-    from evr.gate import certify as certify
-    from evr.gate import release as release
-    from evr.gate import resume as resume
-    from evr.proving import refute as refute
-    from evr.proving import verify as verify
-    from evr.proving.audit import audit as audit
-    from evr.proving.risk import risk as risk
-    from evr.records import Record as Record
-    from evr.records import record as record
-    from evr.searching import tuning as tuning
-    from evr.spec import load as load
-    from evr.sweeps import sweep as sweep
-    from evr.verification import Guarantee as Guarantee
-    from evr.verification import Verification as Verification
+    from evr import proving as proving
+    from evr import types as types
+    from evr._accounting import Estimate as Estimate
+    from evr._accounting import FFTAccountant as FFTAccountant
+    from evr._accounting import StrictAccountant as StrictAccountant
+    from evr._accounting import UpperBound as UpperBound
+    from evr._accounting import calibrate as calibrate
+    from evr._accounting import enclose_delta as enclose_delta
+    from evr._accounting import enclose_epsilon as enclose_epsilon
+    from evr._accounting import estimate_delta as estimate_delta
+    from evr._accounting import estimate_epsilon as estimate_epsilon
+    from evr._accounting import online_epsilon as online_epsilon
+    from evr._accounting import privacy_curve as privacy_curve
+    from evr._certificate.certificate import Certificate as Certificate
+    from evr._certificate.replay import replay as replay
+    from evr._described import register as register
+    from evr._dpsgd import dpsgd as dpsgd
+    from evr._kernel.verdict.results import Guarantee as Guarantee
+    from evr._kernel.verdict.results import Verification as Verification
+    from evr._proving.api import verify as verify
+    from evr._proving.audit import audit as audit
+    from evr._proving.refuting import refute as refute
+    from evr._proving.risk import risk as risk
+    from evr._records import Record as Record
+    from evr._records import record as record
+    from evr._release.budget import Budget as Budget
+    from evr._release.gate import certify as certify
+    from evr._release.gate import release as release
+    from evr._release.gate import resume as resume
+    from evr._release.ledger import Ledger as Ledger
+    from evr._spec import load as load
+    from evr._sweeps import sweep as sweep
+    from evr._tuning import tuning as tuning
 
 _NAMES = {
-    "certification": "Certificate Ledger",
-    "certification.budget": "Budget",
-    "certification.replay": "replay",
-    "described": "register",
-    "estimation": "Estimate FFTAccountant MonteCarloAccountant StrictAccountant UpperBound calibrate enclose_delta "
-    "enclose_epsilon estimate_delta estimate_epsilon online_epsilon privacy_curve",
-    "events": "dpsgd",
-    "gate": "certify release resume",
-    "proving": "refute verify",
-    "proving.audit": "audit",
-    "proving.risk": "risk",
-    "records": "Record record",
-    "searching": "tuning",
-    "spec": "load",
-    "sweeps": "sweep",
-    "verification": "Guarantee Verification",
+    "_certificate.certificate": "Certificate",
+    "_certificate.replay": "replay",
+    "_described": "register",
+    "_dpsgd": "dpsgd",
+    "_accounting": "Estimate FFTAccountant StrictAccountant UpperBound calibrate enclose_delta enclose_epsilon "
+    "estimate_delta estimate_epsilon online_epsilon privacy_curve",
+    "_kernel.verdict.results": "Guarantee Verification",
+    "_proving.api": "verify",
+    "_proving.audit": "audit",
+    "_proving.refuting": "refute",
+    "_proving.risk": "risk",
+    "_records": "Record record",
+    "_release.budget": "Budget",
+    "_release.gate": "certify release resume",
+    "_release.ledger": "Ledger",
+    "_spec": "load",
+    "_sweeps": "sweep",
+    "_tuning": "tuning",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
-_MODULES = ("errors", "events", "integrations")
+_MODULES = ("accounting", "budgets", "certificates", "errors", "events", "integrations", "proving", "types")
 
 __all__ = sorted([*_HOMES, "errors", "events"])
 

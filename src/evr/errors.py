@@ -18,13 +18,7 @@ class UnsupportedEventError(EvrError, ValueError):
 
 
 class OtherRelationError(UnsupportedEventError):
-    """A mechanism has no laws under the relation of neighbours that was asked for. ``instead`` is the one that is taken
-    where none was asked for, or None.
-    """
-
-    def __init__(self, message: str, event: Any = None, instead: Any = None) -> None:
-        super().__init__(message, event)
-        self.instead = instead
+    """A mechanism has no laws under the relation of neighbours. Says why, and what to do."""
 
 
 class FalseClaimError(EvrError, ValueError):

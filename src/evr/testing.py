@@ -10,11 +10,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from evr.estimation.fft import FftCurve
-from evr.estimation.selected import on_lines
-from evr.laws import Direction, Floats, Step
-from evr.mechanisms import Composition
-from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, Relation, relation_named
+from evr._estimate.fft import FftCurve
+from evr._estimate.selected import on_lines
+from evr._kernel.events import Composition
+from evr._kernel.events.relations import ADD_OR_REMOVE, REPLACE_ONE, Relation, relation_named
+from evr._kernel.pairs import Direction, Floats, Step
 
 EMPTY = None  # the record that contributes nothing, which zero-out puts in the place of another
 EPSILONS = np.concatenate(([-3.0, -1.0, -0.4, -0.1, 0.0], np.geomspace(0.03, 9.0, 19)))

@@ -18,8 +18,9 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-from attacking import summary
+from attacking import summary, trials
 from attacking.events import BINS_EVERY, BINS_FIRST, FALSE_BY, MECHANISMS, TAUS, make
+from attacking.laws import Unreached
 from attacking.running import Results, records, run
 from attacking.trials import (
     CRASHED,
@@ -37,7 +38,7 @@ from attacking.trials import (
     attack_strict,
     limited,
 )
-from evr.estimation.results import Estimate
+from evr._estimate.results import Estimate
 from helpers import near
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -134,6 +135,22 @@ def test_a_truth_that_is_unknown_judges_nothing():
     assert outcomes(record)["strict bound"] == UNKNOWN
 
 
+def test_where_nothing_else_leads_to_the_truth_it_is_enclosed(monkeypatch):
+    """Two bounds judge estimates and claims, but not the strict bound."""
+
+    def unreached(*arguments):
+        raise Unreached("no way led to it")
+
+    monkeypatch.setattr(trials, "truth", unreached)
+    case = replace(CASE, index=STRICT_EVERY)
+    record = attack(case, LIMITS)
+    assert {one["way"] for one in record["truth"].values()} == {"enclosure"}
+    assert outcomes(record) == dict.fromkeys(QUESTIONS, GOOD) | {"strict bound": UNKNOWN}
+    real = evr.estimate_delta
+    monkeypatch.setattr(evr, "estimate_delta", lambda *a, **k: replace(real(*a, **k), value=real(*a, **k).value * 1.01))
+    assert outcomes(attack(case, LIMITS))["estimate, remove"] == WRONG
+
+
 @pytest.mark.parametrize(("verdict", "expected"), [(True, (WRONG, GOOD)), (False, (GOOD, WRONG))])
 def test_a_verifier_with_one_answer_is_wrong_once(monkeypatch, verdict, expected):
     real = evr.verify
@@ -154,12 +171,10 @@ def test_a_verifier_that_tests_another_claim_is_wrong(monkeypatch):
 
 
 def test_refusals_crashes_and_time(monkeypatch):
-    mechanisms_of_two = dp_event.PoissonSampledDpEvent(
-        0.5, dp_event.ComposedDpEvent([dp_event.GaussianDpEvent(1.0), dp_event.LaplaceDpEvent(1.0)])
-    )
-    refused = attack(replace(CASE, event=mechanisms_of_two), LIMITS)
+    rare = dp_event.PoissonSampledDpEvent(1e-300, dp_event.GaussianDpEvent(1.0))
+    refused = attack(replace(CASE, event=rare), LIMITS)
     assert outcomes(refused)["estimate, remove"] == REFUSED
-    assert "Poisson sampling of a composition" in refused["answers"]["estimate, remove"]["detail"]
+    assert "sampling_probability=1e-300 is below" in refused["answers"]["estimate, remove"]["detail"]
 
     def crash(*_, **__):
         raise KeyError("nothing")

@@ -19,14 +19,14 @@ from dp_accounting import NeighboringRelation, dp_event
 
 import evr
 import messages
-from evr.bounds.filters import BITS, ORDERS, PrivacyFilter, budgets, log_moment, log_moment_within, log_moments
+from evr._estimate.closed_forms import pair_delta
+from evr._estimate.points import log_mgf
+from evr._kernel.events import Composition
+from evr._kernel.events.composition import Walk
+from evr._kernel.pairs import Direction
+from evr._kernel.pairs.line.gaussian import GaussianPair
+from evr._release.filters import BITS, ORDERS, PrivacyFilter, budgets, log_moment, log_moment_within, log_moments
 from evr.errors import BudgetExceededError, UnsupportedEventError
-from evr.estimation.closed_forms import pair_delta
-from evr.estimation.points import log_mgf
-from evr.laws import Direction
-from evr.laws.line.gaussian import GaussianPair
-from evr.mechanisms import Composition
-from evr.mechanisms.composition import Walk
 from helpers import answers, assert_mean_within, near, switching_often, together
 
 STEP = dp_event.PoissonSampledDpEvent(0.01, dp_event.GaussianDpEvent(1.0))

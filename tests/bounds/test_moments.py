@@ -15,12 +15,12 @@ from scipy.integrate import quad
 from scipy.stats import laplace, norm
 
 import messages
-from evr.bounds.composing import spread_to_edges
-from evr.bounds.moments import PER_STEP, Tilt, TiltedOutcomes
-from evr.laws import Direction, DiscretePair, DominatingPair, Measure, loss_range
-from evr.laws.line.gaussian import GaussianPair
-from evr.laws.line.laplace import LaplacePair
-from evr.laws.line.poisson import SampledPair
+from evr._kernel.pairs import Direction, DiscretePair, DominatingPair, Measure, loss_range
+from evr._kernel.pairs.line.gaussian import GaussianPair
+from evr._kernel.pairs.line.laplace import LaplacePair
+from evr._kernel.pairs.line.poisson import SampledPair
+from evr._kernel.sampled.composing import spread_to_edges
+from evr._kernel.sampled.moments import PER_STEP, Tilt, TiltedOutcomes
 from helpers import near
 
 TILTS = {"three": Tilt(3.0, 1.2, -0.8), "fraction": Tilt(0.7, 0.6, -0.03), "none": Tilt(0.0, 0.5)}

@@ -28,12 +28,12 @@ from typing import Any
 from dp_accounting import dp_event
 
 import evr
-from evr.certification import databases
-from evr.certification.budget import Budget
+from evr._estimate.closed_forms import pair_delta
+from evr._kernel.pairs.line.gaussian import GaussianPair
+from evr._release import attempt as attempts
+from evr._release import databases
+from evr._release.budget import Budget
 from evr.errors import BudgetExceededError, LedgerError
-from evr.estimation.closed_forms import pair_delta
-from evr.gate import attempt as attempts
-from evr.laws.line.gaussian import GaussianPair
 
 EPSILON, DELTA = 2.0, 1e-5
 NOISES = [1.0, 1.25, 1.6]  # times the least, an argument

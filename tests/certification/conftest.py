@@ -10,8 +10,8 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-from evr.planning import capped_plan
-from evr.planning import sampled as plans
+from evr._estimate.capped import capped_plan
+from evr._plan import sampled as plans
 
 cached_plan = lru_cache(maxsize=256)(capped_plan)
 GAUSSIAN = dp_event.GaussianDpEvent(2.0)

@@ -23,13 +23,13 @@ from dp_accounting import dp_event
 
 import evr
 from attempts import start
+from evr._estimate.capped import capped_plan
+from evr._kernel.sampled import driver
+from evr._kernel.verdict.settings import Claim, Settings
+from evr._plan import sampled as search_plans
+from evr._proving.choosing import Sampling
+from evr._release.attempt import perform
 from evr.errors import AlreadyReleasedError
-from evr.gate.attempt import perform
-from evr.planning import capped_plan
-from evr.planning import sampled as search_plans
-from evr.proving import Sampling
-from evr.verification import Claim, driver
-from evr.verification.settings import Settings
 
 EVENT = dp_event.GaussianDpEvent(2.0)
 EPSILON = 1.0
@@ -122,7 +122,8 @@ def crowd(folder: Path, processes: int, rounds: int) -> dict[str, Any]:
         attempts = [(a.release_id, a.number, a.state) for a in ledger.attempts()]
         held = ledger.contents()
         spent = [
-            (math.fsum(a.budget for a in held.of(r)), r.terms.kappa * r.terms.base) for r in held.releases.values()
+            (math.fsum(a.budget for a in held.attempts.values() if a.release_id == r.id), r.terms.kappa * r.terms.base)
+            for r in held.releases.values()
         ]
     return {"codes": codes, "attempts": attempts, "spent": spent}
 
@@ -159,7 +160,7 @@ class Struck:
     def __call__(self, frame: Any, event: str, _: Any) -> Any:
         code = frame.f_code
         if not (
-            "/evr/gate/" in code.co_filename or "/evr/certification/" in code.co_filename or code is publish.__code__
+            "/evr/_release/" in code.co_filename or "/evr/_certificate/" in code.co_filename or code is publish.__code__
         ):
             return None
         self.counting |= code.co_name == self.first

@@ -11,8 +11,8 @@ from dp_accounting import dp_event
 
 import evr
 import messages
+from evr._report.page import write_report
 from evr.errors import CertificateError
-from evr.report.page import write_report
 
 
 @pytest.mark.parametrize(

@@ -24,12 +24,11 @@ from referencing import Registry, Resource
 import evr
 import messages
 from attempts import certify_claim
-from evr.certification.attestation import PREDICATE_TYPE, Attestation
-from evr.certification.certificate import digest_of
+from evr._certificate.attestation import PREDICATE_TYPE, Attestation
+from evr._certificate.certificate import digest_of
+from evr._kernel.verdict.settings import Claim, Settings
 from evr.cli import main
 from evr.errors import CertificateError
-from evr.verification import Claim
-from evr.verification.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = json.loads((ROOT / "docs" / "attestation.schema.json").read_text("utf-8"))
@@ -104,7 +103,7 @@ def test_the_certificate_inside_is_the_certificate(folder: Path) -> None:
 
 
 def test_it_is_an_in_toto_statement_of_the_published_schema(folder: Path) -> None:
-    certificate = (ROOT / "src" / "evr" / "certification" / "certificate.schema.json").read_text("utf-8")
+    certificate = (ROOT / "src" / "evr" / "_certificate" / "certificate.schema.json").read_text("utf-8")
     registry = Registry().with_resource("certificate.schema.json", Resource.from_contents(json.loads(certificate)))
     checker = jsonschema.Draft202012Validator(SCHEMA, registry=registry)
     statement = json.loads((folder / "unsigned.json").read_text("utf-8"))

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,12 @@ from hypothesis import strategies as st
 
 import evr
 import messages
-from evr.bounds.filters import PrivacyFilter
-from evr.certification import budget as budgets
-from evr.certification.budget import KAPPA, Account, Budget
+from evr._estimate.closed_forms import pair_delta
+from evr._kernel.pairs.line.gaussian import GaussianPair
+from evr._release import budget as budgets
+from evr._release.budget import KAPPA, Account, Budget
+from evr._release.filters import PrivacyFilter
 from evr.errors import BudgetExceededError, LedgerError, UnsupportedEventError
-from evr.estimation.closed_forms import pair_delta
-from evr.laws.line.gaussian import GaussianPair
 from postgres import Server, server
 
 GAUSSIAN = dp_event.GaussianDpEvent
@@ -133,6 +134,17 @@ def test_laws_of_two_numbers_that_add_are_one_law_only_if_equal(tmp_path: Path) 
     other = Budget.create("more", epsilon=8.0, delta=1e-2, adaptive=True, ledger=tmp_path / "ledger.sqlite")
     assert other.spend(evr.events.DiscreteGaussianDpEvent(50.0, 10.0, 10**6)).method == "strict"
     assert spent_by(other, evr.events.DiscreteGaussianDpEvent(20.0, 2.0, 1000)) != "strict"
+
+
+def test_a_long_run_of_equal_choices_is_one_law(tmp_path: Path) -> None:
+    """201 tokens are bounded as a run of 200 and one more; the token that would exceed is refused before it runs."""
+    budget = Budget.create("text", epsilon=2.0, delta=1e-3, adaptive=True, ledger=tmp_path / "ledger.sqlite")
+    token = evr.events.ExponentialMechanismDpEvent(0.05)
+    assert budget.spend(dp_event.SelfComposedDpEvent(token, 200)).method == "strict"
+    assert budget.spend(token).method == "strict"
+    with pytest.raises(BudgetExceededError):
+        budget.spend(dp_event.ComposedDpEvent([dp_event.SelfComposedDpEvent(token, 1000)]))
+    assert len(budget.account().spent) == 2
 
 
 def test_an_attempt_cannot_spend_another_event(tmp_path: Path) -> None:
@@ -257,6 +269,144 @@ def test_sampled_proofs_count_before_they_are_drawn(tmp_path: Path, monkeypatch:
         ("sequential", 2.0**-3, (1 - KAPPA) * 1e-3),
     ]
     assert (len(budget.account().spent), budget.account().tries) == (1, 3)
+
+
+def test_what_let_out_nothing_is_taken_back_and_stays_in_the_journal(place: str) -> None:
+    budget = Budget.create("data", epsilon=1.0, delta=1e-5, ledger=place, by="vision")
+    budget.spend(GAUSSIAN(5.0))
+    assert not budget.fits(GAUSSIAN(5.0))
+    refunded = budget.refund(1, why=" never started ")
+    assert (refunded.state, refunded.refunder, refunded.why) == ("refunded", "vision", "never started")
+    account = budget.account()
+    assert (account.spent, account.refunded, account.used()) == ((), (refunded,), 0.0)
+    assert budget.spend(GAUSSIAN(5.0)).number == 2
+    with pytest.raises(BudgetExceededError):
+        budget.spend(GAUSSIAN(5.0))
+    budget.refund(2, why="cancelled")
+    with pytest.raises(LedgerError, match=messages.NO_SPENDING_TO_TAKE_BACK):
+        budget.refund(1, why="twice")
+    odd: Any
+    for odd in ("", "  ", "a\nb", "\u202egnorw", "x" * 501, None):
+        with pytest.raises(ValueError, match=messages.NOT_A_LINE):
+            budget.refund(1, why=odd)
+    with evr.Ledger(place) as ledger:
+        ledger.check()
+        assert [one.state for one in ledger.contents().spendings.values()] == ["refunded", "refunded"]
+
+
+def test_what_may_have_gone_out_is_not_taken_back(place: str) -> None:
+    budget = Budget.create("data", epsilon=1.0, delta=1e-5, ledger=place)
+    evr.release(lambda: 1, GAUSSIAN(10.0), epsilon=1.0, delta=1e-4, budget="data", ledger=place)
+    with pytest.raises(LedgerError, match=messages.OUTPUT_MAY_HAVE_GONE_OUT):
+        budget.refund(1, why="the model was bad")
+    failing: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-4, "budget": "data", "ledger": place, "name": "second"}
+    with pytest.raises(ZeroDivisionError):
+        evr.release(lambda: 1 // 0, GAUSSIAN(10.0), **failing)
+    with pytest.raises(LedgerError, match=messages.OUTPUT_MAY_HAVE_GONE_OUT):
+        budget.refund(2, why="it failed")
+    assert len(budget.account().spent) == 2
+
+
+def test_a_spending_that_is_taken_back_lets_nothing_out_later(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between certificate and output, another takes the spending back: the mechanism does not run."""
+    budget, ran = Budget.create("data", epsilon=1.0, delta=1e-5, ledger=place), []
+
+    def take_back(certificate: evr.Certificate) -> None:
+        budget.refund(certificate.budget.spending, why="cancelled")
+
+    asked: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-4, "budget": "data", "ledger": place}
+    with pytest.raises(LedgerError, match=messages.TAKEN_BACK):
+        evr.release(lambda: ran.append(1), GAUSSIAN(10.0), certified=take_back, **asked)
+    assert not ran
+
+    def break_down(self: Any, path: Any) -> None:
+        with pytest.raises(LedgerError, match=messages.STILL_BEING_MADE):
+            budget.refund(2, why="cancelled")
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(evr.Certificate, "save", break_down)
+    with pytest.raises(OSError, match=messages.FULL):
+        evr.certify(GAUSSIAN(10.0), delta=1e-5, budget="data", ledger=place, path="c.json")
+    budget.refund(2, why="cancelled")
+    with pytest.raises(LedgerError, match=messages.TAKEN_BACK):
+        evr.resume(place)
+    assert not budget.account().spent
+
+
+def test_a_proof_starts_again_when_a_spending_is_taken_back(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    budget = Budget.create("data", epsilon=1.0, delta=1e-5, ledger=place)
+    budget.spend(GAUSSIAN(20.0))
+    lists, proves = [], Account.proves
+
+    def slowly(self: Account, *args: Any) -> str | None:
+        lists.append([one.number for one in self.spent])
+        if len(lists) == 1:
+            Budget("data", ledger=place).refund(1, why="cancelled")
+        return proves(self, *args)
+
+    monkeypatch.setattr(Account, "proves", slowly)
+    assert budget.spend(GAUSSIAN(10.0)).number == 2
+    assert lists == [[1], []]
+
+
+def test_of_release_and_refund_at_once_exactly_one_succeeds(place: str) -> None:
+    budget = Budget.create("data", epsilon=1.0, delta=1e-5, ledger=place)
+    ran: list[int] = []
+    for number in range(1, 5):
+        outcomes: list[str] = []
+
+        def take_back(number: int = number, outcomes: list[str] = outcomes) -> None:
+            try:
+                Budget("data", ledger=place).refund(number, why="cancelled")
+                outcomes.append("refunded")
+            except LedgerError:
+                outcomes.append("stays")
+
+        other = threading.Thread(target=take_back)
+        try:
+            asked: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-4, "name": f"n{number}", "budget": "data"}
+            start = lambda _, other=other: other.start()  # noqa: E731
+            evr.release(partial(ran.append, number), GAUSSIAN(20.0), certified=start, ledger=place, **asked)
+            outcomes.append("released")
+        except LedgerError:
+            outcomes.append("refused")
+        other.join()
+        assert set(outcomes) in ({"released", "stays"}, {"refunded", "refused"})
+        assert (number in ran) == ("released" in outcomes)
+    assert [one.number for one in budget.account().spent] == ran
+
+
+def test_an_adaptive_budget_takes_back_what_the_proof_covers(tmp_path: Path) -> None:
+    """What is left is one law again, and within its bounds at any order of spending and taking back."""
+    budget = Budget.create("data", epsilon=8.0, delta=1e-5, adaptive=True, ledger=tmp_path / "ledger.sqlite")
+    budget.spend(dp_event.LaplaceDpEvent(10.0))
+    assert budget.spend(MNIST).method == "renyi"
+    budget.refund(1, why="cancelled")
+    assert budget.spend(MNIST).method == "strict"
+    assert [one.number for one in budget.account().spent] == [2, 3]
+
+
+def test_a_closed_budget_stays_as_it_is(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    budget = Budget.create("data", epsilon=1.0, delta=1e-5, ledger=place, by="vision")
+    budget.spend(GAUSSIAN(10.0))
+    with evr.Ledger(place) as ledger:
+        before = ledger.contents().head
+    proves = Account.proves
+
+    def slowly(self: Account, *args: Any) -> str | None:
+        budget.close()
+        return proves(self, *args)
+
+    monkeypatch.setattr(Account, "proves", slowly)
+    with pytest.raises(LedgerError, match=messages.BUDGET_IS_CLOSED):
+        Budget("data", ledger=place).spend(GAUSSIAN(10.0))
+    tries = (lambda: budget.spend(GAUSSIAN(10.0)), lambda: budget.refund(1, why="cancelled"), budget.close)
+    for again in tries:
+        with pytest.raises(LedgerError, match=messages.BUDGET_IS_CLOSED):
+            again()
+    assert [one.number for one in budget.account().spent] == [1]
+    with evr.Ledger(place) as ledger:
+        assert ledger.contents().head[0] == before[0] + 1
 
 
 def test_names_numbers_and_relations_are_checked(tmp_path: Path) -> None:

@@ -9,9 +9,10 @@ import yaml
 from dp_accounting import dp_event
 
 import evr
-from evr.certification import Certificate, publishing
-from evr.certification.publishing import meaning
-from evr.proving.risk import Risk
+from evr._certificate.certificate import Certificate
+from evr._proving.risk import Risk
+from evr._wording import publishing
+from evr._wording.publishing import meaning
 
 DATA = Path(__file__).with_name("data")
 SAMPLED = Certificate.load(DATA / "gpu-matrix.certificate.json")
@@ -63,7 +64,7 @@ def test_a_pair_serves_where_the_curve_takes_too_long(
 ) -> None:
     certificate = certificates["training"]
     assert "33 points" in meaning(certificate)[-1]
-    monkeypatch.setattr("evr.certification.publishing._PATIENCE", 0.02)
+    monkeypatch.setattr("evr._wording.publishing._PATIENCE", 0.02)
     *sentences, basis = meaning(certificate)
     assert "one pair of epsilon and delta, which is proved in exact arithmetic" in basis
     pair = certificate.guarantee

@@ -14,10 +14,10 @@ from dp_accounting import dp_event
 
 import evr
 import messages
-from evr.certification.certificate import Note
-from evr.certification.words import NOTES, describe_event
+from evr._certificate.certificate import Note
+from evr._kernel.verdict.attempts import Attempt
+from evr._wording.statement import NOTES, describe_event
 from evr.errors import CertificateError, FalseCertificateError
-from evr.verification.attempts import Attempt
 from forging import altered, consistent, dotted, leaves, restated, text
 
 SAMPLED = dp_event.SelfComposedDpEvent(dp_event.PoissonSampledDpEvent(0.3, dp_event.DiscreteLaplaceDpEvent(1.0, 2)), 5)
@@ -32,7 +32,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, A
     made = {
         "accepted": evr.certify(SAMPLED, epsilon=0.5, tau=0.9, method="sequential", ledger=ledger),
         "rejected": evr.certify(dp_event.GaussianDpEvent(2.0), epsilon=1.0, tau=0.99, max_samples=64, ledger=ledger),
-        "named": evr.certify(gaussian, delta=1e-3, tau=0.9, ledger=ledger, release="paper", seed=3),
+        "named": evr.certify(gaussian, delta=1e-3, tau=0.9, ledger=ledger, name="paper", seed=3),
         "fixed": evr.certify(gaussian, epsilon=1.0, tau=0.7, method="fixed", ledger=ledger),
         "strict": evr.certify(SAMPLED, epsilon=0.5, tau=0.85, method="strict", ledger=ledger),
     }
@@ -59,7 +59,7 @@ def _verified_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return plans(certificate)
 
     seen: list[Any] = []
-    replay = sys.modules["evr.certification.replay"]
+    replay = sys.modules["evr._certificate.replay"]
     plans = replay._plans
     monkeypatch.setattr(replay, "_plans", plans_of)
     monkeypatch.setattr(Attempt, "run", remembered)
@@ -280,7 +280,7 @@ def test_truncation_at_any_place_is_detected(documents: dict[str, dict[str, Any]
 def test_the_published_schema_is_current(documents: dict[str, dict[str, Any]]) -> None:
     schema = evr.Certificate.model_json_schema(mode="serialization")
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-    published = resources.files("evr.certification") / "certificate.schema.json"
+    published = resources.files("evr._certificate") / "certificate.schema.json"
     assert published.read_text(encoding="utf-8") == json.dumps(schema, indent=2, sort_keys=True) + "\n"
     assert set(schema["required"]) == set(documents["accepted"])
 
@@ -384,3 +384,14 @@ def test_strict_proofs_there_and_back_also_where_delta_is_nothing(epsilon: float
 
 def test_every_kind_of_note_has_its_assumption() -> None:
     assert [*NOTES] == [*get_args(Note)]
+
+
+@pytest.mark.parametrize("value", [None, "x", -1, 1e300, "inf", [], [1.0], True], ids=repr)
+def test_events_of_odd_values_are_refused_when_they_are_read(documents: dict[str, dict[str, Any]], value: Any) -> None:
+    """Whatever a mechanism or its words make of them, it is the certificate that is wrong."""
+    for name in ("strict", "fixed"):
+        for path in leaves(documents[name]["event"], ("event",)):
+            changed = altered(documents[name], path, lambda _: value)
+            if changed != documents[name]:
+                with pytest.raises(CertificateError):
+                    evr.Certificate.from_json(text(changed))

@@ -17,9 +17,9 @@ import pytest
 import evr
 import messages
 from attempts import certify_claim, start
+from evr._kernel.sampled import driver
+from evr._kernel.verdict.settings import Claim, Settings
 from evr.errors import LedgerError
-from evr.verification import Claim, driver
-from evr.verification.settings import Settings
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_a_certificate_that_cannot_be_written_is_not_lost(
 
     target = tmp_path / "c.json"
     with monkeypatch.context() as patch:
-        patch.setattr("evr.atomic.os.fsync", full)
+        patch.setattr("evr._basics.atomic.os.fsync", full)
         with pytest.raises(OSError, match=messages.NO_SPACE_FOR_THE_CERTIFICATE):
             certify_claim(gaussian, Claim(1.0, delta / 0.9, 0.9), Settings(), ledger=ledger, path=target, seed=3)
     assert list(tmp_path.glob("*.json*")) == []

@@ -14,10 +14,10 @@ from dp_accounting import dp_event
 import evr
 import messages
 from evr import events
-from evr.certification.event_json import DEEPEST, canonical, event_digest, event_from_json, event_to_json
+from evr._certificate.event_json import DEEPEST, canonical, event_digest, event_from_json, event_to_json
+from evr._kernel.events import MECHANISMS
+from evr._kernel.events.table import registered
 from evr.errors import CertificateError
-from evr.mechanisms import MECHANISMS
-from evr.mechanisms.table import registered
 
 GAUSSIAN = dp_event.GaussianDpEvent(1.1)
 EVENTS = [
@@ -48,11 +48,16 @@ EVENTS = [
     events.RandomAllocationDpEvent(1.5, 100, 10),
     events.ExponentialMechanismDpEvent(0.5),
     events.PermuteAndFlipDpEvent(0.5),
+    events.AboveThresholdDpEvent(0.5),
+    events.AdaptiveClippingDpEvent(1.0, 10.0),
+    events.ParallelDpEvent(GAUSSIAN),
     events.SummedDiscreteGaussiansDpEvent(3.0, 20, 4.0, 1000),
     events.CyclicPoissonDpEvent(1.0, 120, 6, 0.3, "fixed"),
     events.BMinSepDpEvent(2.0, 3, 2, 0.5, True, ((1.0, 0.5), (1.0, 0.25), (1.0,))),
     events.MatrixMechanismDpEvent(4.0, (1.0, -0.5), 100, 10, 3),
     events.ShuffledBatchesDpEvent(1.1, 15),
+    events.OneOfDpEvent([dp_event.LaplaceDpEvent(1.0), dp_event.LaplaceDpEvent(2.0)]),
+    events.AllocatedDpEvent(dp_event.LaplaceDpEvent(1.0), 1, 4),
     events.PoissonSampledUsersDpEvent(1.1, 0.01, 8),
     events.FixedBatchUsersDpEvent(1.1, 1000, 10, 8),
     events.UsersDpEvent(events.BallsInBinsDpEvent(1.1, 10, 5), 8),

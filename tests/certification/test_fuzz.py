@@ -18,13 +18,12 @@ from hypothesis import strategies as st
 
 import evr
 from attempts import certify_claim, start
-from evr import spec
-from evr.certification.certificate import digest_of
-from evr.certification.event_json import event_from_json
+from evr import _spec as spec
+from evr._certificate.certificate import digest_of
+from evr._certificate.event_json import event_from_json
+from evr._kernel.events import Composition
+from evr._kernel.verdict.settings import Claim, Settings
 from evr.errors import CertificateError, LedgerError, SpecError
-from evr.mechanisms import Composition
-from evr.verification import Claim
-from evr.verification.settings import Settings
 
 GAUSSIAN = dp_event.GaussianDpEvent(2.0)
 scalars = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(width=64) | st.text(max_size=20)

@@ -9,6 +9,7 @@ import json
 import signal
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,14 @@ import pytest
 
 import evr
 import messages
-from evr.certification.certificate import MOST_BYTES, digest_of
-from evr.certification.replay import MAX_SECONDS, understood
-from evr.certification.words import describe_event
+from evr._certificate.certificate import MOST_BYTES
+from evr._certificate.replay import MAX_SECONDS, understood
+from evr._report import page
+from evr._wording.statement import describe_event
 from evr.errors import CertificateError, TooLongError
-from evr.report import page
 from forging import assuming, consistent, text
 
-STEPS = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.1, steps=5)
+STEPS = evr.events.opacus_history([(1.0, 0.1, 5)])  # an event that does not call itself DP-SGD
 GAUSSIAN = {"type": "GaussianDpEvent", "noise_multiplier": 2.0}
 SOON = 20.0  # seconds of this process, on a machine that others use too
 Alter = Callable[[dict[str, Any]], None]
@@ -53,7 +54,7 @@ def hostile(genuine: dict[str, Any], alter: Alter) -> evr.Certificate:
 
 def many_steps(document: dict[str, Any]) -> None:
     """A single block of these takes years."""
-    document["event"]["count"] = 10**17
+    document["event"]["count"] = 10**15
 
 
 def many_kinds(document: dict[str, Any]) -> None:
@@ -211,6 +212,14 @@ def test_the_callers_timer_goes_on(genuine: dict[str, Any]) -> None:
         signal.signal(signal.SIGALRM, before)
 
 
+def test_other_threads_have_alarms_too(genuine: dict[str, Any]) -> None:
+    certificate = hostile(genuine, many_kinds)
+    with ThreadPoolExecutor(1) as executor:
+        drawn = executor.submit(page.render, certificate, max_seconds=0.1)
+        assert isinstance(drawn.exception(), TooLongError)
+        assert executor.submit(lambda: "goes on").result() == "goes on"
+
+
 def deep(levels: int) -> dict[str, Any]:
     event: dict[str, Any] = GAUSSIAN
     for _ in range(levels):
@@ -223,13 +232,13 @@ def deep(levels: int) -> dict[str, Any]:
     [
         (("event",), deep(101), "more than 100 levels"),
         (("event",), deep(300), "more than 100 levels"),
-        (("verification", "samples"), 10**4000, "less than or equal to"),
-        (("release", "attempt"), 10**300, "less than or equal to"),
+        (("verification", "samples"), 10**4000, "JSON cannot hold"),
+        (("release", "attempt"), 10**300, "JSON cannot hold"),
         (("verification", "directions", "remove", "trace"), [[0.0] * 4] * 10**5, "at most 1000 items"),
         (("verification", "directions", "remove", "trace"), [[0.0] * 10**5], "at most 4 items"),
         (("verification", "directions", "remove", "reason"), "a" * 10**6, "at most 100000 characters"),
         (("verification", "entropy"), "a" * 10**5, "is not as evr writes it"),
-        (("claim", "epsilon"), 10**400, "claim.epsilon"),
+        (("claim", "epsilon"), 10**400, "JSON cannot hold"),
         (("statement",), "a" * 10**6, "at most 100000 characters"),
     ],
     ids=lambda value: str(value)[:40],
@@ -286,6 +295,5 @@ def test_an_endless_integer_in_a_plan_is_no_crash(genuine: dict[str, Any]) -> No
     document = copy.deepcopy(genuine)
     section = next(iter(document["verification"]["directions"].values()))
     section["plan"]["variance"] = 10**400
-    document["digest"] = digest_of(document)
-    with pytest.raises(CertificateError, match=messages.FINITE_NUMBER):
+    with pytest.raises(CertificateError, match=messages.about("JSON cannot hold")):
         evr.Certificate.from_json(json.dumps(document))

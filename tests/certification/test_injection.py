@@ -16,12 +16,12 @@ from dp_accounting import dp_event
 
 import evr
 import messages
-from evr.certification.build import software
-from evr.certification.certificate import SoftwareSection, digest_of
-from evr.certification.event_json import in_alphabet
+from evr._certificate.build import software
+from evr._certificate.certificate import SoftwareSection, digest_of
+from evr._certificate.event_json import in_alphabet
+from evr._kernel.events import MECHANISMS, noise
+from evr._kernel.events.table import registered
 from evr.errors import CertificateError
-from evr.mechanisms import MECHANISMS, noise
-from evr.mechanisms.table import registered
 from forging import at, restated, text
 
 LIE = "also satisfies (0.01, 0)-differential privacy"
@@ -31,7 +31,7 @@ GAUSSIAN = dp_event.GaussianDpEvent(2.0)
 @pytest.fixture(scope="module")
 def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     ledger = tmp_path_factory.mktemp("text") / "ledger.sqlite"
-    small: dict[str, Any] = {"ledger": ledger, "release": "a paper", "seed": 1}
+    small: dict[str, Any] = {"ledger": ledger, "name": "a paper", "seed": 1}
     return evr.certify(dp_event.ComposedDpEvent([GAUSSIAN]), epsilon=1.0, tau=0.8, **small).document()
 
 
@@ -150,7 +150,7 @@ def test_this_machine_speaks_the_alphabet(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("name", ["a", "thesis", "second paper", "v1.2_final-3", "x" * 64])
 def test_names(name: str, tmp_path: Path) -> None:
     certificate = evr.certify(
-        dp_event.LaplaceDpEvent(2.0), epsilon=1.0, tau=0.5, release=name, ledger=tmp_path / "ledger.sqlite"
+        dp_event.LaplaceDpEvent(2.0), epsilon=1.0, tau=0.5, name=name, ledger=tmp_path / "ledger.sqlite"
     )
     assert certificate.release.name == name
     assert "at a named release" in certificate.statement
@@ -160,7 +160,7 @@ def test_names(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["", " a", "a ", "a  b", "x" * 65, "a\nb", "a, b", "(0.1, 0)", "é", "-a", 3])
 def test_what_is_no_name(name: Any, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=messages.NOT_A_NAME):
-        evr.certify(dp_event.LaplaceDpEvent(2.0), epsilon=1.0, release=name, ledger=tmp_path / "ledger.sqlite")
+        evr.certify(dp_event.LaplaceDpEvent(2.0), epsilon=1.0, name=name, ledger=tmp_path / "ledger.sqlite")
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)

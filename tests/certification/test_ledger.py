@@ -15,13 +15,12 @@ from dp_accounting import dp_event
 import evr
 import messages
 from attempts import certify_claim, start
-from evr.certification import databases
-from evr.certification.databases import is_alive
-from evr.certification.ledger import now
+from evr._kernel.verdict.settings import Claim, Settings
+from evr._release import databases
+from evr._release.attempt import perform
+from evr._release.databases import is_alive
+from evr._release.ledger import now
 from evr.errors import LedgerError
-from evr.gate.attempt import perform
-from evr.verification import Claim
-from evr.verification.settings import Settings
 from helpers import near
 
 
@@ -237,7 +236,7 @@ def test_altered_rows_are_noticed(ledger: evr.Ledger, change: str) -> None:
 def test_perform_refuses_what_was_taken_over(ledger: evr.Ledger, delta: float, monkeypatch: pytest.MonkeyPatch) -> None:
     attempt = begin(ledger, Claim(1.0, delta / 0.9, 0.9))
     with monkeypatch.context() as elsewhere:
-        elsewhere.setattr("evr.certification.ledger.this_process", lambda: "somebody 1 2")
+        elsewhere.setattr("evr._release.ledger.this_process", lambda: "somebody 1 2")
         ledger.take_over(attempt)
     with pytest.raises(LedgerError, match=messages.TAKEN_OVER):
         perform(ledger, attempt)

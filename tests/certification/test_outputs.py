@@ -20,11 +20,10 @@ from dp_accounting import dp_event
 import evr
 import messages
 from attempts import start
-from evr.certification import ledger as ledger_module
+from evr._kernel.verdict.settings import Claim, Settings
+from evr._release import ledger as ledger_module
+from evr._release.attempt import perform
 from evr.errors import AlreadyReleasedError, LedgerError
-from evr.gate.attempt import perform
-from evr.verification import Claim
-from evr.verification.settings import Settings
 
 SURE = dp_event.LaplaceDpEvent(2.0)  # at epsilon 1 accepted without a sample
 REFUSED = "may have gone out"
@@ -113,7 +112,7 @@ def test_an_owner_elsewhere_is_never_forgotten(
 def test_clocks_and_names_of_machines_do_not_matter(claim: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     evr.release(lambda: 1, SURE, **claim)
     monkeypatch.setattr(ledger_module, "now", lambda: "1970-01-01T00:00:00.000+00:00")
-    monkeypatch.setattr("evr.certification.databases.socket.gethostname", lambda: "another-machine")
+    monkeypatch.setattr("evr._release.databases.socket.gethostname", lambda: "another-machine")
     assert_shut(claim, "let out its one output at 2")
 
 
@@ -193,15 +192,14 @@ def test_what_is_to_see_the_certificate_is_checked_before_an_attempt_counts(clai
     assert claim["ledger"].attempts() == []
 
 
-@pytest.mark.parametrize("option", ["for_output", "name", "refuses"])
+@pytest.mark.parametrize("option", ["for_output", "refuses"])
 def test_certify_has_no_options_of_a_release(claim: dict[str, Any], option: str) -> None:
     """With ``for_output`` a false pair would be tested, and count."""
     odd: dict[str, Any] = {option: True}
     with pytest.raises(TypeError, match=messages.unexpected_argument(option)):
         evr.certify(SURE, **(claim | {"tau": None}), **odd)
-    if option != "name":
-        with pytest.raises(TypeError, match=messages.unexpected_argument(option)):
-            evr.release(lambda: pytest.fail("ran"), SURE, **claim, **odd)
+    with pytest.raises(TypeError, match=messages.unexpected_argument(option)):
+        evr.release(lambda: pytest.fail("ran"), SURE, **claim, **odd)
     assert claim["ledger"].attempts() == []
 
 

@@ -20,9 +20,9 @@ from certification.test_ledger import test_attempts_at_one_claim_share_a_release
 from certification.test_ledger import test_only_one_process_continues_an_attempt as test_one_continues
 from certification.test_ledger import test_twenty_retries_of_a_claim_false_by_one_percent as test_retries
 from certification.test_ledger import test_what_fails_is_written_down as test_failures
-from evr.certification import databases
+from evr._kernel.verdict.settings import Claim
+from evr._release import databases
 from evr.errors import AlreadyReleasedError, LedgerError
-from evr.verification import Claim
 from postgres import Server, server
 
 __all__ = [

@@ -14,19 +14,19 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-import evr.planning.sampled as planning
+import evr._plan.sampled as planning
 import messages
 from attempts import certify_claim
 from bounds.strict.stress import plant
 from evr import events
-from evr.certification.certificate import Certificate, digest_of
+from evr._certificate.certificate import Certificate, digest_of
+from evr._kernel.events import MECHANISMS, Composition
+from evr._kernel.pairs import DiscretePair, Pairs
+from evr._kernel.sampled.line import TiltedProposal
+from evr._kernel.verdict.settings import Claim, Settings, threshold_of
+from evr._proving import choosing
+from evr._proving.choosing import Forecast, Sampling, StrictProving
 from evr.errors import CertificateError, DisagreementError, EvrError
-from evr.laws import DiscretePair, Pairs
-from evr.mechanisms import MECHANISMS, Composition
-from evr.proving.choosing import StrictProving
-from evr.sampling import TiltedProposal
-from evr.verification import Claim
-from evr.verification.settings import Settings, threshold_of
 
 EVENT = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=30)
 MENDED = 100
@@ -52,7 +52,7 @@ def mended(document):
 def test_a_strict_certificate_says_proved_and_no_probability(certificate):
     assert certificate.accepted
     assert "proved in exact arithmetic" in certificate.statement
-    for word in ("Monte Carlo", "samples", "with probability", "entropy"):
+    for word in ("Monte Carlo", "samples", "probability of", "entropy"):
         assert word not in certificate.statement
     assert certificate.release.budget == 0.0
     assert certificate.verification.samples == 0
@@ -194,8 +194,8 @@ def test_both_find_a_fault_in_the_strict_proof(tmp_path, monkeypatch):
     plant(
         monkeypatch,
         "masses",
-        "(self.poly + fmpz_poly([whole - 1] * len(self.poly))) // whole",
-        "self.poly // (whole + whole)",
+        "up = Masses(self.first, raised, wide.width, self.most).rounded_down(bits)",
+        "up = Masses(self.first, raised, wide.width, self.most).rounded_down(bits + 1)",
     )
     delta = evr.estimate_delta(EVENT, 0.5).value
     assert evr.verify(EVENT, epsilon=0.5, delta=0.5 * delta / 0.8, tau=0.8, method="strict").accepted
@@ -219,8 +219,8 @@ def test_a_disagreement_certifies_nothing_and_counts(tmp_path, monkeypatch):
     plant(
         monkeypatch,
         "masses",
-        "(self.poly + fmpz_poly([whole - 1] * len(self.poly))) // whole",
-        "self.poly // (whole + whole)",
+        "up = Masses(self.first, raised, wide.width, self.most).rounded_down(bits)",
+        "up = Masses(self.first, raised, wide.width, self.most).rounded_down(bits + 1)",
     )
     delta = evr.estimate_delta(EVENT, 0.5).value
     claim = Claim(0.5, 0.5 * delta / 0.8, 0.8)
@@ -267,6 +267,23 @@ def test_auto_samples_where_it_cannot(tmp_path):
         assert not StrictProving(Composition.of(event)).shows(claim, threshold_of(claim))
     finally:
         del MECHANISMS[PlainDpEvent]
+
+
+@pytest.mark.parametrize(("samples", "method"), [("refused", "strict"), (5.0, "sequential"), (50.0, "strict")])
+def test_auto_takes_the_shorter_way(samples, method, monkeypatch):
+    """Where a strict proof takes longer than seconds, it is still taken if samples take longer, or are refused."""
+    event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=100)
+    monkeypatch.setattr(StrictProving, "seconds", lambda *_: {"remove": 9.0, "add": 3.0})
+
+    def forecast(composition, claim, settings, strict):
+        if samples == "refused":
+            raise ValueError("too many samples")
+        return Forecast(claim, settings, strict, seconds={"remove": samples})
+
+    monkeypatch.setattr(choosing, "forecast", forecast)
+    claim = Claim(0.5, 1.7e-11)
+    strict = StrictProving(Composition.of(event))
+    assert strict.settings("auto", Sampling(), claim, threshold_of(claim)).method == method
 
 
 def far_offset(plan):

@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import rfc8785
 from dp_accounting import dp_event
 
 import evr
-from evr.certification import publishing
-from evr.certification.event_json import canonical, event_digest
-from evr.certification.words import identified
-from evr.estimation import UpperBound
-from evr.numbers import above, scientific_above, stated
-from evr.verification import Guarantee
+from evr._accounting import UpperBound
+from evr._basics.numbers import above, scientific_above, stated
+from evr._certificate.event_json import event_digest
+from evr._kernel.verdict.results import Guarantee
+from evr._wording import publishing
+from evr._wording.statement import identified
 
 ROOT = Path(__file__).parents[2]
 PLAIN = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
@@ -41,8 +42,8 @@ def test_two_sentences(certificates: dict[str, Any]) -> None:
     short = certificate.short_statement
     assert sentences(short) == 2
     assert len(short.split()) < 70 < len(certificate.statement.split())
-    assert short.startswith("The composition of 2 times Poisson sampling (")
-    assert f"is ({certificate.guarantee.epsilon!r}, 1e-5)-differentially private per record" in short
+    assert short.startswith("DP-SGD (Poisson sampling with probability 0.5, 2 steps, noise multiplier ")
+    assert f"is ({certificate.guarantee.epsilon!r}, 1e-5)-differentially private per example" in short
     assert stated(certificate.release.total_budget, 2) in short
     for clause in certificate.assumptions:  # what is short leaves nothing out: the rest is the list
         assert clause in certificate.statement
@@ -118,7 +119,7 @@ def test_statements_of_other_strategies_are_other_statements(tmp_path: Path) -> 
     for last in (0.25, 0.24):
         event = evr.events.MatrixMechanismDpEvent(2.0, (1.0, *[0.5] * 12, last), 20, 20)
         certificate = evr.certify(event, delta=1e-5, ledger=tmp_path / f"{last}.sqlite")
-        digest = hashlib.sha256(canonical(certificate.event).encode()).hexdigest()
+        digest = hashlib.sha256(rfc8785.dumps(certificate.event)).hexdigest()
         for text in (certificate.statement, certificate.short_statement):
             assert f"apart, in full the event with SHA-256 {digest}, is (" in text
             said.add(text)

@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 import evr as package
-from evr.report import plots
+from evr._report import plots
 from helpers import near
 
 GAUSSIAN = '[[mechanism]]\nkind = "gaussian"\nnoise_multiplier = 2.0\n'
+BINS = ["--noise-multiplier", 0.8, "--dataset-size", 50_000, "--batch-size", 512, "--epochs", 30]
+BINS += ["--sampling", "allocation"]
 STEP = ["--noise-multiplier", 2, "--sampling-probability", 1, "--steps", 1]
 DRAWN = ["--noise-multiplier", 2, "--dataset-size", 100, "--batch-size", 50, "--steps", 1]
 
@@ -93,7 +95,7 @@ def test_a_picture_is_of_the_relation_that_was_asked_for(
         drawn.append(found)
         return figure(found, **options)
 
-    monkeypatch.setattr("evr.report.plots.curve", watched)
+    monkeypatch.setattr("evr._report.plots.curve", watched)
     flags = ["--epsilon", "0,1", "--adjacency", "replace-one", "--plot", "curve.svg"]
     ran = evr("estimate", "noise.toml", *flags)
     assert ran.code == 0
@@ -146,7 +148,7 @@ def test_an_interruption_counts_where_an_attempt_was_counted(
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    place = "evr.gate.attempt.prove" if counted else "evr.cli.certify.say"
+    place = "evr._release.attempt.prove" if counted else "evr.cli.certify.say"
     monkeypatch.setattr(place, interrupt)
     ran = evr("certify", "noise.toml")
     assert ran.code == 130
@@ -173,3 +175,10 @@ def test_a_tau_beyond_the_threshold_of_the_first_attempt(evr: Callable[..., Any]
     words = refused(*claim, "--tau", 0.999, "--force")
     assert "tau=0.999 leaves nothing to verify" in words
     assert "fixed a threshold of 0.9975 times delta: give a smaller tau" in words
+
+
+def test_remedies_are_flags(refused):
+    """Errors of the library name keywords; whoever typed flags is told flags, and nothing that has none."""
+    told = refused("certify", *BINS, "--delta", 1e-9, "--tau", 0.9999, "--method", "fixed", "--dry-run", "--quiet")
+    assert "lower tau (now 0.9999), use --method sequential, use --method strict" in told
+    assert "max_samples" not in told

@@ -29,7 +29,7 @@ def walked() -> list[tuple[list[str], list[str]]]:
 
 def test_the_guide_as_it_is_printed(evr: Callable[..., Any]) -> None:
     commands = walked()
-    assert len(commands) == 7
+    assert len(commands) == 10
     for words, shown in commands:
         ran = evr(*words)
         assert ran.code == (3 if "error:" in shown[0] else 0), ran.err
@@ -37,8 +37,16 @@ def test_the_guide_as_it_is_printed(evr: Callable[..., Any]) -> None:
             assert line == "[...]" or line in ran.out + ran.err, words
     assert Path("patients.svg").read_text("utf-8").startswith("<?xml")
     listed = evr("budget", "show", "patients", "--json").json
-    assert [one["by"] for one in listed["spendings"]] == ["vision", "text", "speech"]
-    assert [one["proof"] for one in listed["spendings"]] == ["strict"] * 3
+    assert [(one["number"], one["by"], one["proof"]) for one in listed["spendings"]] == [
+        (1, "vision", "strict"),
+        (3, "speech", "strict"),
+    ]
+    assert [(one["number"], one["why"]) for one in listed["refunds"]] == [(2, "cancelled before its first step")]
+    page = Path("patients.html").read_text("utf-8")
+    for text in ("(2.28, 1e-5)", "vision.certificate.json", "per record under zero-out", "49.8%", listed["seal"]):
+        assert text in page
+    assert "cancelled before its first step" in page
+    Path("text.certificate.json").unlink()
     composed = evr(
         "budget", "compose", *map(str, sorted(Path().glob("*.certificate.json"))), "--delta", "1e-5", "--json"
     )
@@ -83,11 +91,11 @@ def test_units_do_not_mix(evr: Callable[..., Any], refused: Callable[..., str]) 
     plain, of_users = ["--noise-multiplier", 10, *RUN], ["--noise-multiplier", 10, *RUN, "--unit", "user"]
     for unit, fits, other in (("record", plain, of_users), ("user", of_users, plain)):
         made = evr("budget", "create", f"{unit}s", "--epsilon", 4, "--delta", 1e-4, "--unit", unit)
-        assert f"per {unit} under add-or-remove" in made.out
+        assert f"per {unit} under zero-out" in made.out
         assert evr("certify", *fits, "--budget", f"{unit}s", "-o", f"{unit}s.json").code == 0
         assert f"and budget '{unit}s' a {unit}: " in refused("certify", *other, "--budget", f"{unit}s", "-o", "x.json")
     assert "created with unit='user' (--unit user)" in refused("certify", *owned, "--budget", "records")
-    assert "per user under add-or-remove (planned)" in evr("budget", "show", "users").out
+    assert "per user under zero-out (planned)" in evr("budget", "show", "users").out
     assert evr("budget", "show", "users", "--json").json["unit"] == "user"
 
 

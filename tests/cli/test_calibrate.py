@@ -28,6 +28,17 @@ def test_the_noise_that_is_found_is_certified(evr, tmp_path, monkeypatch):
     assert evr("certify", *flags, "--noise-multiplier", noise).code == 0
 
 
+@pytest.mark.parametrize("risk", [["--advantage", 0.2], ["--true-positive-rate", 0.01, "--false-positive-rate", 0.001]])
+def test_the_noise_for_a_risk_is_certified(evr, tmp_path, monkeypatch, risk):
+    monkeypatch.chdir(tmp_path)
+    flags = [*risk, "--sampling-probability", 0.01, "--steps", 500]
+    noise = evr("calibrate", *flags, "--quiet").out.strip()
+    ran = evr("certify", *flags, "--noise-multiplier", noise)
+    assert ran.code == 0
+    assert f"above {risk[1]}." in ran.out
+    assert evr("certify", *flags, "--noise-multiplier", 0.98 * float(noise), "-q").code == 3
+
+
 def test_most_steps(evr):
     flags = ["--noise-multiplier", 1.4, "--sampling-probability", 0.01]
     steps = int(evr("calibrate", *TARGET, *flags, "--quiet").out)
@@ -62,6 +73,8 @@ def test_the_claim_of_a_specification_is_its_target(evr, refused, mixed):
     [
         (["--steps", "10"], "calibrate to which target? Add --epsilon and --delta"),
         (["--epsilon", "1", "--steps", "10"], "Add --delta"),
+        (["--true-positive-rate", "0.01", "--steps", "10"], "Add --false-positive-rate"),
+        (["--advantage", "0.1", "--epsilon", "1", "--steps", "10"], "epsilon=1.0, advantage=0.1: give"),
         (TARGET, "find what? Give --steps"),
         ([*TARGET, "--steps", "10", "--noise-multiplier", "1"], "leave nothing to find: leave out one of them"),
         (["--epsilon", "1", "--delta", "0", "--steps", "10"], "delta=0.0 is not in (0, 1)"),
@@ -75,6 +88,16 @@ def test_the_claim_of_a_specification_is_its_target(evr, refused, mixed):
 )
 def test_bad_input(refused, arguments, words):
     assert words in refused("calibrate", *arguments)
+
+
+def test_the_noise_of_shuffled_batches_is_found_from_a_file(evr, refused, tmp_path):
+    flags = [*TARGET, "--sampling", "shuffled", "--steps", 10, "--sampling-probability", 0.1]
+    told = refused("calibrate", *flags)
+    assert "noise_multiplier=1" not in told  # nobody gave it
+    assert "`evr calibrate FILE --scale-noise`" in told
+    (tmp_path / "run.toml").write_text('[[mechanism]]\nkind = "shuffled_batches"\nnoise_multiplier = 1.0\nepochs = 5\n')
+    found = evr("calibrate", tmp_path / "run.toml", *TARGET, "--scale-noise", "--json").json
+    assert found["noise"] == [found["value"]] == [9.447]  # sqrt(5) times that of one Gaussian, 4.2247
 
 
 def test_file_and_flags(refused, mixed):

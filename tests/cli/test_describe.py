@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from evr import cli
-from evr.estimation.closed_forms import pair_delta
+from evr._estimate.closed_forms import pair_delta
+from evr._kernel.events import Composition
+from evr._kernel.pairs import Direction
 from evr.events import dpsgd
-from evr.laws import Direction
-from evr.mechanisms import Composition
 from helpers import near
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from evr.planning import sampled
-from evr.sampling import cuda
+from evr._kernel.sampled import cuda
+from evr._plan import sampled
 
 WHY = "no NVIDIA GPU is visible: look"
 CLAIM = ["--noise-multiplier", "1", "--sampling-probability", "1e-3", "--steps", "100"]
@@ -20,7 +20,7 @@ def _without_a_gpu(monkeypatch, tmp_path):
 def test_cuda_is_refused_where_there_is_no_gpu(refused):
     line = refused("certify", *CLAIM, "--device", "cuda")
     assert WHY in line
-    assert "device='cpu' or 'auto'" in line
+    assert "--device cpu or 'auto'" in line
 
 
 def test_a_device_nobody_knows_is_refused(refused):

@@ -51,7 +51,7 @@ def test_the_claim_of_the_specification_counts(evr, mixed):
         (["--epsilon", "one"], "invalid value for '--epsilon': 'one' is not a number."),
         (["--epsilon", "1", "--delta", "0.1"], "estimate what? Give either --epsilon"),
         ([], "estimate what? Give either --epsilon (to find delta) or --delta (to find epsilon)"),
-        (["--epsilon", "1", "--method", "ftt"], "method='ftt' is not one of 'fft', "),
+        (["--epsilon", "1", "--method", "ftt"], "--method ftt is not one of 'fft', "),
         (["--epsilom", "1"], "--epsilon"),
         (["--epsilon", "1", "--steps", "1.5"], "invalid value for '--steps': '1.5' is not a whole number."),
         (["--epsilon", "1", "--steps", "0"], "steps=0 is not an integer >= 1"),

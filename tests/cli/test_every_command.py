@@ -12,29 +12,29 @@ import pytest
 
 from evr.cli.app import app
 
-importlib.import_module("evr.certification.publishing")  # it takes ``risk`` along, before a test replaces that
+importlib.import_module("evr._wording.publishing")  # it takes ``risk`` along, before a test replaces that
 
 COMMANDS = sorted(command.name for command in app.registered_commands if command.name)
 FLAGS = ["--noise-multiplier", "1", "--sampling-probability", "0.1", "--steps", "3"]
 
 # The library function that each command waits for, and arguments that lead to it.
 WORK = {
-    "attest": ("evr.certification.Certificate.load", ["model.bin", "some.json"]),
+    "attest": ("evr._certificate.certificate.Certificate.load", ["model.bin", "some.json"]),
     "audit": ("evr.cli.attacks.read_scores", ["some.json"]),
-    "calculator": ("evr.report.calculator.page", []),
+    "calculator": ("evr._report.calculator.page", []),
     "calibrate": (
-        "evr.estimation.calibrate",
+        "evr._accounting.calibration.calibrate",
         ["--sampling-probability", "0.1", "--steps", "3", "--epsilon", "1", "--delta", "1e-5"],
     ),
-    "certify": ("evr.gate.certify", [*FLAGS, "--delta", "1e-5"]),
-    "describe": ("evr.mechanisms.Composition.of", FLAGS),
-    "estimate": ("evr.estimation.estimate_delta", [*FLAGS, "--epsilon", "1"]),
-    "show": ("evr.certification.Certificate.load", ["some.json"]),
-    "ledger": ("evr.certification.Ledger.__init__", []),
-    "refute": ("evr.proving.refute", [*FLAGS, "--epsilon", "1", "--delta", "1e-5"]),
-    "replay": ("evr.certification.Certificate.load", ["some.json"]),
-    "risk": ("evr.proving.risk.risk", FLAGS),
-    "resume": ("evr.certification.Ledger.__init__", []),
+    "certify": ("evr._release.gate.certify", [*FLAGS, "--delta", "1e-5"]),
+    "describe": ("evr._kernel.events.Composition.of", FLAGS),
+    "estimate": ("evr._accounting.estimate_delta", [*FLAGS, "--epsilon", "1"]),
+    "show": ("evr._certificate.certificate.Certificate.load", ["some.json"]),
+    "ledger": ("evr._release.ledger.Ledger.__init__", []),
+    "refute": ("evr._proving.refuting.refute", [*FLAGS, "--epsilon", "1", "--delta", "1e-5"]),
+    "replay": ("evr._certificate.certificate.Certificate.load", ["some.json"]),
+    "risk": ("evr._proving.risk.risk", FLAGS),
+    "resume": ("evr._release.ledger.Ledger.__init__", []),
 }
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import evr as package
-from evr.cli.options import WhatRan
+from evr._basics.numbers import stated
+from evr._dpsgd import stated_in
 from evr.cli.output import certificate_path
-from evr.numbers import stated
 from helpers import near
 
 CHEAP = ["--noise-multiplier", "2", "--sampling-probability", "1", "--steps", "1"]
@@ -52,7 +52,7 @@ def test_certificates_are_named_after_what_they_certify(evr: Callable[..., Any])
 def test_names_tell_trainings_apart() -> None:
     one = package.dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=256, epochs=15)
     two = package.dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=250, epochs=15)
-    names = {str(certificate_path(None, event, e, 1e-5)) for event in (one, two) for e in (None, 1.14)}
+    names = {str(certificate_path(None, event, epsilon=e, delta=1e-5)) for event in (one, two) for e in (None, 1.14)}
     assert len(names) == 4
     assert "dpsgd-noise1.1-q0.00426667-steps3516-epsilon1.14-delta1e-5.certificate.json" in names
 
@@ -83,10 +83,10 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "no folder for the page": (["--report", "none/r.html"], "lies in a folder that does not exist"),
     "one file for both": (["--output", "x.json", "--report", "x.json"], "is the certificate's file"),
     "workers": (["--workers", "0"], "workers=0 is not an integer >= 1"),
-    "method": (["--method", "x"], "method='x' is not one of"),
+    "method": (["--method", "x"], "--method x is not one of"),
     "seed": (["--seed", "-1"], "seed=-1 is not an integer >= 0"),
     "tau": (["--tau", "1.5"], "tau=1.5 is not in (0, 1)"),
-    "name": (["--release", "\n"], "is not a name"),
+    "name": (["--name", "\n"], "is not a name"),
 }
 
 
@@ -125,7 +125,7 @@ def test_a_dry_run_leaves_nothing_behind(evr: Callable[..., Any]) -> None:
 def test_a_dry_run_asks_the_ledger_that_there_is(evr: Callable[..., Any]) -> None:
     given = [*CHEAP, "--epsilon", "1", "--delta", "1e-2", "--method", "sequential"]
     assert evr("certify", *given).code == 0
-    first = evr("certify", *given, "--dry-run", "-o", "other.json", "--release", "named")
+    first = evr("certify", *given, "--dry-run", "-o", "other.json", "--name", "named")
     assert first.code == 0
     assert counted() == 1
 
@@ -154,7 +154,7 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, evr: Callable[..., Any], *argumen
         raise KeyboardInterrupt
 
     with monkeypatch.context() as context:
-        context.setattr("evr.gate.attempt.prove", stop)
+        context.setattr("evr._release.attempt.prove", stop)
         assert evr(*arguments).code == 130
 
 
@@ -231,6 +231,6 @@ def test_a_search_is_not_described_as_one_training(tmp_path: Path) -> None:
     path = tmp_path / "search.toml"
     path.write_text(one)
     sizes = {"algorithm": "DP-SGD", "dataset_size": 60_000, "batch_size": 256, "epochs": 15}
-    assert WhatRan(path).description() == sizes
+    assert stated_in(package.load(path).event()) == sizes
     path.write_text(one + "\n[tuning]\nmean = 20\n")
-    assert WhatRan(path).description() == {}
+    assert stated_in(package.load(path).event()) == {}

@@ -102,7 +102,7 @@ def test_a_closed_pipe_is_no_acceptance(evr, monkeypatch):
     def closed(*_: object, **__: object) -> None:
         raise BrokenPipeError(32, "Broken pipe")
 
-    monkeypatch.setattr("evr.certification.Certificate.load", closed)
+    monkeypatch.setattr("evr._certificate.certificate.Certificate.load", closed)
     monkeypatch.setattr("os.dup2", lambda *_: None)
     monkeypatch.setattr(sys.stdout, "fileno", lambda: 1)
     assert evr("replay", "some.json").code == 1

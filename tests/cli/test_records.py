@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import evr as library
+from evr._records import Recorder
+from evr._records.reading import rank_path
 from evr.errors import RecordError
-from evr.records import Recorder
-from evr.records.reading import rank_path
 
 STEP: dict[str, Any] = {"noise_multiplier": 4.0, "clipping_norm": 1.0, "sampling_probability": 0.1}
 

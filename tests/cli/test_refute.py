@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 import evr as library
 from cli.conftest import DPSGD
-from evr.records import Recorder
+from evr._records import Recorder
 
 SPEC = """
 [[mechanism]]
@@ -32,6 +34,56 @@ def test_a_true_pair_is_open_with_exit_code_0(evr):
     assert ran.out.startswith("Open: the claim is not refuted.")
 
 
+NEAR = 9e-4
+CLAIMS = [
+    ('kind="dpsgd", noise_multiplier=1.0, sampling_probability=1e-3, steps=1000', 0.5, "add-or-remove"),
+    ('kind="dpsgd", noise_multiplier=1.1, dataset_size=60000, batch_size=256, epochs=15', 1.2, "add-or-remove"),
+    ('kind="dpsgd", noise_multiplier=2.0, sampling_probability=0.01, steps=1500', 1.0, "zero-out"),
+    ('kind="dpsgd", noise_multiplier=0.8, sampling_probability=0.01, steps=200', 2.0, "replace-one"),
+    (
+        'kind="dpsgd", noise_multiplier=2.0, sampling_probability=0.02, steps=100, records_per_user=4',
+        1.0,
+        "add-or-remove",
+    ),
+    ('kind="gaussian", noise_multiplier=2.0', 1.0, "add-or-remove"),
+    ('kind="laplace", noise_multiplier=4.0, repeat=10', 1.3, "add-or-remove"),
+    ('kind="discrete_gaussian", sigma=8.0, sensitivity=1, repeat=12', 0.9, "add-or-remove"),
+    ('kind="randomized_response", noise_parameter=0.8, num_buckets=4, repeat=6', 1.0, "replace-one"),
+    (
+        'kind="dpsgd", noise_multiplier=0.9, sampling_probability=0.02, steps=60}, '
+        '{kind="laplace", noise_multiplier=8.0, repeat=3',
+        0.8,
+        "add-or-remove",
+    ),
+]
+
+
+@pytest.mark.parametrize(("ran", "epsilon", "relation"), CLAIMS)
+def test_claims_near_the_truth_are_judged_rightly(evr, tmp_path, ran, epsilon, relation):
+    (tmp_path / "run.toml").write_text(f"mechanism = [{{{ran}}}]\n")
+    asked = [tmp_path / "run.toml", "--epsilon", epsilon, "--adjacency", relation, "--json"]
+    truth = evr("estimate", *asked).json["delta"]  # its error is below 1e-8 of it
+    false = evr("refute", *asked, "--delta", truth * (1 - NEAR))
+    assert false.code == 3
+    assert false.json["refuted"]
+    assert truth * (1 - NEAR) < false.json["lower"] <= truth * (1 + 1e-8)
+    true = evr("refute", *asked, "--delta", truth * (1 + NEAR))
+    assert true.code == 0
+    assert not true.json["refuted"]
+    assert true.json["attained"]
+
+
+def test_a_pair_that_makes_no_sense_is_bad_input(refused):
+    assert "delta" in refused("refute", *DPSGD, "--epsilon", 0.5, "--delta", 2)
+
+
+def test_certify_says_what_is_proved_of_a_false_pair(evr):
+    ran = evr("certify", *DPSGD, "--epsilon", 0.5, "--delta", 2.05e-10)
+    assert ran.code == 3
+    assert "this is false, for delta(0.5) is at least 2.05" in ran.err
+    assert "as is proved (its mathematics is on paper)" in ran.err
+
+
 def test_what_is_not_attained_is_open(evr):
     batches = ["--noise-multiplier", 1, "--dataset-size", 1000, "--batch-size", 10, "--steps", 10]
     flags = [*batches, "--sampling", "without-replacement", "--adjacency", "replace-one"]
@@ -54,6 +106,7 @@ def test_json_is_what_python_says(evr):
     assert found.pop("seconds") > 0
     assert all(getattr(expected, name) == value for name, value in found.items())
     assert found["refuted"] is True
+    assert "on paper, not checked by machine" in found["sentence"]
 
 
 def test_files_and_their_claim(evr, tmp_path):

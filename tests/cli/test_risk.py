@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import evr as library
-from evr.records import Recorder
+from evr._records import Recorder
 from helpers import near
 
 DPSGD = ["--noise-multiplier", 2, "--sampling-probability", 0.01, "--steps", 100]
@@ -54,7 +54,8 @@ def test_files_of_every_kind(evr, tmp_path):
             recorder.step(noise_multiplier=2.0, clipping_norm=1.0, sampling_probability=0.01)
     assert evr("certify", spec, "--delta", 1e-6, "-q").code == 0
     answers = [bounds(evr("risk", file, "--json")) for file in ("run.toml", "run.record.jsonl", "run.certificate.json")]
-    assert answers[0] == answers[1] == answers[2]
+    assert answers[0] == answers[1]
+    assert all(answers[2][name] <= bound for name, bound in answers[0].items())  # its own pair counts too
 
 
 def test_a_sampled_certificate_says_that_it_is_one(evr):
@@ -90,3 +91,12 @@ def test_bad_input(evr, refused, tmp_path):
     assert "leave out --adjacency" in refused("risk", SAMPLED, "--adjacency", "zero-out")
     assert "No such file" in refused("risk", tmp_path / "nothing.toml")
     assert "what ran?" in refused("risk")
+
+
+def test_whose_data_is_protected(evr, refused):
+    flags = ["risk", "--noise-multiplier", 4, "--sampling-probability", 1, "--steps", 1]
+    assert "accuses 0.1% of the records" in evr(*flags).out
+    assert "accuses 0.1% of the clients" in evr(*flags, "--unit", "client").out
+    assert "unit='cat'" in refused(*flags, "--unit", "cat")
+    assert "unit='example'" in refused(*flags, "--records-per-user", 2, "--unit", "example")
+    assert "leave out --unit" in refused("risk", SAMPLED, "--unit", "user")

@@ -62,7 +62,7 @@ def test_bad_input(refused, certified, tmp_path):
 
 
 def test_interrupted(evr, certified, monkeypatch, tmp_path):
-    from evr.report import page
+    from evr._report import page
 
     def interrupt(*_, **__):
         raise KeyboardInterrupt

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from evr._release import attempt
 from evr.cli import certify
-from evr.gate import attempt
 
 MNIST = ["--dataset-size", "60000", "--batch-size", "256", "--epochs", "1"]
 SHORT = ["--steps", "20", "--delta", "1e-6"]

@@ -17,7 +17,7 @@ from mpmath import mp, mpf
 
 from conformance.reference import Either, Laplace, Normal, OnOutcomes, OnTheLine, WithoutReplacement, reflected
 from evr import events
-from evr.mechanisms import Composition
+from evr._kernel.events import Composition
 
 Reference = OnTheLine | OnOutcomes
 

@@ -11,10 +11,10 @@ import numpy as np
 from dp_accounting import dp_event
 
 import evr
-from evr.estimation.fft import FftCurve
+from evr._estimate.fft import FftCurve
+from evr._kernel.events import Composition
+from evr._kernel.pairs import Pairs, Step
 from evr.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent, dpsgd
-from evr.laws import Pairs, Step
-from evr.mechanisms import Composition
 from helpers import answers, together
 
 DIRECTIONS = ("remove", "add")

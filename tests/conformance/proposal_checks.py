@@ -13,9 +13,9 @@ import math
 import numpy as np
 from scipy.stats import norm
 
-from evr.laws import Floats, Step
-from evr.sampling import Block, Proposal, TiltedProposal
-from evr.sampling.proposals import drawing_of
+from evr._kernel.pairs import Floats, Step
+from evr._kernel.sampled.line import TiltedProposal
+from evr._kernel.sampled.proposals import Block, Proposal, drawing_of
 from helpers import assert_mean_within
 
 FAILURE = 1e-7

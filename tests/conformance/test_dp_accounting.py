@@ -12,10 +12,10 @@ import pytest
 from dp_accounting import dp_event
 from dp_accounting.pld import privacy_loss_distribution as pld
 
-from evr.estimation.closed_forms import pair_delta
+from evr._estimate.closed_forms import pair_delta
+from evr._kernel.events import Composition
+from evr._kernel.pairs import Direction
 from evr.events import DiscreteGaussianDpEvent
-from evr.laws import Direction
-from evr.mechanisms import Composition
 from helpers import near
 
 INTERVAL = 1e-3

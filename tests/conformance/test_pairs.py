@@ -18,13 +18,13 @@ from scipy.special import logsumexp
 
 from conformance import cases
 from conformance.reference import Laplace, Normal, OnTheLine, delta
-from evr.estimation.closed_forms import pair_delta
-from evr.estimation.points import log_mgf
+from evr._estimate.closed_forms import pair_delta
+from evr._estimate.points import log_mgf
+from evr._kernel.events import schemes
+from evr._kernel.events.relations import Meaning, name_of
+from evr._kernel.events.table import BUILT_IN
+from evr._kernel.pairs import Direction, DiscretePair, Measure, infinite_loss_mass, loss_range
 from evr.events import DiscreteGaussianDpEvent
-from evr.laws import Direction, DiscretePair, Measure, infinite_loss_mass, loss_range
-from evr.mechanisms import schemes
-from evr.mechanisms.relations import Meaning, name_of
-from evr.mechanisms.table import BUILT_IN
 from helpers import assert_mean_within, assert_uniform, ks_radius, near
 
 DIRECTIONS = ("remove", "add")
@@ -104,6 +104,9 @@ def test_every_registered_mechanism_has_cases():
         dp_event.ZCDpEvent,
         schemes.ExponentialMechanismDpEvent,
         schemes.PermuteAndFlipDpEvent,
+        # tests/mechanisms/test_variants.py
+        schemes.AboveThresholdDpEvent,
+        schemes.AdaptiveClippingDpEvent,
         schemes.SummedDiscreteGaussiansDpEvent,
         schemes.UsersDpEvent,
     }

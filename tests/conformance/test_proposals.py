@@ -13,14 +13,15 @@ import pytest
 
 from conformance.proposal_cases import CASES, DIRECTIONS, LARGE_BATCHES, RARELY_SAMPLED, SHORT, Case, exact, named
 from conformance.proposal_checks import check_bounds, check_order, check_proposal, generator, sample_size
-from evr.estimation.monte_carlo import blocks
-from evr.laws import Step
-from evr.mechanisms import Composition
-from evr.planning import capped_proposal
-from evr.randomness import Stream
-from evr.sampling import Proposal, SimpleProposal, TiltedProposal
-from evr.verification.attempts import shortcut
-from evr.verification.settings import Claim
+from evr._basics.randomness import Stream
+from evr._estimate.capped import capped_proposal
+from evr._estimate.monte_carlo import blocks
+from evr._kernel.events import Composition
+from evr._kernel.pairs import Step
+from evr._kernel.sampled.line import SimpleProposal, TiltedProposal
+from evr._kernel.sampled.proposals import Proposal
+from evr._kernel.verdict.attempts import shortcut
+from evr._kernel.verdict.settings import Claim
 from helpers import assert_mean_within, full
 
 REACHED = RARELY_SAMPLED  # by tilting one step: in the others many steps share the loss

@@ -7,9 +7,9 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evr.laws import Direction
-from evr.laws.line.gaussian import GaussianPair
-from evr.laws.line.poisson import SampledPair, sampled
+from evr._kernel.pairs import Direction
+from evr._kernel.pairs.line.gaussian import GaussianPair
+from evr._kernel.pairs.line.poisson import SampledPair, sampled
 
 probabilities = st.floats(1e-9, 1.0, exclude_max=True)
 

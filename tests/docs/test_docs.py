@@ -179,7 +179,7 @@ def test_the_commands_around_a_certificate(clone, monkeypatch, capsys):
     """Those of cli.md, in its order, in one folder: each finds what those before it wrote."""
     numbers = itertools.count(1 << 200)
     # fresh, and the same each time
-    monkeypatch.setattr("evr.randomness.secrets.randbits", lambda bits: next(numbers))
+    monkeypatch.setattr("evr._basics.randomness.secrets.randbits", lambda bits: next(numbers))
     cli = ROOT / "docs" / "cli.md"
     for page, command, output in consoles():
         words = shlex.split(command)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import evr
-from evr import spec
+from evr import _spec as spec
 from helpers import near
 
 FOLDER = Path(__file__).parents[2] / "examples" / "published"
@@ -59,9 +59,18 @@ def test_results_are_of_the_files(name):
 
 
 @trainings
-def test_exact_is_below_published(name):
-    """The published numbers are upper bounds for the same parameters."""
-    assert RESULTS[name]["exact_epsilon"] < SOURCES[name]["published_epsilon"]
+def test_the_published_pair_is_proved(name):
+    assert RESULTS[name]["published_pair"] == "proved"
+    assert RESULTS[name]["certified_epsilon"] <= SOURCES[name]["published_epsilon"]
+
+
+def test_a_published_pair_can_be_refuted_or_open(tmp_path, monkeypatch):
+    certified, name = MAKER["certified"], "de_cifar10_eps1"
+    exact = RESULTS[name]["exact_epsilon"]
+    for share, verdict in ((0.99, "refuted"), (1 + 1e-9, "open")):
+        published = {name: SOURCES[name] | {"published_epsilon": share * exact}}
+        monkeypatch.setitem(certified.__globals__, "sources", lambda published=published: published)
+        assert certified(name, tmp_path)["published_pair"] == verdict
 
 
 @trainings
@@ -70,4 +79,5 @@ def test_it_certifies(name, tmp_path):
     found = MAKER["certified"](name, tmp_path)
     assert found["verdict"] == "accepted"
     assert found["certified_epsilon"] == RESULTS[name]["certified_epsilon"]
+    assert found["published_pair"] == "proved"
     assert found["processor_seconds"] < 600 / len(SOURCES)

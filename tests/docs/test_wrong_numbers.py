@@ -15,9 +15,9 @@ import evr
 
 PAGE = Path(__file__).parents[2] / "docs" / "wrong_numbers.md"
 ROWS = {
-    int(row[1]): (row[4], float(row[5]))
+    int(row[1]): (row[4], float(row[5]), row[7])
     for row in (re.split(r"\s*\|\s*", line) for line in PAGE.read_text("utf-8").splitlines())
-    if len(row) > 5 and row[1].isdigit()
+    if len(row) > 7 and row[1].isdigit()
 }
 
 
@@ -72,6 +72,22 @@ def test_the_proved_value(number):
     stated, proved = ROWS[number][1], evr.estimate_epsilon(event, delta=delta, method="strict").value
     assert stated - 1e-3 < proved <= stated
     assert (1 - 1e-4) * proved <= evr.estimate_epsilon(event, delta=delta).value <= proved * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("number", EVENTS)
+def test_the_verdict_on_the_pair(number):
+    (event, delta), (says, proved, verdict) = EVENTS[number], ROWS[number]
+    if verdict == "no claim":
+        assert not says.replace(".", "").isdigit()
+        return
+    refutation = evr.refute(event, epsilon=float(says), delta=delta)
+    if verdict == "proved":
+        assert proved <= float(says)
+        assert not refutation.refuted
+    else:
+        assert refutation.refuted
+        stated = float(verdict.removeprefix("refuted:").split()[-1])
+        assert delta < stated <= refutation.lower < 1.01 * stated
 
 
 @pytest.mark.parametrize("number", FORMULAS)

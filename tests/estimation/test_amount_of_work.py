@@ -8,9 +8,9 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-from evr.estimation import fft, tilting
+from evr._estimate import fft, tilting
+from evr._kernel.events import Composition
 from evr.events import EpsilonDeltaDpEvent
-from evr.mechanisms import Composition
 from helpers import near
 
 JUMPS = evr.dpsgd(noise_multiplier=0.5, sampling_probability=1e-5, steps=100)

@@ -10,8 +10,8 @@ from dp_accounting import dp_event
 import evr
 import messages
 from estimation.references import references
-from evr.estimation import comparison
-from evr.estimation.comparison import WRONG, compare
+from evr._accounting import comparison
+from evr._accounting.comparison import WRONG, compare
 from evr.events import EpsilonDeltaDpEvent, dpsgd
 from helpers import near
 

@@ -24,15 +24,15 @@ from estimation.independent import (
     contour_delta,
     gaussian_delta,
 )
-from evr.estimation.closed_forms import pair_delta
-from evr.estimation.fft import FftCurve, read, refine
-from evr.estimation.grid import law_on_grid
-from evr.estimation.tilting import plan_tilt
+from evr._estimate.closed_forms import pair_delta
+from evr._estimate.fft import FftCurve, read, refine
+from evr._estimate.grid import law_on_grid
+from evr._estimate.tilting import plan_tilt
+from evr._kernel.events import Composition
+from evr._kernel.pairs import Direction, DominatingPair, Measure, Step, infinite_loss_mass
+from evr._kernel.pairs.line.gaussian import GaussianPair
+from evr._kernel.pairs.line.laplace import LaplacePair
 from evr.events import EpsilonDeltaDpEvent
-from evr.laws import Direction, DominatingPair, Measure, Step, infinite_loss_mass
-from evr.laws.line.gaussian import GaussianPair
-from evr.laws.line.laplace import LaplacePair
-from evr.mechanisms import Composition
 from helpers import answers, near, together
 
 repeat, composed, sampled = (dp_event.SelfComposedDpEvent, dp_event.ComposedDpEvent, dp_event.PoissonSampledDpEvent)

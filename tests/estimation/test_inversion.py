@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evr.estimation.inversion import root
+from evr._estimate.inversion import root
 from helpers import near
 
 CURVES: dict[str, Callable[[float, float], float]] = {

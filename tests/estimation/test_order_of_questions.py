@@ -10,9 +10,9 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-from evr.estimation.monte_carlo import SampledCurve
-from evr.laws import Direction
-from evr.mechanisms import Composition
+from evr._estimate.monte_carlo import SampledCurve
+from evr._kernel.events import Composition
+from evr._kernel.pairs import Direction
 from helpers import full
 
 RARE = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000)

@@ -8,11 +8,11 @@ from dp_accounting import dp_event
 import evr
 import messages
 from estimation.references import REFERENCES, references
+from evr._estimate.rdp import rdp_bound, rdp_curve_delta
+from evr._kernel.events import Composition
+from evr._kernel.pairs import Direction
 from evr.errors import UnsupportedEventError
-from evr.estimation.rdp import rdp_bound, rdp_curve_delta
 from evr.events import EpsilonDeltaDpEvent, dpsgd
-from evr.laws import Direction
-from evr.mechanisms import Composition
 from helpers import near
 
 

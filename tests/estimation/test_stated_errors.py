@@ -15,14 +15,14 @@ from dp_accounting import dp_event
 import evr
 import messages
 from estimation.independent import gaussian_delta
+from evr._accounting.online import MOST_RUNS, timeline
+from evr._estimate import atoms
+from evr._estimate.grid import law_on_grid
+from evr._estimate.points import rough_points
+from evr._estimate.tilting import plan_tilt
+from evr._kernel.events import Composition
 from evr.errors import AccuracyError
-from evr.estimation import atoms
-from evr.estimation.grid import law_on_grid
-from evr.estimation.online import MOST_RUNS, timeline
-from evr.estimation.points import rough_points
-from evr.estimation.tilting import plan_tilt
 from evr.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
-from evr.mechanisms import Composition
 from helpers import answers, full, near, together
 
 repeat, composed, sampled = (dp_event.SelfComposedDpEvent, dp_event.ComposedDpEvent, dp_event.PoissonSampledDpEvent)

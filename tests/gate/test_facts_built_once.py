@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import evr
-from evr.bounds.strict import prove_within
-from evr.mechanisms import Composition
-from evr.planning.strict import StrictCurve
+from evr._kernel.events import Composition
+from evr._kernel.strict import prove_within
+from evr._plan.strict import StrictCurve
 
 EVENT = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-2, steps=50)
 
@@ -34,8 +34,8 @@ def test_one_translation_and_one_proof_of_each_direction(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(Composition, "of", of)
     monkeypatch.setattr(StrictCurve, "plans", plans)
-    monkeypatch.setattr("evr.verification.attempts.prove_within", prove)
-    monkeypatch.setattr("evr.proving.choosing.prove_within", prove)
+    monkeypatch.setattr("evr._kernel.verdict.attempts.prove_within", prove)
+    monkeypatch.setattr("evr._proving.choosing.prove_within", prove)
     found = evr.certify(EVENT, epsilon=1.0, delta=1e-5, ledger=tmp_path / "ledger.sqlite")
     assert (found.accepted, found.verification.method) == (True, "strict")
     assert counts == {"translated": 1, "planned": 2, "proved": 2}

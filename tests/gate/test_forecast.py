@@ -12,14 +12,16 @@ import pytest
 
 import evr
 import messages
+from evr._kernel.events import Composition
+from evr._kernel.pairs import Direction
+from evr._kernel.sampled import driver
+from evr._kernel.verdict.attempts import Attempt
+from evr._kernel.verdict.results import Progress
+from evr._kernel.verdict.settings import Claim, Settings
+from evr._plan.strict import StrictCurve
+from evr._proving.api import prove
+from evr._proving.choosing import Forecast, forecast
 from evr.errors import UnsupportedEventError
-from evr.laws import Direction
-from evr.mechanisms import Composition
-from evr.planning.strict import StrictCurve
-from evr.proving import Forecast, forecast, prove
-from evr.verification import Claim, Progress, driver
-from evr.verification.attempts import Attempt
-from evr.verification.settings import Settings
 from snapshots import proved
 
 EVENT = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.1, steps=4)

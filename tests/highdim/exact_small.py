@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import ndtr
 
-from evr.laws.patterns.strategy import Strategy
+from evr._kernel.pairs.patterns.strategy import Strategy
 
 Floats = np.ndarray
 POINTS = {1: 2001, 2: 401, 3: 101}

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 import evr
-from evr.laws.patterns.min_sep import Chain
+from evr._kernel.pairs.patterns.min_sep import Chain
 from highdim.exact_small import bins_linear, delta_by_quadrature, gram_of
 
 E = evr.events

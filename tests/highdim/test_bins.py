@@ -15,14 +15,14 @@ from scipy.special import ndtr
 import evr
 import messages
 from conformance.proposal_checks import check_bounds, check_mean, check_order
-from evr.estimation.bins import BinsPair, bins_delta
-from evr.estimation.fft import FftCurve
-from evr.laws import Direction, Step
-from evr.laws.patterns.bins import IndependentBins
-from evr.randomness import Stream
-from evr.sampling import DrawPlan, built
-from evr.sampling.mixtures import MixtureProposal
-from evr.sampling.plan import ByOrder, ByScale, ByShift, ByWindow, MixturePlan
+from evr._basics.randomness import Stream
+from evr._estimate.bins import BinsPair, bins_delta
+from evr._estimate.fft import FftCurve
+from evr._kernel.pairs import Direction, Step
+from evr._kernel.pairs.patterns.bins import IndependentBins
+from evr._kernel.sampled.mixtures import MixtureProposal
+from evr._kernel.sampled.plan import ByOrder, ByScale, ByShift, ByWindow, DrawPlan, MixturePlan
+from evr._kernel.sampled.proposals import built
 from helpers import assert_mean_within, near
 from highdim.contour import redrawn_delta
 
@@ -298,10 +298,10 @@ def test_verification(name: str) -> None:
     event, epsilon = EVENTS[name]
     delta = evr.estimate_delta(event, epsilon).value
     accepted = evr.verify(event, epsilon=epsilon, delta=delta / 0.85, tau=0.85, seed=1)
-    assert accepted.verdict is evr.verification.Verdict.ACCEPTED
+    assert accepted.verdict is evr.proving.Verdict.ACCEPTED
     assert accepted.guarantee == evr.Guarantee(epsilon, delta / 0.85)
     rejected = evr.verify(event, epsilon=epsilon, delta=0.8 * delta / 0.85, tau=0.85, seed=2, max_samples=200_000)
-    assert rejected.verdict is evr.verification.Verdict.REJECTED
+    assert rejected.verdict is evr.proving.Verdict.REJECTED
     report = accepted.directions["remove"]
     if report.samples:
         assert abs(report.estimate - evr.estimate_delta(event, epsilon, direction="remove").value) < (
@@ -313,7 +313,7 @@ def test_the_fixed_verifier() -> None:
     event, epsilon = E.BallsInBinsDpEvent(2.0, 10, 10), 1.0
     delta = evr.estimate_delta(event, epsilon).value
     found = evr.verify(event, epsilon=epsilon, delta=delta / 0.5, tau=0.5, method="fixed", seed=1)
-    assert found.verdict is evr.verification.Verdict.ACCEPTED
+    assert found.verdict is evr.proving.Verdict.ACCEPTED
     assert found.directions["remove"].samples > 1000
 
 
@@ -321,7 +321,7 @@ def test_plain_sampling() -> None:
     event = E.BallsInBinsDpEvent(1.0, 10, 10)
     delta = evr.estimate_delta(event, 0.5).value
     found = evr.verify(event, epsilon=0.5, delta=delta / 0.8, tau=0.8, proposal="simple", seed=1)
-    assert found.verdict is evr.verification.Verdict.ACCEPTED
+    assert found.verdict is evr.proving.Verdict.ACCEPTED
     assert found.directions["remove"].bound == near(1.0)
 
 
@@ -340,10 +340,10 @@ def test_false_claims_are_not_accepted() -> None:
     for number in range(18):
         low = 0.9 * delta * (0.95, 0.85, 0.7)[number % 3]
         found = evr.verify(event, epsilon=epsilon, delta=low / 0.9, tau=0.9, seed=number, max_samples=8192)
-        assert found.verdict is evr.verification.Verdict.REJECTED
+        assert found.verdict is evr.proving.Verdict.REJECTED
 
 
 def test_a_lone_delta_builds_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """A table takes a second, a delta of bins alone a thirtieth of that: a search for atoms once built it."""
-    monkeypatch.setattr("evr.estimation.bins.ratio_law", None)
+    monkeypatch.setattr("evr._estimate.bins.ratio_law", None)
     assert evr.estimate_delta(evr.events.BallsInBinsDpEvent(1.3, 234 * 15, 234), 2.0).value > 0.0

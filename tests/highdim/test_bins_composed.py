@@ -14,16 +14,16 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-from evr.bounds.replica_tables import OccupancyTable
-from evr.estimation import bins as bins_module
-from evr.estimation.atoms import Delta
-from evr.estimation.bins import BinsPair, RatioLaw, bins_delta, ratio_law
-from evr.estimation.bins_density import NODES, WEIGHTS, LogDensity, log_density_of_mean
-from evr.estimation.closed_forms import delta_error, pair_delta, table_error_of
-from evr.estimation.fft import FftCurve
-from evr.laws import Direction, Floats, Measure, Step
-from evr.laws.line.gaussian import GaussianPair
-from evr.laws.patterns.bins import IndependentBins
+from evr._estimate import bins as bins_module
+from evr._estimate.atoms import Delta
+from evr._estimate.bins import BinsPair, RatioLaw, bins_delta, ratio_law
+from evr._estimate.bins_density import NODES, WEIGHTS, LogDensity, log_density_of_mean
+from evr._estimate.closed_forms import delta_error, pair_delta, table_error_of
+from evr._estimate.fft import FftCurve
+from evr._kernel.pairs import Direction, Floats, Measure, Step
+from evr._kernel.pairs.line.gaussian import GaussianPair
+from evr._kernel.pairs.patterns.bins import IndependentBins
+from evr._kernel.sampled.replica_tables import OccupancyTable
 from helpers import assert_mean_within
 
 E = evr.events

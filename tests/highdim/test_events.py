@@ -19,19 +19,19 @@ from hypothesis import strategies as st
 
 import evr
 import messages
-from evr.certification.event_json import canonical, event_from_json, event_to_json
-from evr.certification.event_words import describe
+from evr._certificate.event_json import canonical, event_from_json, event_to_json
+from evr._kernel.events import Composition
+from evr._kernel.events.meaning import hypotheses_of
+from evr._kernel.pairs import Direction
+from evr._kernel.pairs.exact import ExactGaussian
+from evr._kernel.pairs.exact.sampled import SampledCurve
+from evr._kernel.pairs.line.gaussian import GaussianPair
+from evr._kernel.pairs.patterns.bins import CorrelatedBins, IndependentBins
+from evr._kernel.pairs.patterns.min_sep import MinSep
+from evr._kernel.pairs.patterns.strategy import Strategy, largest_sum, square_sensitivity
+from evr._spec import parse
+from evr._wording.events import describe
 from evr.errors import SpecError, UnsupportedEventError
-from evr.laws import Direction
-from evr.laws.exact import ExactGaussian
-from evr.laws.exact.sampled import SampledCurve
-from evr.laws.line.gaussian import GaussianPair
-from evr.laws.patterns.bins import CorrelatedBins, IndependentBins
-from evr.laws.patterns.min_sep import MinSep
-from evr.laws.patterns.strategy import Strategy, largest_sum, square_sensitivity
-from evr.mechanisms import Composition
-from evr.mechanisms.meaning import hypotheses_of
-from evr.spec import parse
 from helpers import near
 from highdim.exact_small import dense
 

@@ -14,15 +14,16 @@ import pytest
 from scipy.stats import binom
 
 import evr
-from evr.laws import Direction
-from evr.mechanisms import Composition
-from evr.planning.sampled import planned
-from evr.randomness import Stream
-from evr.sampling import DrawPlan, built
-from evr.verification.attempts import Attempt, Trial
-from evr.verification.deciding import SequentialTest, State
-from evr.verification.settings import Claim, Settings
-from evr.verification.summary import summed
+from evr._basics.randomness import Stream
+from evr._kernel.events import Composition
+from evr._kernel.pairs import Direction
+from evr._kernel.sampled.deciding import SequentialTest, State
+from evr._kernel.sampled.plan import DrawPlan
+from evr._kernel.sampled.proposals import built
+from evr._kernel.sampled.summary import summed
+from evr._kernel.verdict.attempts import Attempt, Trial
+from evr._kernel.verdict.settings import Claim, Settings
+from evr._plan.sampled import planned
 from highdim.small_events import EVENTS, exact_delta
 
 TAU = 0.9
@@ -58,7 +59,7 @@ def accepts(name: str, epsilon: float, direction: str, share: float, seed: int) 
     how = Attempt(None, seed, direction, None, 1, None)
     settings = Settings(max_samples=16_384)
     found = how.run(Composition.of(EVENTS[name]), claim, settings, planner)
-    return found.verdict is evr.verification.Verdict.ACCEPTED
+    return found.verdict is evr.proving.Verdict.ACCEPTED
 
 
 def run_table(numbers: range) -> None:

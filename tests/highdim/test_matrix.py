@@ -20,17 +20,17 @@ from mpmath import mp
 import evr
 import messages
 from conformance.proposal_checks import check_bounds, check_mean, check_order
-from evr.bounds.replica_tables import ChainTable, OccupancyTable, RingTable
-from evr.laws import Direction, Step
-from evr.laws.patterns.bins import CorrelatedBins, IndependentBins
-from evr.laws.patterns.law import PatternLaw
-from evr.laws.patterns.min_sep import Chain, MinSep
-from evr.laws.patterns.strategy import Strategy
-from evr.randomness import Stream
-from evr.sampling import DrawPlan, built
-from evr.sampling import mixtures as parts
-from evr.sampling.mixtures import MixtureProposal, log_hoelder, part_of, ring_sums, table_of, with_odds
-from evr.sampling.plan import ByOrder, ByScale, ByShift, ByWindow, MixturePlan
+from evr._basics.randomness import Stream
+from evr._kernel.pairs import Direction, Step
+from evr._kernel.pairs.patterns.bins import CorrelatedBins, IndependentBins
+from evr._kernel.pairs.patterns.law import PatternLaw
+from evr._kernel.pairs.patterns.min_sep import Chain, MinSep
+from evr._kernel.pairs.patterns.strategy import Strategy
+from evr._kernel.sampled import mixtures as parts
+from evr._kernel.sampled.mixtures import MixtureProposal, log_hoelder, part_of, ring_sums, table_of, with_odds
+from evr._kernel.sampled.plan import ByOrder, ByScale, ByShift, ByWindow, DrawPlan, MixturePlan
+from evr._kernel.sampled.proposals import built
+from evr._kernel.sampled.replica_tables import ChainTable, OccupancyTable, RingTable
 from helpers import assert_mean_within, near
 from highdim.exact_small import bins_linear, delta_by_quadrature, dense, gram_of
 from highdim.small_events import BAND, EVENTS, exact_delta
@@ -533,11 +533,11 @@ def test_verification(name: str) -> None:
     event, epsilon = SCHEMES[name]
     delta = evr.estimate_delta(event, epsilon)
     accepted = evr.verify(event, epsilon=epsilon, delta=delta.value / 0.8, tau=0.8, seed=1)
-    assert accepted.verdict is evr.verification.Verdict.ACCEPTED
+    assert accepted.verdict is evr.proving.Verdict.ACCEPTED
     assert accepted.guarantee == evr.Guarantee(epsilon, delta.value / 0.8)
     low = 0.75 * delta.value
     rejected = evr.verify(event, epsilon=epsilon, delta=low / 0.8, tau=0.8, seed=2, max_samples=60_000)
-    assert rejected.verdict is evr.verification.Verdict.REJECTED
+    assert rejected.verdict is evr.proving.Verdict.REJECTED
     report = accepted.directions[delta.direction]
     error = math.hypot(report.standard_error, delta.standard_error or 0.0)
     assert abs(report.estimate - delta.value) < 5 * error
@@ -546,7 +546,7 @@ def test_verification(name: str) -> None:
 def test_the_fixed_verifier() -> None:
     event = E.BallsInBinsDpEvent(1.5, 4, 2, BAND)
     found = evr.verify(event, epsilon=2.0, delta=0.02795912, tau=0.5, method="fixed", seed=1)
-    assert found.verdict is evr.verification.Verdict.ACCEPTED
+    assert found.verdict is evr.proving.Verdict.ACCEPTED
     assert found.directions["remove"].samples > 100
 
 
@@ -567,7 +567,7 @@ def test_dense_noise_that_nobody_waits_for(epsilon: float, delta: float, remedy:
 def test_plain_sampling() -> None:
     for event, delta in ((EVENTS["bins"], 1.055605e-1), (EVENTS["cold"], 2.48562777e-2)):
         found = evr.verify(event, epsilon=1.0, delta=delta / 0.8, tau=0.8, proposal="simple", seed=1)
-        assert found.verdict is evr.verification.Verdict.ACCEPTED
+        assert found.verdict is evr.proving.Verdict.ACCEPTED
         assert found.directions["remove"].bound == near(1.0, abs=0.01)
 
 

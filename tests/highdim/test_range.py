@@ -11,20 +11,20 @@ from scipy.special import log_ndtr
 
 import evr
 import messages
-from evr.bounds.replica_tables import MOST_REPLICAS
-from evr.laws import Direction
-from evr.laws.law import UNIT, Floats
-from evr.laws.patterns.law import PatternLaw, density_error, magnitude
-from evr.laws.patterns.min_sep import Chain, MinSep
-from evr.mechanisms import Composition
-from evr.randomness import Stream
-from evr.sampling import DrawPlan, built
-from evr.sampling.mixtures import MixtureProposal, table_of
-from evr.sampling.plan import ByOrder, ByShift, MixturePlan
-from evr.verification.attempts import Trial
-from evr.verification.driver import Driver, Lazily
-from evr.verification.settings import Claim, Settings
-from evr.verification.summary import checked
+from evr._basics.randomness import Stream
+from evr._kernel.events import Composition
+from evr._kernel.pairs import Direction
+from evr._kernel.pairs.law import UNIT, Floats
+from evr._kernel.pairs.patterns.law import PatternLaw, density_error, magnitude
+from evr._kernel.pairs.patterns.min_sep import Chain, MinSep
+from evr._kernel.sampled.driver import Driver, Lazily
+from evr._kernel.sampled.mixtures import MixtureProposal, table_of
+from evr._kernel.sampled.plan import ByOrder, ByShift, DrawPlan, MixturePlan
+from evr._kernel.sampled.proposals import built
+from evr._kernel.sampled.replica_tables import MOST_REPLICAS
+from evr._kernel.sampled.summary import checked
+from evr._kernel.verdict.attempts import Trial
+from evr._kernel.verdict.settings import Claim, Settings
 from helpers import near
 
 E = evr.events

@@ -14,12 +14,12 @@ from dp_accounting import dp_event
 
 import evr
 import messages
+from evr._basics.randomness import Stream
+from evr._estimate.mixtures import mixture_proposal, with_lines
+from evr._kernel.events import Composition
+from evr._kernel.pairs.patterns.law import ReplacedPatterns
+from evr._kernel.sampled.plan import ByOrder, ByScale
 from evr.events import BallsInBinsDpEvent, BMinSepDpEvent, CyclicPoissonDpEvent, RedrawnBinsDpEvent
-from evr.laws.patterns.law import ReplacedPatterns
-from evr.mechanisms import Composition
-from evr.planning.mixtures import mixture_proposal, with_lines
-from evr.randomness import Stream
-from evr.sampling.plan import ByOrder, ByScale
 from helpers import assert_mean_within, near
 
 REPLACED: dict[str, Any] = {"neighboring_relation": "replace-one"}

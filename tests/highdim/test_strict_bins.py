@@ -12,14 +12,14 @@ from dp_accounting import dp_event
 
 import evr
 import messages
-from evr.bounds.strict import ProofPlan, one_step, prove
-from evr.bounds.strict.one_step import outcomes_of
-from evr.bounds.strict.proof import one_step_delta
+from evr._kernel.events import Composition
+from evr._kernel.pairs import Direction
+from evr._kernel.pairs.exact import ExactBins
+from evr._kernel.pairs.exact.law import ball
+from evr._kernel.strict import ProofPlan, one_step, prove
+from evr._kernel.strict.one_step import outcomes_of
+from evr._kernel.strict.proof import one_step_delta
 from evr.errors import UnsupportedEventError
-from evr.laws import Direction
-from evr.laws.exact import ExactBins
-from evr.laws.exact.law import ball
-from evr.mechanisms import Composition
 from helpers import exact_step, full, near
 
 E = evr.events
@@ -29,7 +29,7 @@ REMOVE, ADD = Direction.REMOVE, Direction.ADD
 def grid_law(law: ExactBins, top: float, spacing: Fraction) -> tuple[np.ndarray, np.ndarray, float]:
     """Values of ``L'``, masses under ``Q`` and the excess, as floats."""
     found = outcomes_of(law, Fraction(top), spacing, 80)
-    masses = np.array([float(x) for x in found.sum.fine.poly.coeffs()]) * 2.0**-found.grid.bits
+    masses = np.array([float(x) for x in found.sum.fine]) * 2.0**-found.grid.bits
     values = np.arange(masses.size) * float(spacing) / law.bins
     return values, masses, float(found.sum.excess) * 2.0**-found.grid.bits / law.bins
 
@@ -139,10 +139,10 @@ def test_verification_and_replay(tmp_path: object) -> None:
     event = E.BallsInBinsDpEvent(3.0, 100, 10)
     delta = evr.estimate_delta(event, 2.0).value
     found = evr.verify(event, epsilon=2.0, delta=delta / 0.99, tau=0.99, method="strict")
-    assert found.verdict is evr.verification.Verdict.ACCEPTED
+    assert found.verdict is evr.proving.Verdict.ACCEPTED
     assert found.false_positive_rate == 0.0
     low = evr.verify(event, epsilon=2.0, delta=0.98 * delta / 0.99, tau=0.99, method="strict")
-    assert low.verdict is evr.verification.Verdict.REJECTED
+    assert low.verdict is evr.proving.Verdict.REJECTED
     certificate = evr.certify(event, epsilon=2.0, ledger=f"{tmp_path}/ledger.sqlite")
     assert certificate.verification.method == "strict"
     assert evr.replay(certificate).agrees
@@ -166,7 +166,7 @@ def test_two_grids_of_ratios(monkeypatch: pytest.MonkeyPatch, direction: Directi
     law, epsilon = ExactBins(direction, 5, Fraction(4)), 4.0 if direction is REMOVE else -3.0
     top, spacing = Fraction(abs(epsilon)), Fraction(1, 64)
     whole = outcomes_of(law, top, spacing, 80)
-    monkeypatch.setattr("evr.bounds.strict.one_step.MOST_PLACES", 4096)
+    monkeypatch.setattr("evr._kernel.strict.one_step.MOST_PLACES", 4096)
     parted = outcomes_of(law, top, spacing, 80)
     assert whole.grid.size == 1 < parted.grid.size
     for at in (0.3, 0.7, 1.0):

@@ -22,7 +22,7 @@ STRATEGIES = (auditing.Bonferroni(), auditing.Split(seed=0))
 def same_order(monkeypatch):
     """The order that fresh entropy gives to canaries, the same in every run."""
     numbers = itertools.count()
-    monkeypatch.setattr("evr.proving.audit.secrets.randbits", lambda bits: next(numbers))
+    monkeypatch.setattr("evr._proving.audit.secrets.randbits", lambda bits: next(numbers))
 
 
 def gaussian(rng, canaries, mu):

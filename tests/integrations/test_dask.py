@@ -20,13 +20,13 @@ from distributed import Client, LocalCluster
 
 import evr
 from attempts import certify_claim
-from evr.certification import Certificate
-from evr.certification.build import software
+from evr._certificate.build import software
+from evr._certificate.certificate import Certificate
+from evr._kernel.sampled import driver
+from evr._kernel.sampled.summary import Work
+from evr._kernel.verdict.settings import Claim, Settings
 from evr.errors import ClusterError
 from evr.integrations import dask
-from evr.verification import Claim, driver
-from evr.verification.settings import Settings
-from evr.verification.summary import Work
 from integrations.cluster import PATIENCE, Cluster, until
 
 EVENT = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=100)

@@ -8,7 +8,7 @@ from dp_accounting import dp_event
 
 import evr
 import messages
-from evr.bounds.filters import PrivacyFilter
+from evr._release.filters import PrivacyFilter
 from evr.errors import BudgetExceededError, UnsupportedEventError
 
 
@@ -38,7 +38,7 @@ def test_a_synthesizer_is_certified_as_it_is(tmp_path):
         assert part in certificate.statement
 
 
-def test_unknown_fields_and_samples_of_compositions_are_refused():
+def test_unknown_fields_are_refused():
     @attr.s(frozen=True, auto_attribs=True)
     class GaussianDpEvent(dp_event.DpEvent):
         noise_multiplier: float
@@ -46,8 +46,11 @@ def test_unknown_fields_and_samples_of_compositions_are_refused():
 
     with pytest.raises(UnsupportedEventError, match=messages.about("Its fields are noise_multiplier, sensitivity")):
         evr.estimate_epsilon(dp_event.ComposedDpEvent([GaussianDpEvent(1.0)]), 1e-6)
-    with pytest.raises(UnsupportedEventError, match=messages.about("Poisson sampling of a composition of several")):
-        evr.estimate_epsilon(dp_event.PoissonSampledDpEvent(0.1, Synthesizer().dp_event), 1e-6)
+
+
+def test_a_sample_of_a_synthesizer_costs_less_than_all_of_the_data():
+    sampled = evr.estimate_epsilon(dp_event.PoissonSampledDpEvent(0.1, Synthesizer().dp_event), 1e-6).value
+    assert 0 < sampled < evr.estimate_epsilon(Synthesizer().dp_event, 1e-6).value
 
 
 def test_the_query_that_would_exceed_is_refused_before_it_runs():

@@ -23,8 +23,10 @@ with pytest.MonkeyPatch.context() as patch:
     patch.setattr(warnings, "warn", lambda *_, **__: None)
     pytest.importorskip("flwr.serverapp", reason=reason, exc_type=ImportError)
 
+import numpy as np
 from dp_accounting import dp_event
 from flwr.serverapp import GaussianPrivacyEvent, NeighboringRelation, PrivacyConfig, RdpAccountant, SamplingMethod
+from flwr.serverapp.strategy import DifferentialPrivacyServerSideFixedClipping, FedAvg
 
 import evr
 from evr.integrations.flower import Accountant
@@ -139,6 +141,35 @@ def test_releases_that_are_not_known(event, error, words):
         with pytest.raises(error, match=words):
             ask(event)
     assert one.num_releases == 500
+
+
+def test_noise_of_a_seed_is_public(monkeypatch):
+    one = accountant()
+    monkeypatch.setattr(np.random.mtrand, "_rand", np.random.RandomState(42))
+    with pytest.raises(ValueError, match=messages.about("was seeded by hand")):
+        one.compose(ROUND)
+    assert one.num_releases == 500
+    one.load_state_dict(one.state_dict())  # draws nothing
+    monkeypatch.undo()
+    one.compose(ROUND)
+
+
+def test_ten_good_runs_raise_no_alarm():
+    for rounds in range(1, 11):
+        one = Accountant(config(SamplingMethod.NO_AMPLIFICATION, max_epsilon=100.0))
+        for _ in range(rounds):
+            assert not one.would_exceed(ROUND)
+            one.compose(ROUND)
+        assert one.event == dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(1.0), rounds)
+
+
+def test_a_round_without_answers_is_not_counted():
+    """Their strategy lets nothing out then."""
+    one = Accountant(config(SamplingMethod.NO_AMPLIFICATION, population_size=4))
+    strategy = DifferentialPrivacyServerSideFixedClipping(FedAvg(), 4.0, 1.0, 4, accountant=one)
+    strategy._pending_events[1] = GaussianPrivacyEvent(4.0, 4, 4)
+    assert strategy.aggregate_train(1, []) == (None, None)
+    assert one.num_releases == 0
 
 
 def test_states_of_others():

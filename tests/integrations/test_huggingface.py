@@ -17,6 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # they warn about themselves
 
 import torch
 from opacus import PrivacyEngine
+from opacus.data_loader import DPDataLoader
 from torch.utils.data import DataLoader
 from transformers import Trainer
 
@@ -102,7 +103,7 @@ class ByHand(Trainer):
         return self.loader
 
 
-def by_hand(folder, path, *, seed=None, clip=1.0, poisson=True, **options):
+def by_hand(folder, path, *, seed=None, clip=1.0, poisson=True, trains_on=None, **options):
     model = classifier()
     callback = Record(path, **options)
     engine = PrivacyEngine(accountant="evr")
@@ -117,7 +118,7 @@ def by_hand(folder, path, *, seed=None, clip=1.0, poisson=True, **options):
         poisson_sampling=poisson,
     )
     one = ByHand(model, arguments(folder), optimizers=(optimizer, None), callbacks=[callback])
-    one.loader = loader
+    one.loader = trains_on or loader
     if seed is None:
         torch.seed()
     one.train()
@@ -149,6 +150,12 @@ def test_accelerate(path):
 def test_the_seed_of_training_arguments_makes_the_noise_public(tmp_path, path):
     with pytest.raises(RecordError, match=messages.about("the generator of the noise has the seed 42")):
         by_hand(tmp_path, path, seed=42)
+
+
+def test_a_rate_that_is_not_that_of_the_loader(tmp_path, path):
+    """The optimizer was made for a loader of half the batch: the record has the rate that ran."""
+    other = DPDataLoader.from_data_loader(DataLoader(Sentences(), batch_size=2 * BATCH))
+    assert by_hand(tmp_path, path, trains_on=other).event.event.sampling_probability == 1 / 3
 
 
 def test_a_loader_that_shuffles(tmp_path, path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import secrets
 import subprocess
@@ -207,10 +208,70 @@ def test_keras_configurations_that_are_refused(changes, words):
         evr.events.from_jax_privacy(config)
 
 
-def test_a_keras_model_with_other_noise(path):
-    model, _ = keras_model()
-    _, other = keras_model(noise_multiplier=2.0)
+@pytest.mark.parametrize(
+    ("trained", "recorded", "words"),
+    [
+        ({}, {"noise_multiplier": 2.0}, "another configuration"),
+        ({}, {"train_size": 10 * RECORDS}, "another configuration"),  # a tenth of the rate
+        ({"clipping_norm": np.inf}, {}, "clipping is switched off: clipping_norm=inf"),
+    ],
+)
+def test_what_breaks_the_accounting_of_keras(path, trained, recorded, words):
+    model, config = keras_model(**trained)
     from evr.integrations.keras import Record
 
-    with pytest.raises(RecordError, match=messages.about("with another noise")):
-        fit(model, Record(other, path))
+    with pytest.raises(RecordError, match=words):
+        fit(model, Record(dataclasses.replace(config, **recorded), path))
+    assert not path.exists()
+
+
+def test_a_keras_model_that_skips_a_batch(path, monkeypatch):
+    """The steps that a model really takes are counted by JAX Privacy."""
+    model, config = keras_model()
+    from evr.integrations.keras import Record
+
+    callback = Record(config, path)
+    announce = callback.on_train_batch_begin
+
+    def twice(batch, logs=None):  # what a loop looks like that draws a batch and takes no step on it
+        announce(batch, logs)
+        announce(batch, logs)
+
+    monkeypatch.setattr(callback, "on_train_batch_begin", twice)
+    with pytest.raises(RecordError, match=messages.about("steps were announced, and the model took")):
+        _ = fit(model, callback, 1).event
+
+
+def test_ten_good_runs_of_keras_raise_no_alarm(tmp_path):
+    from evr.integrations.keras import Record
+
+    for seed in range(10):
+        model, config = keras_model()
+        assert fit(model, Record(config, tmp_path / f"{seed}.jsonl")).event == BY_HAND
+
+
+def test_keras_killed_and_resumed(path, tmp_path, monkeypatch):
+    """Steps that were lost in a crash count."""
+    from evr.integrations.keras import Record
+
+    class Dies(Exception):
+        pass
+
+    model, config = keras_model()
+    saved = tmp_path / "model.weights.h5"
+    model.save_weights(saved)
+    callback = Record(config, path)
+    announce = callback.on_train_batch_begin
+
+    def dies(batch, logs=None):
+        announce(batch, logs)
+        if batch == 6:
+            raise Dies
+
+    monkeypatch.setattr(callback, "on_train_batch_begin", dies)
+    with pytest.raises(Dies):
+        fit(model, callback, 1)
+    callback.close()
+    again, _ = keras_model(seed=config.seed)
+    again.load_weights(saved)
+    assert fit(again, Record(config, path), 1).event.count == 17

@@ -23,6 +23,7 @@ from jax_privacy.experimental.execution_plan import BandMFExecutionPlanConfig
 from jax_privacy.matrix_factorization import toeplitz
 
 import evr
+from evr.errors import UnsupportedEventError
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "jax_privacy_digits.py"
 PATIENCE = 900.0  # seconds until a training is taken to hang, on a machine that is busy
@@ -74,6 +75,18 @@ def test_a_plan_with_bands_and_defaults_is_for_zero_out(tmp_path):
     assert "under zero-out adjacency" in certificate.statement
     with pytest.raises(ValueError, match=messages.no_law_under("add-or-remove")):
         evr.certify(event, epsilon=3, delta=1e-5, neighboring_relation="add-or-remove")
+
+
+def test_the_bare_event_of_a_plan_with_bands_is_refused(tmp_path):
+    """It is equal to that of another training, DP-SGD of 50 steps, which is certified."""
+    made = plan(iterations=200, strategy=np.ones(4), sampling_prob=0.2, noise_multiplier=2.0)
+    assert made.dp_event == evr.dpsgd(noise_multiplier=2.0, sampling_probability=0.2, steps=50)
+    more = dp_accounting.ComposedDpEvent([made.dp_event, dp_accounting.GaussianDpEvent(9.0)])
+    for event in (made.dp_event, more):
+        with pytest.raises(UnsupportedEventError, match=messages.about("a plan of JAX Privacy with 4 bands")):
+            evr.certify(event, delta=1e-5, ledger=tmp_path / "ledger.sqlite")
+    single = plan(iterations=50, sampling_prob=0.2, noise_multiplier=2.0)
+    assert evr.certify(single.dp_event, delta=1e-5, ledger=tmp_path / "ledger.sqlite").accepted
 
 
 def test_a_plan_for_add_or_remove():

@@ -12,9 +12,9 @@ from dp_accounting import NeighboringRelation
 import evr
 import evr.integrations.jax_privacy as reader
 import messages
+from evr._kernel.events import Composition
+from evr._kernel.events.relations import name_of
 from evr.errors import OtherRelationError, UnsupportedEventError
-from evr.mechanisms import Composition
-from evr.mechanisms.relations import name_of
 from helpers import near
 from integrations import jax_stand_ins as J
 

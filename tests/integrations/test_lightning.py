@@ -23,7 +23,7 @@ from torch.utils.data import DataLoader
 import evr
 from evr.errors import RecordError
 from evr.integrations.lightning import Record, observed
-from integrations.lightning_training import NOISE, Classifier, Data, trainer
+from integrations.lightning_training import BATCH, NOISE, Classifier, Data, trainer
 
 PROGRAM = Path(__file__).with_name("lightning_training.py")
 PATIENCE = 900.0
@@ -109,6 +109,25 @@ def test_a_loader_that_does_not_sample(path):
     """The example of Opacus trained like this until 2022 (its issue 313)."""
     with pytest.raises(RecordError, match=messages.about("draws by SequentialSampler and does not sample by Poisson")):
         fit(path, data=Data(poisson=False))
+
+
+def test_a_rate_that_is_not_that_of_the_loader(path):
+    """The module made another loader private than it trains on. Its accountant counts half of the rate; the record has
+    the rate that ran.
+    """
+
+    class Halves(Classifier):
+        def configure_optimizers(self):
+            optimizer = torch.optim.SGD(self.parameters(), lr=0.1)
+            other = DataLoader(self.trainer.datamodule.data, batch_size=BATCH // 2)
+            options = {"noise_multiplier": NOISE, "max_grad_norm": 1.0}
+            made = self.privacy_engine.make_private(module=self, optimizer=optimizer, data_loader=other, **options)
+            self.dp = {"model": made[0]}
+            return made[1]
+
+    module = Halves()
+    assert fit(path, module).record.event == BY_HAND
+    assert module.privacy_engine.accountant.history == [(NOISE, 0.05, 20)]
 
 
 def test_seed_everything_makes_the_noise_public(path, monkeypatch):

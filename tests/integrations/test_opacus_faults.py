@@ -19,9 +19,9 @@ pytest.importorskip("opacus", reason="needs the extra: pip install evr-dp[opacus
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 import evr
+from evr._records import Recorder
+from evr._records.reading import rank_path
 from evr.errors import RecordError
-from evr.records import Recorder
-from evr.records.reading import rank_path
 
 SCRIPT = Path(__file__).with_name("recorded_training.py")
 PATIENCE = 900.0  # seconds until a training is taken to hang, on a machine that is busy

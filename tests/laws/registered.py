@@ -9,8 +9,8 @@ import attr
 from dp_accounting import dp_event
 
 import evr
-from evr.laws import Pairs
-from evr.mechanisms import MECHANISMS
+from evr._kernel.events import MECHANISMS
+from evr._kernel.pairs import Pairs
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)

@@ -8,11 +8,11 @@ import pytest
 
 import evr
 import messages
+from evr._kernel.pairs import TRIVIAL_PAIR, DiscretePair, Pairs, Step, simplify
+from evr._kernel.pairs.exact import ExactGaussian, ExactLaplace, RationalOutcomes
+from evr._kernel.pairs.line.gaussian import GaussianPair
+from evr._kernel.pairs.line.laplace import LaplacePair
 from evr.errors import UnsupportedEventError
-from evr.laws import TRIVIAL_PAIR, DiscretePair, Pairs, Step, simplify
-from evr.laws.exact import ExactGaussian, ExactLaplace, RationalOutcomes
-from evr.laws.line.gaussian import GaussianPair
-from evr.laws.line.laplace import LaplacePair
 from laws.registered import registered
 
 REVEALING = RationalOutcomes.of([Fraction(9, 10), Fraction(1, 10)], [Fraction(1, 10), Fraction(9, 10)])

@@ -13,9 +13,9 @@ from dp_accounting import NeighboringRelation, dp_event
 
 import evr
 import messages
+from evr._kernel.events import Composition, schemes
+from evr._kernel.events.meaning import HYPOTHESES, hypotheses_of
 from evr.errors import OtherRelationError
-from evr.mechanisms import Composition, schemes
-from evr.mechanisms.meaning import HYPOTHESES, hypotheses_of
 from helpers import near
 
 ADD, REPLACE, ZERO = (
@@ -86,7 +86,7 @@ def test_who_was_sampled_may_be_seen(name: str, tmp_path: Path) -> None:
 def test_nor_where_zero_out_is_taken_by_itself(base: dp_event.DpEvent, beside: dp_event.DpEvent) -> None:
     assert Composition.of(beside).relation is ZERO
     for order in ([SAMPLED(0.01, base), beside], [beside, SAMPLED(0.01, base)]):
-        with pytest.raises(OtherRelationError):
+        with pytest.raises(OtherRelationError, match=messages.ZERO_OUT_BY_ITSELF):
             Composition.of(dp_event.ComposedDpEvent(order))
 
 
@@ -163,6 +163,9 @@ def test_a_matrix_mechanism_beside_others_is_under_zero_out() -> None:
     assert Composition.of(users).relation is ZERO
     with pytest.raises(OtherRelationError):
         Composition.of(users, "add-or-remove")
+    answers = [dp_event.RandomizedResponseDpEvent(0.5, 2), schemes.ShuffledBatchesDpEvent(5.0, 1)]
+    for order in (answers, answers[::-1]):
+        assert Composition.of(dp_event.ComposedDpEvent(order)).relation is ZERO
 
 
 # --- steps, rates and divisors (R9.6) -------------------------------------------------------------

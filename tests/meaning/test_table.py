@@ -15,13 +15,13 @@ from dp_accounting.privacy_accountant import UnsupportedEventError as PeerError
 
 import evr
 import messages
-from evr.certification.certificate import Certificate
+from evr._certificate.certificate import Certificate
+from evr._kernel.events import MECHANISMS, Composition, noise, schemes
+from evr._kernel.events.meaning import HYPOTHESES, Row, hypotheses_of, meaning_of, row_of, rows, unit_of
+from evr._kernel.events.relations import Hypothesis, Meaning, Refused
+from evr._kernel.events.table import BUILT_IN, WRAPPERS
+from evr._kernel.pairs import Pairs
 from evr.errors import CertificateError, OtherRelationError, UnsupportedEventError
-from evr.laws import Pairs
-from evr.mechanisms import MECHANISMS, Composition, noise, schemes
-from evr.mechanisms.meaning import HYPOTHESES, Row, hypotheses_of, meaning_of, row_of, rows, unit_of
-from evr.mechanisms.relations import Hypothesis, Meaning, Refused
-from evr.mechanisms.table import BUILT_IN, WRAPPERS
 from forging import text
 
 ROOT = Path(__file__).parents[2]
@@ -62,7 +62,7 @@ def test_every_mechanism_has_an_answer_under_every_relation() -> None:
     found = own_rows()
     assert {row.event for row in found} == {*BUILT_IN, *WRAPPERS}
     subjects = {row.subject for row in found}
-    assert len(found) == 3 * len(subjects) == 144
+    assert len(found) == 3 * len(subjects) == 198
     for subject in subjects:
         assert [row.answer.relation for row in found if row.subject == subject] == RELATIONS
     assert subjects == {*PAGE.EXAMPLES, "PoissonSampledDpEvent of registered noise"}
@@ -317,6 +317,39 @@ def test_a_twin_means_the_same() -> None:
         assert hypotheses_of(event, relation) == hypotheses_of(
             evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.1, steps=1), relation
         )
+
+
+def test_a_twin_of_another_release_is_seen_inside() -> None:
+    """It is no instance of this DpEvent: overlooked, a sample of it would pass for one of Gaussian noise."""
+    base = type("DpEvent", (), {})
+    twins = [
+        attr.make_class("EpsilonDeltaDpEvent", ["epsilon", "delta"], bases=(base,), frozen=True)(1.0, 0.0),
+        attr.make_class(
+            "BallsInBinsDpEvent",
+            ["noise_multiplier", "iterations", "cycle_length", "strategy"],
+            bases=(base,),
+            frozen=True,
+        )(1.0, 6, 3, (1.0,)),
+    ]
+    for twin in twins:
+        with pytest.raises(OtherRelationError):
+            Composition.of(dp_event.PoissonSampledDpEvent(0.1, twin), ZERO)
+        assert hypotheses_of(dp_event.SelfComposedDpEvent(twin, 3), ZERO)
+        assert unit_of(dp_event.ComposedDpEvent([twin])) == unit_of(twin)
+
+
+@attr.s(frozen=True, auto_attribs=True)
+class OtherDpEvent(dp_event.DpEvent):
+    noise_multiplier: float
+
+
+def test_hypotheses_of_two_mechanisms_that_one_event_stands_for_are_all_there() -> None:
+    for one, clause in ((OwnDpEvent, "nobody looked"), (OtherDpEvent, "nobody asked")):
+        evr.register(one, lambda event: dp_event.GaussianDpEvent(event.noise_multiplier), assumptions=(clause,))
+    parts = [OWN, dp_event.GaussianDpEvent(1.0), OtherDpEvent(2.0)]
+    for order in (parts, parts[::-1]):
+        found = hypotheses_of(dp_event.ComposedDpEvent(order), ADD)
+        assert {one.id for one in found} == {"own-1", "sensitivity", "other-1"}
 
 
 def test_pairs_alone_say_nothing_of_relations() -> None:

@@ -18,17 +18,17 @@ from pydantic import BaseModel
 
 import evr
 import messages
-from evr.certification.event_json import canonical, event_from_json, event_to_json
-from evr.certification.event_words import describe
-from evr.certification.words import identified
-from evr.described import described
+from evr._certificate.event_json import canonical, event_from_json, event_to_json
+from evr._described import described
+from evr._kernel.events import MECHANISMS, Composition, noise
+from evr._kernel.events.meaning import hypotheses_of
+from evr._kernel.events.relations import Hypothesis
+from evr._kernel.events.table import BUILT_IN
+from evr._kernel.pairs import DiscretePair, Pairs
+from evr._spec import parse
+from evr._wording.events import describe
+from evr._wording.statement import identified
 from evr.errors import CertificateError, SpecError, UnsupportedEventError
-from evr.laws import DiscretePair, Pairs
-from evr.mechanisms import MECHANISMS, Composition, noise
-from evr.mechanisms.meaning import hypotheses_of
-from evr.mechanisms.relations import Hypothesis
-from evr.mechanisms.table import BUILT_IN
-from evr.spec import parse
 
 E = evr.events
 
@@ -51,6 +51,8 @@ EVENTS: list[dp_event.DpEvent] = [
     E.RandomAllocationDpEvent(3.0, 20, 5),
     E.ExponentialMechanismDpEvent(0.5),
     E.PermuteAndFlipDpEvent(0.5),
+    E.AboveThresholdDpEvent(0.5),
+    E.AdaptiveClippingDpEvent(1.0, 10.0),
     E.SummedDiscreteGaussiansDpEvent(3.0, 20, 4.0, 1000),
     dp_event.ZCDpEvent(0.125, 0.5),
     E.PoissonSampledUsersDpEvent(3.0, 0.125, 4, 2.5),
@@ -130,8 +132,8 @@ class AlarmDpEvent(dp_event.DpEvent):
 
 
 def alarm(event: AlarmDpEvent) -> Pairs:
-    hit = evr.validate.open_probability(hit=event.hit)
-    false_alarm = evr.validate.open_probability(false_alarm=event.false_alarm)
+    hit = evr._basics.validate.open_probability(hit=event.hit)
+    false_alarm = evr._basics.validate.open_probability(false_alarm=event.false_alarm)
     one, other = [1 - hit, hit], [1 - false_alarm, false_alarm]
     return Pairs(DiscretePair.from_probabilities(one, other), DiscretePair.from_probabilities(other, one))
 
@@ -469,7 +471,7 @@ OWN_MODULE = """
 import attr
 from dp_accounting import dp_event
 from evr import register
-from evr.mechanisms import noise
+from evr._kernel.events import noise
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class HumDpEvent(dp_event.DpEvent):

@@ -17,10 +17,10 @@ from dp_accounting import dp_event
 
 import evr
 import messages
-from evr.bounds.filters import PrivacyFilter
-from evr.certification.event_json import event_from_json, event_to_json
+from evr._certificate.event_json import event_from_json, event_to_json
+from evr._kernel.events import Composition
+from evr._release.filters import PrivacyFilter
 from evr.errors import UnsupportedEventError
-from evr.mechanisms import Composition
 
 E = evr.events
 
@@ -76,7 +76,7 @@ def test_events_of_a_module_that_was_loaded_twice() -> None:
     assert event_to_json(theirs)["events"][0] == event_to_json(ours)
     budget = PrivacyFilter(epsilon=2.0, delta=1e-6)
     assert budget.fits(again.SelfComposedDpEvent(again.ZCDpEvent(1e-3), 2))
-    schemes = loaded_again("evr.mechanisms.schemes")
+    schemes = loaded_again("evr._kernel.events.schemes")
     bins = schemes.ZeroOutDpEvent(schemes.RedrawnBinsDpEvent(3.0, 4, 5))
     assert Composition.of(bins) == Composition.of(E.ZeroOutDpEvent(E.RedrawnBinsDpEvent(3.0, 4, 5)))
 

@@ -14,11 +14,11 @@ from dp_accounting import dp_event
 
 import evr
 import messages
-from evr import validate
-from evr.described import register
+from evr._basics import validate
+from evr._described import register
+from evr._kernel.events import Composition
+from evr._kernel.pairs import DiscretePair
 from evr.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
-from evr.laws import DiscretePair
-from evr.mechanisms import Composition
 
 NAN, INF, HUGE = math.nan, math.inf, 10**400
 NOT_NUMBERS = ["1", None, True, [1.0], {}, 1j, b"1"]

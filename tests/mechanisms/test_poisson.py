@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from dp_accounting import dp_event
 
-from evr.estimation.closed_forms import pair_delta
-from evr.estimation.points import log_mgf
-from evr.laws import Direction, DiscretePair, Measure, Pairs, infinite_loss_mass
-from evr.laws.line import poisson
-from evr.mechanisms import Composition
+from evr._estimate.closed_forms import pair_delta
+from evr._estimate.points import log_mgf
+from evr._kernel.events import Composition
+from evr._kernel.pairs import Direction, DiscretePair, Measure, Pairs, infinite_loss_mass
+from evr._kernel.pairs.line import poisson
 from helpers import near
 
 # the law of the answer with the record, and without it

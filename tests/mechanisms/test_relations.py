@@ -16,10 +16,10 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 
 import evr
 import messages
+from evr._estimate.closed_forms import pair_delta
+from evr._kernel.events import Composition
+from evr._kernel.pairs.line.gaussian import GaussianPair
 from evr.errors import UnsupportedEventError
-from evr.estimation.closed_forms import pair_delta
-from evr.laws.line.gaussian import GaussianPair
-from evr.mechanisms import Composition
 from helpers import near
 
 ADD, REPLACE, ZERO = (
@@ -90,8 +90,8 @@ def test_four_gaussians_of_noise_two():
         (dp_event.PoissonSampledDpEvent(0.1, evr.events.EpsilonDeltaDpEvent(1.0, 0.0)), "replace-one", "add-or-remove"),
         (dp_event.SingleEpochTreeAggregationDpEvent(1.0, 1), "add-or-remove", "zero-out"),
         (dp_event.SingleEpochTreeAggregationDpEvent(1.0, 1), "replace-one", "zero-out"),
-        (dp_event.SampledWithoutReplacementDpEvent(9, 3, GAUSSIAN), "zero-out", "replace-one"),
-        (dp_event.SampledWithoutReplacementDpEvent(9, 3, GAUSSIAN), None, "replace-one"),
+        (dp_event.SampledWithoutReplacementDpEvent(9, 3, dp_event.LaplaceDpEvent(1.0)), "zero-out", "replace-one"),
+        (dp_event.SampledWithoutReplacementDpEvent(9, 3, dp_event.LaplaceDpEvent(1.0)), None, "replace-one"),
         (dp_event.TruncatedSubsampledGaussianDpEvent(9, 0.5, 3, 1.0), "zero-out", "add-or-remove"),
         (dp_event.TruncatedSubsampledGaussianDpEvent(9, 0.5, 3, 1.0), "replace-one", "add-or"),
     ],

@@ -14,13 +14,13 @@ from dp_accounting import dp_event, pld
 
 import evr
 import messages
+from evr._estimate.closed_forms import pair_delta
+from evr._kernel.events import MECHANISMS, Composition
+from evr._kernel.pairs import Pairs
+from evr._kernel.pairs.exact import Ball, ExactCurve, ExactGaussian
+from evr._kernel.pairs.line.gaussian import GaussianPair
 from evr.errors import UnsupportedEventError
-from evr.estimation.closed_forms import pair_delta
 from evr.events import PoissonSampledUsersDpEvent
-from evr.laws import Pairs
-from evr.laws.exact import Ball, ExactCurve, ExactGaussian
-from evr.laws.line.gaussian import GaussianPair
-from evr.mechanisms import MECHANISMS, Composition
 from helpers import full, near
 
 

@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evr
-from evr.certification import check_proof
-from evr.estimation.closed_forms import pair_delta
+from evr._estimate.closed_forms import pair_delta
+from evr._kernel.events import Composition
+from evr._kernel.pairs.exact import Ball, ExactCurve, ExactOutcomes
+from evr._proof import check_proof
 from evr.events import DiscreteGaussianDpEvent
-from evr.laws.exact import Ball, ExactCurve, ExactOutcomes
-from evr.mechanisms import Composition
 from helpers import near, proof_script
 
 REPLACED: dict[str, Any] = {"neighboring_relation": "replace-one"}

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import messages
 from evr import events
+from evr._kernel.events import Composition
+from evr._spec import load, parse
 from evr.errors import SpecError
 from evr.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent, dpsgd
-from evr.mechanisms import Composition
-from evr.spec import load, parse
 
 GAUSSIAN = '[[mechanism]]\nkind = "gaussian"\nnoise_multiplier = 1.0\n'
 

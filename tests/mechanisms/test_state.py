@@ -17,19 +17,19 @@ from hypothesis import strategies as st
 
 import evr
 import messages
-from evr.bounds.strict.proof import one_step_delta
-from evr.certification.event_words import describe
+from evr._estimate.closed_forms import pair_delta
+from evr._kernel.events import Composition
+from evr._kernel.events.meaning import HYPOTHESES, hypotheses_of
+from evr._kernel.pairs import Step
+from evr._kernel.pairs.exact import Ball, ExactBoundedRange, ExactConcentrated, ExactGaussian, ExactLaw, ExactRun
+from evr._kernel.pairs.exact.law import ball
+from evr._kernel.pairs.exact.line import _eta, factors, rounded
+from evr._kernel.pairs.exact.outcomes import hull
+from evr._kernel.pairs.line.laplace import BoundedRangePair
+from evr._kernel.strict.proof import one_step_delta
+from evr._plan.strict import StrictCurve
+from evr._wording.events import describe
 from evr.errors import UnsupportedEventError
-from evr.estimation.closed_forms import pair_delta
-from evr.laws import Step
-from evr.laws.exact import Ball, ExactBoundedRange, ExactConcentrated, ExactGaussian, ExactLaw, ExactRun
-from evr.laws.exact.law import ball
-from evr.laws.exact.line import _eta, factors, rounded
-from evr.laws.exact.outcomes import hull
-from evr.laws.line.laplace import BoundedRangePair
-from evr.mechanisms import Composition
-from evr.mechanisms.meaning import HYPOTHESES, hypotheses_of
-from evr.planning.strict import StrictCurve
 from helpers import near
 
 E = evr.events

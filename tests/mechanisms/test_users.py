@@ -16,9 +16,12 @@ from dp_accounting import dp_event
 
 import evr
 import messages
-from evr.certification import check_proof
+from evr._estimate.closed_forms import pair_delta
+from evr._kernel.events import Composition
+from evr._kernel.events.training import hypergeometric
+from evr._proof import check_proof
+from evr._spec import parse
 from evr.errors import UnsupportedEventError
-from evr.estimation.closed_forms import pair_delta
 from evr.events import (
     BallsInBinsDpEvent,
     BMinSepDpEvent,
@@ -29,9 +32,6 @@ from evr.events import (
     RedrawnBinsDpEvent,
     UsersDpEvent,
 )
-from evr.mechanisms import Composition
-from evr.mechanisms.training import hypergeometric
-from evr.spec import parse
 from helpers import near, proof_script
 
 REPLACED: dict[str, Any] = {"neighboring_relation": "replace-one"}

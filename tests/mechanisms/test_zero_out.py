@@ -9,9 +9,9 @@ from dp_accounting import dp_event
 
 import evr
 import messages
+from evr._kernel.events import Composition
+from evr._kernel.events.relations import name_of
 from evr.errors import OtherRelationError
-from evr.mechanisms import Composition
-from evr.mechanisms.relations import name_of
 
 # --- For zeroing out only -------------------------------------------------------------------------
 
@@ -65,5 +65,5 @@ def test_shuffled_batches_are_one_gaussian_for_each_epoch(tmp_path: Path) -> Non
 def test_the_refusal_of_shuffled_batches_offers_what_holds() -> None:
     with pytest.raises(ValueError, match=messages.about("ShuffledBatchesDpEvent")) as refused:
         evr.dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=256, epochs=15, sampling="shuffle")
-    assert "ShuffledBatchesDpEvent(noise_multiplier=1.1, epochs=...)" in str(refused.value)
+    assert "evr.events.ShuffledBatchesDpEvent(noise_multiplier=..., epochs=...)" in str(refused.value)
     assert "under zero-out adjacency" in str(refused.value)

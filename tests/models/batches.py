@@ -40,6 +40,11 @@ def without_replacement(data: Batch, size: int) -> dict[Batch, float]:
     return mixed((tuple(data[i] for i in chosen), 1 / len(places)) for chosen in places)
 
 
+def with_replacement(data: Batch, size: int) -> dict[Batch, float]:
+    """One batch: independent draws."""
+    return mixed((drawn, len(data) ** -size) for drawn in itertools.product(data, repeat=size))
+
+
 def truncated(data: Batch, probability: float, most: int) -> dict[Batch, float]:
     """One batch: Poisson sampling, and a uniformly random part of a batch that is too large."""
     return mixed(

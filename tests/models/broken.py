@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from dp_accounting import dp_event
 
-from evr.mechanisms import schemes
-from evr.mechanisms.meaning import Row, hypotheses_of
-from evr.mechanisms.relations import Refused, name_of, relation_named
+from evr._kernel.events import schemes
+from evr._kernel.events.meaning import Row, hypotheses_of
+from evr._kernel.events.relations import Refused, name_of, relation_named
 from evr.testing import EMPTY, DataSet, Law
 from models import batches, mechanisms, releases, selections, trainings
 from models.batches import assigned, joined, sums_of
@@ -99,6 +99,36 @@ def score_sensitivity() -> Broken:
     """The sensitivity of the scores is that of add-or-remove, and the neighbours are those of replace-one."""
     case = Case(schemes.ExponentialMechanismDpEvent(1.0), _choice(1.0, 1.0), [((1.0, -1.0),)], [(-1.0, 1.0)])
     return case, REPLACE_ONE
+
+
+@breaks
+def above_threshold() -> Broken:
+    """The threshold has its noise, and the scores next to none."""
+    chances = mechanisms.first_above(2.0, 0.05)
+    event = schemes.AboveThresholdDpEvent(1.0)
+    case = Case(event, lambda data: dict(enumerate(chances(mechanisms.scores_of(data, 3)))), [((-1.0, -1.0, 1.0),)], [])
+    return case, ADD_OR_REMOVE
+
+
+@breaks
+def clipped_count() -> Broken:
+    """Each record adds 0 or 1 to the count, and not 1/2 or -1/2."""
+    event = schemes.AdaptiveClippingDpEvent(1.0, 0.5)
+    return Case(event, mechanisms.clipped_sums(1.0, 0.5), [((1.0, 1.0),)], []), ADD_OR_REMOVE
+
+
+@breaks
+def disjoint_parts() -> Broken:
+    """The record is in both parts."""
+    event = schemes.ParallelDpEvent(GAUSSIAN(1.0))
+    return Case(event, mechanisms.sums_of_parts(1.0, lambda _: ["a", "b"]), [(("a", 1.0),)], []), ADD_OR_REMOVE
+
+
+@breaks
+def disjoint_parts_zero_out() -> Broken:
+    """An empty record is counted in the first part, whichever part the record was in."""
+    event = schemes.ParallelDpEvent(GAUSSIAN(1.0))
+    return Case(event, mechanisms.sums_of_parts(1.0, lambda part: [part], empty=1.0), [(("b", 1.0),)], []), ZERO_OUT
 
 
 @breaks
@@ -198,6 +228,26 @@ def without_replacement() -> Broken:
         return releases.release_integers({(value,) * 3: data.count(value) / 3 for value in {*data}}, chances, 1)
 
     return Case(dp_event.SelfComposedDpEvent(step, 3), model, [(1, -1, -1)], [-1]), REPLACE_ONE
+
+
+@breaks
+def with_replacement() -> Broken:
+    """The batch is drawn once, and serves two steps."""
+    event = dp_event.SelfComposedDpEvent(dp_event.SampledWithReplacementDpEvent(3, 1, GAUSSIAN(1.0)), 2)
+
+    def twice(data: DataSet) -> dict[batches.Batches, float]:
+        return {(batch, batch): chance for batch, chance in batches.with_replacement(data, 1).items()}
+
+    return Case(event, summed(twice, 1.0), [(1.0, -1.0, -1.0)], [-1.0]), ADD_OR_REMOVE
+
+
+@breaks
+def one_sample() -> Broken:
+    """The batch of two answers serves two more."""
+    two, event = 2, schemes.EpsilonDeltaDpEvent(1.0, 0.0)
+    sample = dp_event.PoissonSampledDpEvent(0.1, dp_event.SelfComposedDpEvent(event, two))
+    model = sampled(lambda data: batches.poisson(data, 0.1), mechanisms.answers(1.0, 2 * two))
+    return Case(dp_event.SelfComposedDpEvent(sample, 2), model, [(1.0, -1.0)], []), ADD_OR_REMOVE
 
 
 @breaks
@@ -385,6 +435,13 @@ def padded_users() -> Broken:
     draw = steps(lambda data: batches.without_replacement(data, 1))
     users = ((1.0, 1.0), (-1.0,), (-1.0,))
     return Case(event, summed(lambda data: draw(sum(data, ())), 1.0), [users], [(-1.0, -1.0)]), REPLACE_ONE
+
+
+@breaks
+def random_groups() -> Broken:
+    """Every record is in the first group."""
+    event = schemes.OneOfDpEvent([schemes.EpsilonDeltaDpEvent(1.0, 0.0)] * 2)
+    return Case(event, sampled(_once, mechanisms.answers(1.0, 1)), [(1.0, -1.0)], []), ADD_OR_REMOVE
 
 
 # --- the best of several runs ---------------------------------------------------------------------

@@ -7,10 +7,10 @@ import math
 import numpy as np
 
 from evr import testing
-from evr.estimation.selected import on_lines
-from evr.laws import Direction, Measure, Step, on_a_line
-from evr.laws.line.pair import line_pair
-from evr.laws.patterns.law import PatternLaw
+from evr._estimate.selected import on_lines
+from evr._kernel.pairs import Direction, Measure, Step, on_a_line
+from evr._kernel.pairs.line.pair import line_pair
+from evr._kernel.pairs.patterns.law import PatternLaw
 
 DRAWS, DEVIATIONS = 100_000, 6.0
 """A false alarm is as likely as a normal variable 6 deviations out, 1e-9."""

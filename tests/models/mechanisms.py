@@ -14,8 +14,8 @@ import numpy as np
 from dp_accounting import dp_event
 
 import evr
-from evr.laws import DiscretePair, Pairs
-from evr.mechanisms import MECHANISMS, schemes
+from evr._kernel.events import MECHANISMS, schemes
+from evr._kernel.pairs import DiscretePair, Pairs
 from evr.testing import EMPTY, DataSet, Law
 from models import batches, releases
 from models.batches import sums_of
@@ -40,6 +40,26 @@ def gaussian(rng: random.Random, relation: str) -> Case:
     angle = rng.uniform(0, 2 * math.pi)
     some = (math.cos(angle), math.sin(angle))
     return Case(dp_event.GaussianDpEvent(noise), model, [(east, north), (east, some)], [west, north, some])
+
+
+def adaptive_clipping(rng: random.Random, relation: str) -> Case:
+    """The sum of numbers from -1 to 1, and a count to which each record adds 1/2 or -1/2, with normal noise each."""
+    noise, deviation = rng.choice([0.7, 1.0, 2.0]), rng.choice([0.3, 0.5, 2.0])
+    event = schemes.AdaptiveClippingDpEvent(noise, deviation)
+    half = 0.5
+    return Case(event, clipped_sums(noise, deviation), [((1.0, half),), ((1.0, half), (-1.0, -half))], [(-1.0, -half)])
+
+
+def clipped_sums(noise: float, deviation: float) -> Callable[[DataSet], Law]:
+    """Sums of pairs, whose second number has noise of another deviation: it is scaled to the first."""
+
+    def model(data: DataSet) -> Law:
+        pairs = [record or (0.0, 0.0) for record in data]
+        first, second = map(math.fsum, zip((0.0, 0.0), *pairs, strict=True))
+        second *= noise / deviation
+        return release({((first, first), (second, second)): 1.0}, releases.gaussian(noise), noise, greatest=4)
+
+    return model
 
 
 def laplace(rng: random.Random, relation: str) -> Case:
@@ -218,6 +238,29 @@ def permute_and_flip(rng: random.Random, relation: str) -> Case:
     return _choice(rng, relation, schemes.PermuteAndFlipDpEvent(epsilon), choose)
 
 
+def above_threshold(rng: random.Random, relation: str) -> Case:
+    """Which score, each with Laplace noise, is the first above a noisy threshold, if any."""
+    epsilon = rng.choice([0.3, 1.0, 2.0])
+    return _choice(rng, relation, schemes.AboveThresholdDpEvent(epsilon), first_above(2 / epsilon, 4 / epsilon))
+
+
+def first_above(of_threshold: float, of_scores: float) -> Callable[[list[float]], list[float]]:
+    """The chances of each score to be the first above a threshold of 0, and of none; by the scales of the noise."""
+    places = np.linspace(-40, 40, 80_001) * of_threshold
+    weights = np.exp(-np.abs(places) / of_threshold)
+
+    def choose(scores: list[float]) -> list[float]:
+        still, chances = weights / weights.sum(), []
+        for score in scores:
+            beyond = np.abs(places - score) / of_scores
+            below = np.where(places > score, 1 - 0.5 * np.exp(-beyond), 0.5 * np.exp(-beyond))
+            chances.append(float((still * (1 - below)).sum()))
+            still = still * below
+        return [*chances, float(still.sum())]
+
+    return choose
+
+
 def randomized_response(rng: random.Random, relation: str) -> Case:
     """Every record publishes its answer, or with some probability a uniformly random one. An empty record publishes a
     uniformly random answer.
@@ -251,6 +294,24 @@ def sampled(
         return np.sum([chance * np.asarray(law) for law, chance in laws], axis=0)
 
     return model
+
+
+def answers(epsilon: float, times: int) -> Callable[[DataSet], Law]:
+    """Whether some record is 1, answered at random, so many times."""
+
+    def model(data: DataSet) -> Law:
+        law, found = noisy_answer(epsilon, 1.0 in data), np.ones(1)
+        for _ in range(times):
+            found = np.multiply.outer(found, law).ravel()
+        return found
+
+    return model
+
+
+def noisy_answer(epsilon: float, bit: bool) -> np.ndarray:
+    """A bit that is right with odds ``e^epsilon``."""
+    right = 1 / (1 + math.exp(-epsilon))
+    return np.array([1 - right, right] if bit else [right, 1 - right])
 
 
 def named_bits(epsilon: float) -> Callable[[DataSet], Law]:
@@ -383,9 +444,57 @@ def poisson_of_everybody(rng: random.Random, relation: str) -> Case:
     return _poisson(rng, rng.choice([gaussian, laplace, epsilon_delta, exponential])(rng, relation), 1.0)
 
 
+def poisson_of_several_sums(rng: random.Random, relation: str) -> Case:
+    """One batch, by coins: its sum is released with normal noise, and once more with Laplace noise."""
+    noise, scale, probability = rng.choice([0.7, 1.5]), rng.choice([1.0, 3.0]), rng.choice([0.1, 0.5])
+    both = dp_event.ComposedDpEvent([dp_event.GaussianDpEvent(noise), dp_event.LaplaceDpEvent(scale)])
+
+    def model(data: DataSet) -> Law:
+        found: Any = 0.0
+        for batch, chance in batches.poisson(data, probability).items():
+            sums = sums_of({(batch,): 1.0})
+            laws = release(sums, releases.gaussian(noise), noise), release(sums, releases.laplace(scale), scale)
+            narrow = [np.add.reduceat(law, range(0, law.size, 8)) for law in laws]
+            found = found + chance * np.outer(*narrow)
+        return np.asarray(found)
+
+    return Case(dp_event.PoissonSampledDpEvent(probability, both), model, *numbers(rng, 2))
+
+
+def poisson_of_several(rng: random.Random, relation: str) -> Case:
+    """One batch, by coins: a mechanism that is known to be private runs on it twice."""
+    epsilon, probability = rng.choice([0.5, 2.0]), rng.choice([0.1, 0.5])
+    twice = dp_event.SelfComposedDpEvent(schemes.EpsilonDeltaDpEvent(epsilon, 0.0), 2)
+    event = dp_event.PoissonSampledDpEvent(probability, twice)
+    model = sampled(lambda data: batches.poisson(data, probability), answers(epsilon, 2))
+    return Case(event, model, [(1.0, -1.0), (-1.0, -1.0)], [1.0, -1.0])
+
+
+def without_replacement_of_gaussian(rng: random.Random, relation: str) -> Case:
+    """A uniformly random set of places, and normal noise on the sum of their records."""
+    return _of_fixed_size(rng, relation, dp_event.SampledWithoutReplacementDpEvent, batches.without_replacement)
+
+
+def with_replacement_of_gaussian(rng: random.Random, relation: str) -> Case:
+    """Independent draws of records, and normal noise on the sum."""
+    return _of_fixed_size(rng, relation, dp_event.SampledWithReplacementDpEvent, batches.with_replacement)
+
+
+def with_replacement_of_laplace(rng: random.Random, relation: str) -> Case:
+    event = dp_event.SampledWithReplacementDpEvent(3, 2, dp_event.LaplaceDpEvent(1.0))
+    return Case(event, summed(batches.everybody, 1.0, releases.laplace), *numbers(rng, 2))
+
+
+def _of_fixed_size(rng: random.Random, relation: str, event: Any, batching: Callable[..., Any]) -> Case:
+    noise, size = rng.choice([0.7, 1.5]), rng.choice([1, 2])
+    data_sets = [(1.0, -1.0, -1.0), (1.0, -1.0, rng.uniform(-1, 1))]  # of the larger data set's size
+    model = summed(lambda data: {(batch,): chance for batch, chance in batching(data, size).items()}, noise)
+    return Case(event(3, size, dp_event.GaussianDpEvent(noise)), model, data_sets, [1.0, -1.0])
+
+
 def without_replacement_of_noise(rng: random.Random, relation: str) -> Case:
     """A uniformly random set of places, and noise on the sum of their records, or of a sample of them."""
-    make = rng.choice([gaussian, laplace, discrete_laplace, discrete_gaussian, poisson_of_gaussian])
+    make = rng.choice([laplace, discrete_laplace, discrete_gaussian])
     return _without_replacement(rng, make(rng, relation))
 
 
@@ -427,3 +536,25 @@ def zero_out_only(rng: random.Random, relation: str) -> Case:
     batching = lambda data: steps(lambda part: batches.poisson(part, 1 / len(data)), len(data))(data)  # noqa: E731
     data_sets, values = numbers(rng, size, steps=size)
     return Case(event, summed(batching, noise), [(1.0, EMPTY), *data_sets[1:]], values)
+
+
+# --- disjoint parts --------------------------------------------------------------------------------
+
+
+def parallel(rng: random.Random, relation: str) -> Case:
+    """Two parts, each of which has its sum released with normal noise. A record is its part and a number."""
+    noise = rng.choice([0.7, 1.0, 2.0])
+    event = schemes.ParallelDpEvent(dp_event.GaussianDpEvent(noise))
+    data_sets: list[DataSet] = [(("b", 1.0),), (("a", 1.0), ("b", -1.0)), (("a", rng.uniform(-1, 1)), ("a", 1.0))]
+    return Case(event, sums_of_parts(noise, lambda part: [part]), data_sets, [("a", -1.0), ("b", 1.0)])
+
+
+def sums_of_parts(noise: float, parts_of: Callable[[str], list[str]], empty: float = 0.0) -> Callable[[DataSet], Law]:
+    """The noisy sums of the parts "a" and "b". An empty record adds that number to "a"."""
+
+    def model(data: DataSet) -> Law:
+        records = [("a", empty) if record is EMPTY else record for record in data]
+        sums = [math.fsum(x for part, x in records if name in parts_of(part)) for name in "ab"]
+        return release({tuple((x, x) for x in sums): 1.0}, releases.gaussian(noise), noise, greatest=2)
+
+    return model

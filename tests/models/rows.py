@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from dp_accounting import NeighboringRelation, dp_event
 
+from evr._kernel.events import Composition, schemes
+from evr._kernel.events.meaning import Row, row_of, rows
+from evr._kernel.events.relations import Refused, name_of
+from evr._kernel.events.table import BUILT_IN, WRAPPERS
 from evr.errors import UnsupportedEventError
-from evr.mechanisms import Composition, schemes
-from evr.mechanisms.meaning import Row, row_of, rows
-from evr.mechanisms.relations import Refused, name_of
-from evr.mechanisms.table import BUILT_IN, WRAPPERS
 from evr.testing import Comparison, Law, check_laws, neighbours
 from models import mechanisms, selections, trainings
 from models.cases import Case, Maker
@@ -34,6 +34,7 @@ class Model(NamedTuple):
 MODELS: dict[str, Model] = {
     # noise on a sum
     "GaussianDpEvent": Model(mechanisms.gaussian),
+    "AdaptiveClippingDpEvent": Model(mechanisms.adaptive_clipping),
     "LaplaceDpEvent": Model(mechanisms.laplace),
     "DiscreteLaplaceDpEvent": Model(mechanisms.discrete_laplace),
     "DiscreteGaussianDpEvent on one number": Model(mechanisms.discrete_gaussian),
@@ -45,6 +46,7 @@ MODELS: dict[str, Model] = {
     "ZCDpEvent": Model(mechanisms.concentrated, None),
     "ExponentialMechanismDpEvent": Model(mechanisms.exponential, None),
     "PermuteAndFlipDpEvent": Model(mechanisms.permute_and_flip, None),
+    "AboveThresholdDpEvent": Model(mechanisms.above_threshold, None),
     "RandomizedResponseDpEvent": Model(mechanisms.randomized_response),
     # trainings
     "BallsInBinsDpEvent": Model(trainings.bins),
@@ -68,11 +70,20 @@ MODELS: dict[str, Model] = {
     # sampling
     "PoissonSampledDpEvent with probability 1": Model(mechanisms.poisson_of_everybody, None),
     "PoissonSampledDpEvent of Gaussian noise": Model(mechanisms.poisson_of_gaussian),
+    "PoissonSampledDpEvent of several kinds of noise on sums": Model(mechanisms.poisson_of_several_sums),
+    "PoissonSampledDpEvent of several mechanisms": Model(mechanisms.poisson_of_several),
     "PoissonSampledDpEvent of Laplace or integer noise on one number": Model(mechanisms.poisson_of_scalar_noise),
     "PoissonSampledDpEvent of registered noise": Model(mechanisms.poisson_of_registered_noise),
     "PoissonSampledDpEvent of other noise on a sum": Model(mechanisms.poisson_of_other_noise),
     "PoissonSampledDpEvent of a known guarantee": Model(mechanisms.poisson_of_guarantee),
     "PoissonSampledDpEvent of any other mechanism": Model(mechanisms.poisson_of_alarm),
+    "SampledWithoutReplacementDpEvent of Gaussian noise": Model(mechanisms.without_replacement_of_gaussian),
+    "SampledWithReplacementDpEvent of Gaussian noise": Model(mechanisms.with_replacement_of_gaussian),
+    "SampledWithReplacementDpEvent of any other mechanism": Model(mechanisms.with_replacement_of_laplace),
+    "OneOfDpEvent of noise on sums": Model(trainings.one_of_sums),
+    "OneOfDpEvent of other mechanisms": Model(trainings.one_of_others),
+    "AllocatedDpEvent of noise on a sum": Model(trainings.allocated_sums),
+    "AllocatedDpEvent of other mechanisms": Model(trainings.allocated_others),
     "SampledWithoutReplacementDpEvent of noise on a sum": Model(mechanisms.without_replacement_of_noise),
     "SampledWithoutReplacementDpEvent of any other mechanism": Model(mechanisms.without_replacement_of_others),
     "ScaledLaplaceDpEvent": Model(mechanisms.scaled_laplace),
@@ -82,6 +93,7 @@ MODELS: dict[str, Model] = {
     "BinomialSelectDpEvent": Model(selections.binomial_select, None),
     "ThresholdSelectDpEvent": Model(selections.threshold_select, None),
     # wrappers
+    "ParallelDpEvent": Model(mechanisms.parallel, None),
     "ZeroOutDpEvent": Model(mechanisms.zero_out_only, None),
 }
 """By subject of the table. What is refused under each relation is in ``REFUSED``."""
@@ -104,6 +116,12 @@ REFUSED: dict[str, dp_event.DpEvent] = {
     "PoissonSampledDpEvent of a selection": dp_event.PoissonSampledDpEvent(0.5, _SELECTION),
     "SampledWithoutReplacementDpEvent of a scheme": dp_event.SampledWithoutReplacementDpEvent(3, 1, _BINS),
     "SampledWithoutReplacementDpEvent of a selection": dp_event.SampledWithoutReplacementDpEvent(3, 1, _SELECTION),
+    "SampledWithReplacementDpEvent of a scheme": dp_event.SampledWithReplacementDpEvent(3, 1, _BINS),
+    "SampledWithReplacementDpEvent of a selection": dp_event.SampledWithReplacementDpEvent(3, 1, _SELECTION),
+    "OneOfDpEvent of a scheme": schemes.OneOfDpEvent([_BINS, _GAUSSIAN]),
+    "OneOfDpEvent of a selection": schemes.OneOfDpEvent([_SELECTION, _GAUSSIAN]),
+    "AllocatedDpEvent of a scheme": schemes.AllocatedDpEvent(_BINS, 1, 2),
+    "AllocatedDpEvent of a selection": schemes.AllocatedDpEvent(_SELECTION, 1, 2),
     "RepeatAndSelectDpEvent of a selection": dp_event.RepeatAndSelectDpEvent(_SELECTION, 2.0, 1.0),
     "BinomialSelectDpEvent of a selection": schemes.BinomialSelectDpEvent(_SELECTION, 2, 0.5),
     "ThresholdSelectDpEvent of a selection": schemes.ThresholdSelectDpEvent(_SELECTION, 0.5),

@@ -10,7 +10,7 @@ from typing import Any
 from dp_accounting import dp_event
 from scipy.optimize import brentq
 
-from evr.mechanisms import schemes
+from evr._kernel.events import schemes
 from evr.testing import Law
 from models import batches
 from models.cases import Case, numbers

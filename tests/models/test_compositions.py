@@ -10,8 +10,8 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-from evr.laws import Direction
-from evr.mechanisms import Composition
+from evr._kernel.events import Composition
+from evr._kernel.pairs import Direction
 from evr.testing import hockey_stick
 from models import mechanisms, trainings
 from models.cases import ADD_OR_REMOVE, RELATIONS, REPLACE_ONE, ZERO_OUT, Case, Maker

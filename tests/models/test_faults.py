@@ -11,11 +11,12 @@ import pytest
 from dp_accounting import NeighboringRelation, dp_event
 
 import evr
-from evr.laws import Pairs
-from evr.mechanisms import MECHANISMS, composition, schemes, training
-from evr.mechanisms.meaning import HYPOTHESES, Row, meanings_in, row_of
-from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT, Meaning, Variant, name_of, relation_named
-from evr.mechanisms.table import WRAPPERS
+from evr._kernel.events import MECHANISMS, composition, schemes, training
+from evr._kernel.events.meaning import HYPOTHESES, Row, meanings_in, row_of
+from evr._kernel.events.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT, Meaning, Variant, name_of, relation_named
+from evr._kernel.events.sampling import Sampling
+from evr._kernel.events.table import WRAPPERS
+from evr._kernel.pairs import Pairs
 from models.broken import BROKEN, check_assumed, check_breaks
 from models.rows import CASES, MODELS, PIPELINES, REFUSED, check_default, check_row, check_unit, table
 
@@ -95,6 +96,17 @@ def guarantee_as_noise(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(MECHANISMS, schemes.EpsilonDeltaDpEvent, replace(mechanism, variants=noise))
 
 
+def without_replacement_for_any_relation(patch: pytest.MonkeyPatch) -> None:
+    copied(FIXED_NOISE, REPLACE_ONE, ADD_OR_REMOVE)(patch)
+    pairs = Sampling.pairs
+    patch.setattr(Sampling, "pairs", lambda self, inner: pairs(replace(self, relation=REPLACE_ONE), inner))
+
+
+def place_ignored(patch: pytest.MonkeyPatch) -> None:
+    of_place = Sampling._fixed_size
+    patch.setattr(Sampling, "_fixed_size", lambda self, steps: of_place(replace(self, relation=REPLACE_ONE), steps))
+
+
 def refusals_ignored(patch: pytest.MonkeyPatch) -> None:
     def never_refused(node: Any, relation: NeighboringRelation, path: str, settled: bool) -> Row:
         return row_of(node, relation, path, settled=True)
@@ -114,6 +126,7 @@ def without_a_model(patch: pytest.MonkeyPatch) -> None:
 USERS, BINS = "PoissonSampledUsersDpEvent", "BallsInBinsDpEvent"
 ANSWERS, MATRIX = "RandomizedResponseDpEvent", "MatrixMechanismDpEvent"
 GUARANTEE = "PoissonSampledDpEvent of a known guarantee"
+FIXED_GAUSSIAN = "SampledWithoutReplacementDpEvent of Gaussian noise"
 FIXED, FIXED_NOISE = "FixedBatchUsersDpEvent", "SampledWithoutReplacementDpEvent of noise on a sum"
 CYCLIC, TRUNCATED = "CyclicPoissonDpEvent, fixed groups", "TruncatedSubsampledGaussianDpEvent"
 SHUFFLED, TREE = "ShuffledBatchesDpEvent", "SingleEpochTreeAggregationDpEvent"
@@ -124,7 +137,8 @@ FAULTS: dict[str, tuple[str, Plant]] = {
     "an empty answer for another answer": (ANSWERS, copied(ANSWERS, ZERO_OUT, REPLACE_ONE)),
     "Poisson sampling of a guarantee under zero-out": (GUARANTEE, copied(GUARANTEE, ADD_OR_REMOVE, ZERO_OUT)),
     "a guarantee taken for noise on a sum": (GUARANTEE, guarantee_as_noise),
-    "sampling without replacement under add-or-remove": (FIXED_NOISE, copied(FIXED_NOISE, REPLACE_ONE, ADD_OR_REMOVE)),
+    "sampling without replacement under add-or-remove": (FIXED_NOISE, without_replacement_for_any_relation),
+    "a record that takes no other's place": (FIXED_GAUSSIAN, place_ignored),
     "fixed groups under add-or-remove": (CYCLIC, copied(CYCLIC, ZERO_OUT, ADD_OR_REMOVE)),
     "shuffled batches under add-or-remove": (SHUFFLED, copied(SHUFFLED, ZERO_OUT, ADD_OR_REMOVE)),
     "truncated batches under zero-out": (TRUNCATED, copied(TRUNCATED, ADD_OR_REMOVE, ZERO_OUT)),

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from dp_accounting import dp_event
 
-from evr.mechanisms import schemes
-from evr.testing import EMPTY, DataSet
-from models import batches
+from evr._kernel.events import schemes
+from evr.testing import EMPTY, DataSet, Law
+from models import batches, releases
 from models.cases import Case, Maker, numbers
-from models.mechanisms import steps, summed
+from models.mechanisms import noisy_answer, steps, summed
+from models.releases import release
 
 BANDS = [(1.0,), (1.0, 0.5), (1.0, 0.3)]
 
@@ -64,6 +65,65 @@ def allocation(rng: random.Random, relation: str) -> Case:
     noise, (count, participations) = rng.choice([1.0, 2.0]), rng.choice([(2, 1), (3, 1), (3, 2)])
     event = schemes.RandomAllocationDpEvent(noise, count, participations)
     return _training(rng, event, drawn_by_each(batches.allocation(count, participations), count), count)
+
+
+def one_of_sums(rng: random.Random, relation: str) -> Case:
+    """The records of each of two groups are summed with noise of their own; each record draws its group."""
+    noises, probability = (rng.choice([1.0, 2.0]), 1.5), rng.choice([0.4, 1.0])
+    step = dp_event.PoissonSampledDpEvent if probability < 1 else None
+    groups = [dp_event.LaplaceDpEvent(noises[0]), dp_event.LaplaceDpEvent(noises[1])]
+    events = groups if step is None else [step(probability, one) for one in groups]
+    patterns = batches.cyclic_independent(2, 2, probability)
+
+    def model(data: DataSet) -> Law:
+        found: Any = 0.0
+        for sums, chance in batches.sums_of(batches.each_by_itself(data, 2, patterns)).items():
+            laws = [release({(own,): 1.0}, releases.laplace(b), b) for own, b in zip(sums, noises, strict=True)]
+            narrow = [np.add.reduceat(law, range(0, law.size, 8)) for law in laws]
+            found = found + chance * np.outer(*narrow)
+        return np.asarray(found)
+
+    return Case(schemes.OneOfDpEvent(events), model, [(1.0, -1.0), (1.0, 0.5)], [-1.0, 1.0])
+
+
+def one_of_others(rng: random.Random, relation: str) -> Case:
+    """A yes or no of each of two groups, whether some record of it is 1, answered at random."""
+    epsilons = rng.choice([0.5, 2.0]), 1.0
+
+    def model(data: DataSet) -> Law:
+        found: Any = 0.0
+        for both, chance in batches.each_by_itself(data, 2, batches.bins(2, 2)).items():
+            first, second = (noisy_answer(e, 1.0 in own) for own, e in zip(both, epsilons, strict=True))
+            found = found + chance * np.outer(first, second)
+        return np.asarray(found)
+
+    event = schemes.OneOfDpEvent([schemes.EpsilonDeltaDpEvent(epsilon, 0.0) for epsilon in epsilons])
+    return Case(event, model, [(1.0, -1.0), (-1.0, -1.0)], [1.0, -1.0])
+
+
+def allocated_sums(rng: random.Random, relation: str) -> Case:
+    """Each record is in one of the steps, or in several, each of which adds Laplace noise to its sum."""
+    scale, (count, participations) = rng.choice([1.0, 2.0]), rng.choice([(2, 1), (2, 2), (3, 2)])
+    event = schemes.AllocatedDpEvent(dp_event.LaplaceDpEvent(scale), participations, count)
+    batching = drawn_by_each(batches.allocation(count, participations), count)
+    model = summed(batching, scale, releases.laplace)
+    return Case(event, model, [(1.0, -1.0), (1.0, 0.5)], [-1.0, 1.0])
+
+
+def allocated_others(rng: random.Random, relation: str) -> Case:
+    """As ``one_of_others``, with one mechanism for all steps."""
+    case = one_of_others(random.Random(0), relation)
+    epsilon = rng.choice([0.5, 2.0])
+
+    def model(data: DataSet) -> Law:
+        found: Any = 0.0
+        for both, chance in batches.each_by_itself(data, 2, batches.bins(2, 2)).items():
+            first, second = (noisy_answer(epsilon, 1.0 in own) for own in both)
+            found = found + chance * np.outer(first, second)
+        return np.asarray(found)
+
+    event = schemes.AllocatedDpEvent(schemes.EpsilonDeltaDpEvent(epsilon, 0.0), 1, 2)
+    return Case(event, model, case.data_sets, case.values)
 
 
 def min_sep(rng: random.Random, relation: str) -> Case:

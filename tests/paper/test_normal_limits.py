@@ -16,11 +16,11 @@ import pytest
 from dp_accounting import dp_event
 
 from estimation.references import REFERENCES, Reference, references
-from evr.estimation.closed_forms import pair_delta
+from evr._estimate.closed_forms import pair_delta
+from evr._kernel.events import Composition
+from evr._kernel.pairs import Direction
+from evr._kernel.pairs.line.gaussian import GaussianPair
 from evr.events import dpsgd
-from evr.laws import Direction
-from evr.laws.line.gaussian import GaussianPair
-from evr.mechanisms import Composition
 from helpers import near
 
 GAUSSIANS = dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(70.0), 1200)

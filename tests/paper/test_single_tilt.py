@@ -18,14 +18,14 @@ from scipy.integrate import quad
 
 import evr
 import messages
-from evr.estimation.fft import FftCurve
+from evr._estimate.fft import FftCurve
+from evr._kernel.events import Composition
+from evr._kernel.pairs import Direction, Floats, Measure, Step
+from evr._kernel.pairs.line.gaussian import GaussianPair
+from evr._kernel.pairs.line.laplace import LaplacePair
+from evr._kernel.pairs.line.poisson import SampledPair
+from evr._kernel.sampled.proposals import Block
 from evr.events import dpsgd
-from evr.laws import Direction, Floats, Measure, Step
-from evr.laws.line.gaussian import GaussianPair
-from evr.laws.line.laplace import LaplacePair
-from evr.laws.line.poisson import SampledPair
-from evr.mechanisms import Composition
-from evr.sampling.proposals import Block
 from helpers import near
 from single_tilt import (
     OutOfReachWarning,

@@ -20,7 +20,7 @@ from scipy.stats import binom, norm
 
 import evr
 import messages
-from evr.proving.audit import (
+from evr._proving.audit import (
     CONSISTENT,
     CONTRADICTS,
     Count,
@@ -36,8 +36,8 @@ from evr.proving.audit import (
     pair,
     scaled,
 )
-from evr.proving.risk import risk
-from evr.report import plots
+from evr._proving.risk import risk
+from evr._report import plots
 from helpers import full, near
 
 LEVEL = 0.05
@@ -49,7 +49,7 @@ MOST = LEVEL + 5 * math.sqrt(LEVEL * (1 - LEVEL) / REPETITIONS)
 def same_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """The order that fresh entropy gives to canaries, the same in every run."""
     numbers = itertools.count()
-    monkeypatch.setattr("evr.proving.audit.secrets.randbits", lambda bits: next(numbers))
+    monkeypatch.setattr("evr._proving.audit.secrets.randbits", lambda bits: next(numbers))
 
 
 def scores_of_gaussian(rng: np.random.Generator, canaries: int, sigma: float) -> Any:

@@ -13,6 +13,9 @@ from scipy.stats import binom, norm
 
 import evr
 import messages
+from evr._kernel.events import Composition
+from evr._kernel.events.attained import ATTAINED, is_attained
+from evr._kernel.events.relations import NAMES
 from evr.events import (
     BallsInBinsDpEvent,
     DiscreteGaussianDpEvent,
@@ -22,48 +25,24 @@ from evr.events import (
     RedrawnBinsDpEvent,
     ZeroOutDpEvent,
 )
-from evr.mechanisms import Composition
-from evr.mechanisms.attained import ATTAINED, is_attained
-from evr.mechanisms.relations import NAMES
 from helpers import near
 from highdim.exact_small import delta_by_quadrature
 
 Gaussian, Laplace, Poisson = dp_event.GaussianDpEvent, dp_event.LaplaceDpEvent, dp_event.PoissonSampledDpEvent
 Repeated = dp_event.SelfComposedDpEvent
-MIXED = dp_event.ComposedDpEvent([Repeated(Poisson(0.02, Gaussian(0.9)), 60), Repeated(Laplace(8.0), 3)])
-
-# Each with an epsilon and a relation. Deltas by the near-exact estimate, whose error is below 1e-8 of them.
-CLAIMS: list[tuple[Any, float, str]] = [
-    (evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000), 0.5, "add-or-remove"),
-    (evr.dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=256, epochs=15), 1.2, "add-or-remove"),
-    (evr.dpsgd(noise_multiplier=2.0, sampling_probability=0.01, steps=1500), 1.0, "zero-out"),
-    (evr.dpsgd(noise_multiplier=0.8, sampling_probability=0.01, steps=200), 2.0, "replace-one"),
-    (evr.dpsgd(noise_multiplier=2.0, sampling_probability=0.02, steps=100, records_per_user=4), 1.0, "add-or-remove"),
-    (Gaussian(2.0), 1.0, "add-or-remove"),
-    (Repeated(Laplace(4.0), 10), 1.3, "add-or-remove"),
-    (Repeated(DiscreteGaussianDpEvent(8.0, 1), 12), 0.9, "add-or-remove"),
-    (Repeated(dp_event.RandomizedResponseDpEvent(0.8, 4), 6), 1.0, "replace-one"),
-    (MIXED, 0.8, "add-or-remove"),
-]
-
-
-@pytest.mark.parametrize(("event", "epsilon", "relation"), CLAIMS)
-def test_claims_near_the_truth_are_refuted_or_left_open_and_rightly(event, epsilon, relation):
-    truth = evr.estimate_delta(event, epsilon, neighboring_relation=relation).value
-    false = evr.refute(event, epsilon=epsilon, delta=truth * (1 - 1e-3), neighboring_relation=relation)
-    assert false.refuted
-    assert truth * (1 - 1e-3) < false.lower <= truth * (1 + 1e-8)
-    true = evr.refute(event, epsilon=epsilon, delta=truth * (1 + 1e-3), neighboring_relation=relation)
-    assert not true.refuted
-    assert true.attained
-    assert "Open: the claim is not refuted" in str(true)
+DPSGD = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000)
+REPLACED = evr.dpsgd(noise_multiplier=0.8, sampling_probability=0.01, steps=200)
 
 
 def test_the_sentence_says_what_it_is_about():
-    said = evr.refute(CLAIMS[0][0], epsilon=0.5, delta=1.9e-10).sentence
+    said = evr.refute(DPSGD, epsilon=0.5, delta=1.9e-10).sentence
     for words in messages.ABOUT_A_REFUTATION:
         assert words in said
     assert "your training" not in said
+
+
+def test_a_bound_of_nothing_has_no_sign():
+    assert math.copysign(1, evr.refute(Laplace(4.0), epsilon=1.0, delta=1e-5).lower) == 1
 
 
 def test_a_claim_is_refuted_in_the_direction_asked_for():
@@ -74,7 +53,7 @@ def test_a_claim_is_refuted_in_the_direction_asked_for():
 
 
 def test_enclosures_hold_the_estimate():
-    for event, epsilon, relation in (CLAIMS[0], CLAIMS[3]):
+    for event, epsilon, relation in ((DPSGD, 0.5, "add-or-remove"), (REPLACED, 2.0, "replace-one")):
         truth = evr.estimate_delta(event, epsilon, neighboring_relation=relation).value
         found = evr.enclose_delta(event, epsilon, neighboring_relation=relation)
         assert truth * (1 - 5e-4) <= found.lower <= truth * (1 + 1e-8)
@@ -85,7 +64,7 @@ def test_enclosures_hold_the_estimate():
 
 
 def test_an_enclosure_is_shown_rounded_outwards():
-    found = evr.enclose_epsilon(CLAIMS[0][0], 1e-9)
+    found = evr.enclose_epsilon(DPSGD, 1e-9)
     low, high = str(found).strip("[]").split(", ")
     assert float(low) <= found.lower < found.upper <= float(high)
 
@@ -255,7 +234,7 @@ def test_a_selection_is_refused_by_name():
 
 def test_certify_says_that_a_false_pair_is_proved_to_be_false():
     with pytest.raises(evr.errors.FalseClaimError, match=messages.PROVED_FALSE):
-        evr.certify(CLAIMS[0][0], epsilon=0.5, delta=1.9e-10)
+        evr.certify(DPSGD, epsilon=0.5, delta=1.9e-10)
     with pytest.raises(evr.errors.FalseClaimError, match=messages.ABOUT_FALSE):
         evr.certify(dp_event.ZCDpEvent(0.5), epsilon=4.0, delta=1e-4)
 

@@ -17,11 +17,11 @@ from scipy.stats import norm
 
 import evr
 import messages
-from evr.bounds.strict.tradeoff import Line, Tradeoff, _above, _below, envelope
-from evr.laws import Direction
-from evr.mechanisms import Composition
-from evr.planning.strict import StrictCurve
-from evr.proving.risk import Risk, _mu_of, risk
+from evr._kernel.events import Composition
+from evr._kernel.pairs import Direction
+from evr._kernel.strict.tradeoff import Line, Tradeoff, _above, _below, envelope
+from evr._plan.strict import StrictCurve
+from evr._proving.risk import Risk, _mu_of, risk
 from helpers import answers, near, together
 
 POINTS = {"A": [0.0, 1.0, 2.0, 4.0], "B": [1.0], "C": [k / 4 for k in range(25)]}

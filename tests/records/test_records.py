@@ -14,10 +14,10 @@ from dp_accounting import dp_event
 
 import evr
 import messages
-from evr.certification.certificate import Certificate
-from evr.errors import CertificateError, RecordError
-from evr.records import Recorder, recorder
-from evr.records.reading import rank_path
+from evr._certificate.certificate import Certificate
+from evr._records import Recorder, recorder
+from evr._records.reading import rank_path
+from evr.errors import CertificateError, LedgerError, RecordError
 from forging import assuming
 
 STEP: dict[str, Any] = {"noise_multiplier": 1.0, "clipping_norm": 0.5, "sampling_probability": 0.01}
@@ -455,7 +455,7 @@ def test_a_section_of_another_record_is_told_though_it_is_named(path):
 
 KILLED = """
 import sys
-from evr.records import Recorder
+from evr._records import Recorder
 with Recorder(sys.argv[1]) as recorder:
     while True:
         recorder.step(noise_multiplier=1.0, clipping_norm=1.0, sampling_probability=0.01)
@@ -479,3 +479,34 @@ def test_a_writer_that_is_killed_loses_nothing(path):
         said = record.steps
     write(path, steps=0)
     assert evr.Record.load(path).event.count == said
+
+
+def test_a_budget_takes_records_with_and_without_constants(path, tmp_path):
+    """A budget is under zero-out unless it says otherwise, which every record supports at the same epsilon."""
+    budget = evr.Budget.create("data", epsilon=1.0, delta=1e-5, ledger=tmp_path / "ledger.sqlite")
+    constants = {"divisor": 10.0, "sampling_probability": 0.01, "steps": 5}
+    with Recorder(tmp_path / "constant.jsonl", constants=constants) as recorder:
+        for _ in range(5):
+            recorder.step(**STEP, divisor=10.0)
+    fixed, plain = evr.Record.load(tmp_path / "constant.jsonl"), evr.Record.load(write(path))
+    assert fixed.relation is not plain.relation
+    epsilons = [one.certify(delta=1e-5, budget=budget).guarantee.epsilon for one in (fixed, plain)]
+    assert epsilons[0] == epsilons[1]
+    evr.Budget.create("strict", epsilon=1.0, delta=1e-5, neighboring_relation="add-or-remove", ledger=budget.ledger)
+    assert fixed.certify(delta=1e-5, budget="strict", ledger=budget.ledger).budget.name == "strict"
+    with pytest.raises(RecordError, match=messages.CONSTANTS_BEFORE_THE_TRAINING):
+        plain.certify(delta=1e-5, budget="strict", ledger=budget.ledger)
+
+
+def test_a_record_that_was_spent_twice_is_taken_back_once(path, tmp_path):
+    budget = evr.Budget.create("data", epsilon=1.0, delta=1e-5, ledger=tmp_path / "ledger.sqlite")
+    other = evr.Record.load(write(tmp_path / "other.jsonl", 4))
+    record = evr.Record.load(write(path))
+    for spent in (record, other, record):
+        spent.certify(delta=1e-5, budget=budget)
+    for number in (2, 4):
+        with pytest.raises(LedgerError):
+            budget.refund(number, why="by mistake")
+    assert budget.refund(1, why="certified twice").number == 1
+    with pytest.raises(LedgerError, match=messages.RECORDED_TRAINING_RAN):
+        budget.refund(3, why="certified twice")

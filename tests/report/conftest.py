@@ -9,8 +9,7 @@ from dp_accounting import dp_event
 
 import evr
 from attempts import certify_claim
-from evr.verification import Claim
-from evr.verification.settings import Settings
+from evr._kernel.verdict.settings import Claim, Settings
 
 EVENT = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=50)
 
@@ -29,6 +28,6 @@ def certificates(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def pages(certificates):
-    from evr.report import page
+    from evr._report import page
 
     return {name: page.render(c, source="run.certificate.json") for name, c in certificates.items()}

@@ -15,16 +15,14 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-from browser import CHROMIUM, Browser
-from evr.certification import check_proof
-from evr.report import calculator
+from browser import BROWSERS, Browser
+from evr._proof import check_proof
+from evr._report import calculator
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "calculator.html"
-PARTS = ROOT / "src" / "evr" / "report" / "calculator"
+PARTS = ROOT / "src" / "evr" / "_report" / "calculator"
 MNIST = "noise=1.1&dataset=60000&batch=256&epochs=15&delta=1e-5"
-
-chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
 
 
 def test_the_page_is_made_of_its_parts():
@@ -34,13 +32,13 @@ def test_the_page_is_made_of_its_parts():
 def test_the_page_is_small():
     assert PAGE.stat().st_size <= 400_000
     ours = [*PARTS.glob("*.js"), *PARTS.glob("*.html")]
-    assert sum(len(path.read_text("utf-8").splitlines()) for path in ours) <= 1200
+    assert 1000 <= sum(len(path.read_text("utf-8").splitlines()) for path in ours) <= 1200
 
 
 def test_the_hypotheses_are_those_of_the_table():
     event = evr.dpsgd(noise_multiplier=1.1, sampling_probability=0.1, steps=3)
-    from evr.mechanisms.meaning import hypotheses_of
-    from evr.mechanisms.relations import ADD_OR_REMOVE
+    from evr._kernel.events.meaning import hypotheses_of
+    from evr._kernel.events.relations import ADD_OR_REMOVE
 
     sentences = [assumption.sentence for assumption in hypotheses_of(event, ADD_OR_REMOVE)]
     assert len(sentences) == 3
@@ -55,12 +53,10 @@ def test_the_command_prints_where_the_page_is():
     assert Path(printed.strip()).read_text("utf-8") == calculator.page()
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    if CHROMIUM is None:
-        pytest.skip("no Chromium here: apt-get install chromium")
-    with Browser(tmp_path_factory.mktemp("browser"), 390, 844) as one:
-        one.ask("Page.navigate", {"url": f"{PAGE.as_uri()}#{MNIST}"})
+@pytest.fixture(scope="module", params=BROWSERS)
+def browser(request, tmp_path_factory):
+    with request.param(tmp_path_factory.mktemp("browser"), 390, 844) as one:
+        one.go(f"{PAGE.as_uri()}#{MNIST}")
         one.wait_for("document.getElementById('verdict')?.textContent === 'proved'")  # a link starts it
         yield one
 
@@ -100,7 +96,6 @@ def compare(found: dict[str, Any], truth: float, delta: float) -> None:
     assert math.isclose(judged.file.epsilon, float(found["epsilon"]))
 
 
-@chromium
 @pytest.mark.parametrize(
     ("noise", "q", "steps", "delta"), [(1.0, 1e-3, 1000, 1e-9), (5.0, 0.25, 400, 1e-6), (20.0, 1.0, 100, 1e-6)]
 )
@@ -110,7 +105,6 @@ def test_against_python(browser, noise, q, steps, delta):
     compare(found, evr.estimate_epsilon(event, delta=delta).value, delta)
 
 
-@chromium
 @pytest.mark.full
 def test_fifty_settings_against_python(browser):
     draw = random.Random(1)
@@ -123,8 +117,7 @@ def test_fifty_settings_against_python(browser):
             compare(answer(browser, f"noise={noise}&probability={q}&steps={steps}&delta={delta}"), truth, delta)
 
 
-@chromium
-def test_the_setting_of_a_link_is_proved_and_explained(browser, tmp_path):
+def test_the_setting_of_a_link_is_proved_and_explained(browser):
     found = answer(browser, MNIST)
     event = evr.dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=256, epochs=15)
     compare(found, evr.estimate_epsilon(event, delta=1e-5).value, 1e-5)
@@ -149,13 +142,12 @@ def test_the_setting_of_a_link_is_proved_and_explained(browser, tmp_path):
         browser.run("performance.getEntriesByType('resource').map(e => e.name).filter(n => !n.startsWith('blob:'))")
         == []
     )
-    assert browser.run("document.documentElement.scrollWidth") == 390
+    assert browser.run("document.documentElement.scrollWidth") <= 390
     assert browser.run("[...document.querySelectorAll('input')].filter(e => !e.labels.length).length") == 0
     # the file that is downloaded
-    browser.ask("Page.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
     browser.run("document.getElementById('save').click()")
-    file, end = tmp_path / "dpsgd.proof", time.monotonic() + 20
-    while not file.exists():
+    file, end = browser.downloads / "dpsgd.proof", time.monotonic() + 20
+    while not file.exists() or not file.stat().st_size:
         assert time.monotonic() < end
         time.sleep(0.1)
     assert file.read_text() == found["proof"]
@@ -165,7 +157,6 @@ def test_the_setting_of_a_link_is_proved_and_explained(browser, tmp_path):
     assert "proved for DP-SGD" in judged.stdout
 
 
-@chromium
 def test_a_false_claim_is_not_proved(browser):
     """Whatever the floats plan: the judge decides. At epsilon 1.13 delta is above 1e-5."""
     opened(browser, MNIST)
@@ -175,7 +166,6 @@ def test_a_false_claim_is_not_proved(browser):
     assert browser.run(f"{ask}('1.14').then(answer => answer.proved)") is True
 
 
-@chromium
 def test_the_noise_for_a_target(browser):
     found = answer(browser, "epsilon=2&dataset=50000&batch=512&epochs=30&delta=1e-5")
     noise = float(found["noise"].split()[-1])
@@ -189,7 +179,6 @@ def test_the_noise_for_a_target(browser):
     assert epsilon(noise) <= 2 < epsilon(0.998 * noise)
 
 
-@chromium
 def test_phases_and_their_link(browser):
     link = "dataset=60000&noise=1.1&batch=256&epochs=5&noise=1.5&batch=512&epochs=10&delta=0.000001"
     found = answer(browser, link)
@@ -230,7 +219,6 @@ REFUSED = {
 }
 
 
-@chromium
 def test_what_is_refused_is_refused_in_words(browser):
     for link, words in REFUSED.items():
         found = answer(browser, link)
@@ -241,7 +229,6 @@ def test_what_is_refused_is_refused_in_words(browser):
         assert browser.run("document.getElementById('save').disabled") is True
 
 
-@chromium
 def test_numbers_as_people_type_them(browser):
     found = answer(browser, "noise=2.0&dataset=60,000&batch=1 000&epochs=1e1&delta=1/100000")
     assert "600 steps" in found["words"]
@@ -250,7 +237,6 @@ def test_numbers_as_people_type_them(browser):
     browser.wait_for("document.querySelector('#along svg') !== null")
 
 
-@chromium
 def test_notes_for_slips(browser):
     opened(browser, "noise=60&dataset=1000&batch=100&epochs=1&delta=0.01")
     notes = browser.run("document.getElementById('notes').textContent")

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import evr
-from evr.certification.publishing import meaning
-from evr.report import page, plots
+from evr._report import page, plots
+from evr._wording.publishing import meaning
 
 KINDS = ["accepted", "rejected", "fixed", "no sample"]
 VOID = {"meta", "link", "br", "img", "input", "hr"}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import evr
-from evr.report import plots
+from evr._report import plots
 
 EPSILONS = np.linspace(0, 4, 9)
 DELTAS = 0.1 * np.exp(-2 * EPSILONS**2)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evr.laws import arrays
+from evr._kernel.pairs import arrays
 
 HERE = Path(__file__).parent
 

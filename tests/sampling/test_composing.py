@@ -21,23 +21,23 @@ from dp_accounting.dp_event import ComposedDpEvent, DiscreteLaplaceDpEvent
 from mpmath import mp, mpf
 
 import evr
-import evr.bounds.composing as kernel
+import evr._kernel.sampled.composing as kernel
 import messages
-from evr.bounds.composing import LossMasses, Places, masses_of, product_count
-from evr.bounds.composing import composed as composed_law
-from evr.bounds.moments import Rounding, sum_error
-from evr.bounds.strict.plan import power as composed_by_squares
-from evr.laws import DiscretePair, Step
-from evr.laws.law import UNIT
-from evr.mechanisms import Composition
-from evr.planning.capped import capped_plan
-from evr.planning.sampled import planned
-from evr.randomness import Stream
-from evr.sampling import DrawPlan, built
-from evr.sampling.line import on_outcomes, spread_steps
-from evr.sampling.plan import CappedPlan
-from evr.verification import Claim, attempts
-from evr.verification.settings import Settings
+from evr._basics.randomness import Stream
+from evr._estimate.capped import capped_plan
+from evr._kernel.events import Composition
+from evr._kernel.pairs import DiscretePair, Step
+from evr._kernel.pairs.law import UNIT
+from evr._kernel.sampled.composing import LossMasses, Places, masses_of, product_count
+from evr._kernel.sampled.composing import composed as composed_law
+from evr._kernel.sampled.line import on_outcomes, spread_steps
+from evr._kernel.sampled.moments import Rounding, sum_error
+from evr._kernel.sampled.plan import CappedPlan, DrawPlan
+from evr._kernel.sampled.proposals import built
+from evr._kernel.strict.plan import power as composed_by_squares
+from evr._kernel.verdict import attempts
+from evr._kernel.verdict.settings import Claim, Settings
+from evr._plan.sampled import planned
 from helpers import answers, near, together
 
 TRAINING = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=1200)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from evr.sampling.philox import Place, normals, philox, uniform
+from evr._kernel.sampled.philox import Place, normals, philox, uniform
 
 PLACE = Place((0x12345678, 0x9ABCDEF0), 7)
 

@@ -12,18 +12,27 @@ from dp_accounting import dp_event
 
 import evr
 import messages
-from evr.bounds.moments import Tilt
-from evr.bounds.replica_tables import OccupancyTable, RingTable
-from evr.laws import Direction, DominatingPair, arrays
-from evr.laws.patterns import law, min_sep
-from evr.mechanisms import Composition
-from evr.randomness import Stream
-from evr.sampling import DrawPlan, built, cuda, philox
-from evr.sampling.cuda import moved, why_not
-from evr.sampling.mixtures import MOST_COPIES, ByReplicas, LocalBins, MixtureProposal, ScaledBins, ScaledChain, Shifted
-from evr.sampling.philox import Place
-from evr.sampling.plan import ByOrder, ByScale, ByShift, ByWindow, Kind, MixturePlan
-from evr.verification.summary import Work, on_gpu, on_processor, summed
+from evr._basics.randomness import Stream
+from evr._kernel.events import Composition
+from evr._kernel.pairs import Direction, DominatingPair, arrays
+from evr._kernel.pairs.patterns import law, min_sep
+from evr._kernel.sampled import cuda, philox
+from evr._kernel.sampled.cuda import moved, why_not
+from evr._kernel.sampled.mixtures import (
+    MOST_COPIES,
+    ByReplicas,
+    LocalBins,
+    MixtureProposal,
+    ScaledBins,
+    ScaledChain,
+    Shifted,
+)
+from evr._kernel.sampled.moments import Tilt
+from evr._kernel.sampled.philox import Place
+from evr._kernel.sampled.plan import ByOrder, ByScale, ByShift, ByWindow, DrawPlan, Kind, MixturePlan
+from evr._kernel.sampled.proposals import built
+from evr._kernel.sampled.replica_tables import OccupancyTable, RingTable
+from evr._kernel.sampled.summary import Work, on_gpu, on_processor, summed
 from sampling.host import HostBench
 
 E = evr.events

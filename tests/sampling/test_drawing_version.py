@@ -12,13 +12,14 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-from evr.bounds.moments import Tilt
-from evr.laws import DiscretePair, Step
-from evr.mechanisms import Composition
-from evr.randomness import Stream
-from evr.sampling import DRAWING, Kind, Proposal, SimpleProposal, TiltedProposal
-from evr.sampling.mixtures import MixtureProposal
-from evr.sampling.plan import ByOrder, ByShift, ByWindow, CappedPlan, MixturePlan
+from evr._basics.randomness import Stream
+from evr._kernel.events import Composition
+from evr._kernel.pairs import DiscretePair, Step
+from evr._kernel.sampled.line import SimpleProposal, TiltedProposal
+from evr._kernel.sampled.mixtures import MixtureProposal
+from evr._kernel.sampled.moments import Tilt
+from evr._kernel.sampled.plan import DRAWING, ByOrder, ByShift, ByWindow, CappedPlan, Kind, MixturePlan
+from evr._kernel.sampled.proposals import Proposal
 from helpers import answers, near, together
 
 

@@ -17,16 +17,16 @@ from hypothesis import strategies as st
 
 import evr
 from conformance.proposal_cases import DIRECTIONS, exact
-from evr.bounds.composing import spread_to_edges
-from evr.estimation.closed_forms import pair_delta
-from evr.laws import Direction, DiscretePair, DominatingPair, Floats, Measure, Step
-from evr.laws.line.gaussian import GaussianPair, MixturePair
-from evr.laws.line.laplace import LaplacePair
-from evr.laws.line.poisson import SampledPair
-from evr.mechanisms import Composition
-from evr.planning import capped_plan, capped_proposal
-from evr.randomness import Stream
-from evr.sampling.line import spread_steps
+from evr._basics.randomness import Stream
+from evr._estimate.capped import capped_plan, capped_proposal
+from evr._estimate.closed_forms import pair_delta
+from evr._kernel.events import Composition
+from evr._kernel.pairs import Direction, DiscretePair, DominatingPair, Floats, Measure, Step
+from evr._kernel.pairs.line.gaussian import GaussianPair, MixturePair
+from evr._kernel.pairs.line.laplace import LaplacePair
+from evr._kernel.pairs.line.poisson import SampledPair
+from evr._kernel.sampled.composing import spread_to_edges
+from evr._kernel.sampled.line import spread_steps
 from helpers import answers, full, near, together
 
 PAIRS: dict[str, DominatingPair] = {

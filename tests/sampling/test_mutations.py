@@ -14,16 +14,16 @@ from dp_accounting import dp_event
 
 from conformance.proposal_cases import LONG, Case, exact, named
 from conformance.proposal_checks import check_proposal
-from evr.bounds.moments import Tilt, TiltedOutcomes
+from evr._estimate.capped import capped_proposal
+from evr._kernel.events import Composition
+from evr._kernel.pairs import Direction, DiscretePair, DominatingPair, Step
+from evr._kernel.pairs.line.poisson import SampledPair
+from evr._kernel.sampled import line as drawing
+from evr._kernel.sampled.line import OutcomeSampler, TiltedProposal
+from evr._kernel.sampled.moments import Tilt, TiltedOutcomes
+from evr._kernel.sampled.plan import CappedPlan, Kind
+from evr._kernel.sampled.proposals import Block, Proposal
 from evr.events import dpsgd
-from evr.laws import Direction, DiscretePair, DominatingPair, Step
-from evr.laws.line.poisson import SampledPair
-from evr.mechanisms import Composition
-from evr.planning import capped_proposal
-from evr.sampling import Block, Kind, Proposal, TiltedProposal
-from evr.sampling import line as drawing
-from evr.sampling.line import OutcomeSampler
-from evr.sampling.plan import CappedPlan
 from helpers import near
 
 Patch = pytest.MonkeyPatch

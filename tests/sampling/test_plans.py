@@ -17,13 +17,13 @@ from dp_accounting import dp_event
 
 import evr
 import messages
+from evr._basics.randomness import Stream
+from evr._kernel.events import Composition
+from evr._kernel.sampled.plan import CappedPlan, DrawPlan, Kind
+from evr._kernel.sampled.proposals import built
+from evr._kernel.verdict.settings import Claim
+from evr._plan.sampled import planned
 from evr.events import EpsilonDeltaDpEvent
-from evr.mechanisms import Composition
-from evr.planning.sampled import planned
-from evr.randomness import Stream
-from evr.sampling import DrawPlan, Kind, built
-from evr.sampling.plan import CappedPlan
-from evr.verification import Claim
 
 SGD = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=100)
 LONG = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=20_000)
@@ -155,7 +155,7 @@ def test_a_floor_above_the_cap_once_proved_a_false_claim() -> None:
     """Heights and pieces were two functions there, and losses between cap and floor were bounded by
     nothing.
     """
-    from evr.bounds.moments import Tilt
+    from evr._kernel.sampled.moments import Tilt
 
     with pytest.raises(ValueError, match=messages.FLOOR_ABOVE_CAP):
         Tilt(1.0, cap=-200.0, floor=20.0)
@@ -176,10 +176,10 @@ def test_plans_of_a_stranger_end_in_words() -> None:
 
 def test_means_of_cells_are_never_below_the_truth() -> None:
     """Edges picked so that rounding falls low once made samples half as large as they should be."""
-    from evr.bounds.composing import spread_to_edges
-    from evr.laws import Direction
-    from evr.laws.line.gaussian import GaussianPair
-    from evr.laws.line.poisson import SampledPair
+    from evr._kernel.pairs import Direction
+    from evr._kernel.pairs.line.gaussian import GaussianPair
+    from evr._kernel.pairs.line.poisson import SampledPair
+    from evr._kernel.sampled.composing import spread_to_edges
 
     pair = SampledPair(GaussianPair(1e-3), 1e-8, Direction.ADD)
     generator = np.random.default_rng(1)

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from scipy.stats import laplace
 
-from evr.bounds.moments import Tilt, TiltedOutcomes
-from evr.laws import DiscretePair, Floats
-from evr.laws.line.laplace import LaplacePair
-from evr.sampling.line import OutcomeSampler, PlainSampler, alias_slots
+from evr._kernel.pairs import DiscretePair, Floats
+from evr._kernel.pairs.line.laplace import LaplacePair
+from evr._kernel.sampled.line import OutcomeSampler, PlainSampler, alias_slots
+from evr._kernel.sampled.moments import Tilt, TiltedOutcomes
 from helpers import ks_radius
 
 SIZE = 40_000

@@ -6,9 +6,9 @@ import math
 
 import pytest
 
+from evr._kernel.events import Composition
+from evr._kernel.sampled.line import SimpleProposal
 from evr.events import dpsgd
-from evr.mechanisms import Composition
-from evr.sampling import SimpleProposal
 from single_tilt import SingleBounds
 from theorems import log_simple_moment
 

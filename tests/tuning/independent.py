@@ -15,7 +15,7 @@ import numpy as np
 from flint import arb
 from scipy.stats import norm
 
-from evr.laws.selection import BinomialRuns, NegativeBinomialRuns, PoissonRuns, Rule, UntilGood
+from evr._kernel.pairs.selection import BinomialRuns, NegativeBinomialRuns, PoissonRuns, Rule, UntilGood
 
 Function = Callable[[Any], Any]
 

@@ -12,11 +12,11 @@ from dp_accounting.rdp import rdp_privacy_accountant
 from flint import arb, ctx
 
 import messages
-from evr.bounds.strict import tradeoff
-from evr.bounds.strict.tradeoff import Selected, Tradeoff, _parts, outcomes_above
-from evr.laws.exact.law import ball
-from evr.laws.selection import NegativeBinomialRuns, PoissonRuns
-from evr.searching import chances_of
+from evr._kernel.pairs.exact.law import ball
+from evr._kernel.pairs.selection import NegativeBinomialRuns, PoissonRuns
+from evr._kernel.strict import tradeoff
+from evr._kernel.strict.tradeoff import Selected, Tradeoff, _parts, outcomes_above
+from evr._tuning import chances_of
 from helpers import near
 from tuning.independent import (
     Plain,

@@ -14,8 +14,8 @@ from scipy import stats
 
 import evr
 import messages
-from evr.laws.selection import BinomialRuns, NegativeBinomialRuns, PoissonRuns, Rule
-from evr.searching import chances_of, number_of_runs
+from evr._kernel.pairs.selection import BinomialRuns, NegativeBinomialRuns, PoissonRuns, Rule
+from evr._tuning import chances_of, number_of_runs
 from helpers import near
 
 GAUSSIAN = dp_event.GaussianDpEvent(2.0)

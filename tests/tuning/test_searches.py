@@ -15,16 +15,16 @@ from dp_accounting import dp_event
 
 import evr
 import messages
-from evr import spec
-from evr.bounds.strict import CurvePlan, ProofPlan, SelectionPlan, prove, prove_curve
-from evr.bounds.strict.tradeoff import Selected
-from evr.certification.event_words import describe
+from evr import _spec as spec
+from evr._estimate.fft import FftCurve
+from evr._kernel.events import Composition
+from evr._kernel.pairs import Direction
+from evr._kernel.strict import CurvePlan, ProofPlan, SelectionPlan, prove, prove_curve
+from evr._kernel.strict.tradeoff import Selected
+from evr._kernel.verdict.results import Verdict
+from evr._wording.events import describe
 from evr.errors import CertificateError, SpecError, UnsupportedEventError
-from evr.estimation.fft import FftCurve
 from evr.events import BinomialSelectDpEvent, ThresholdSelectDpEvent
-from evr.laws import Direction
-from evr.mechanisms import Composition
-from evr.verification import Verdict
 from helpers import near
 from tuning.independent import Plain, binomial, gaussian_delta, negative_binomial, poisson
 
@@ -216,7 +216,7 @@ def test_plans_that_no_plan_can_be_are_refused() -> None:
 
 
 def _with_grids(plan: ProofPlan) -> ProofPlan:
-    from evr.planning.strict import StrictCurve
+    from evr._plan.strict import StrictCurve
 
     (grids,) = {p.plan for p in StrictCurve(Composition.of(DPSGD).exact("remove")).points([1.0])}
     assert grids is not None

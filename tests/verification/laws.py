@@ -12,19 +12,18 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom
 
-from evr.bounds.moments import Rounding
-from evr.laws import Floats
-from evr.planning.clipping import block_size, choose_clip
-from evr.randomness import Stream
-from evr.sampling import Block, DrawPlan, Proposal
-from evr.sampling.plan import SimplePlan
-from evr.sampling.proposals import drawing_of
-from evr.verification.attempts import Trial
-from evr.verification.deciding import SequentialTest, State, sequential_test
-from evr.verification.driver import Lazily
-from evr.verification.results import DirectionReport
-from evr.verification.settings import Claim, Settings
-from evr.verification.summary import summed
+from evr._basics.randomness import Stream
+from evr._estimate.clipping import block_size, choose_clip
+from evr._kernel.pairs import Floats
+from evr._kernel.sampled.deciding import SequentialTest, State, sequential_test
+from evr._kernel.sampled.driver import Lazily
+from evr._kernel.sampled.moments import Rounding
+from evr._kernel.sampled.plan import DrawPlan, SimplePlan
+from evr._kernel.sampled.proposals import Block, Proposal, drawing_of
+from evr._kernel.sampled.summary import summed
+from evr._kernel.verdict.attempts import Trial
+from evr._kernel.verdict.results import DirectionReport
+from evr._kernel.verdict.settings import Claim, Settings
 
 
 class KnownLaw(Proposal):

@@ -13,10 +13,10 @@ from dp_accounting import dp_event
 
 import evr
 import messages
+from evr._kernel.sampled import cuda as device
+from evr._kernel.verdict.settings import Settings
+from evr._plan import sampled
 from evr.errors import DeviceError, LedgerError
-from evr.planning import sampled
-from evr.sampling import cuda as device
-from evr.verification.settings import Settings
 
 TRAINING = evr.dpsgd(noise_multiplier=4.0, sampling_probability=0.2, steps=60)
 CLAIM: dict[str, Any] = {"epsilon": 1.0, "delta": 0.002875, "tau": 0.8, "seed": 1}

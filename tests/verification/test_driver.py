@@ -16,10 +16,10 @@ from dp_accounting import dp_event
 
 import evr
 import messages
-from evr.gate import resume
-from evr.verification import driver
-from evr.verification.deciding import MOST_BLOCKS, SequentialTest, State, round_end
-from evr.verification.driver import Lazily
+from evr._kernel.sampled import driver
+from evr._kernel.sampled.deciding import MOST_BLOCKS, SequentialTest, State, round_end
+from evr._kernel.sampled.driver import Lazily
+from evr._release.gate import resume
 
 EVENT = dp_event.PoissonSampledDpEvent(0.3, dp_event.GaussianDpEvent(1.5))
 

@@ -16,19 +16,19 @@ from dp_accounting import dp_event
 
 import evr
 from conformance.proposal_cases import CASES, SETTINGS, SHORT, UNSAMPLED, Case, exact, named
-from evr.laws import Direction, DiscretePair, Step
-from evr.laws.line.poisson import SampledPair
-from evr.mechanisms import Composition
-from evr.planning import capped_proposal
-from evr.planning.sampled import planned
-from evr.randomness import Stream
-from evr.sampling import DrawPlan, Proposal, SimpleProposal
-from evr.sampling.proposals import drawing_of
-from evr.verification import Claim
-from evr.verification.attempts import Trial
-from evr.verification.deciding import plan_fixed
-from evr.verification.driver import Lazily
-from evr.verification.settings import Settings
+from evr._basics.randomness import Stream
+from evr._estimate.capped import capped_proposal
+from evr._kernel.events import Composition
+from evr._kernel.pairs import Direction, DiscretePair, Step
+from evr._kernel.pairs.line.poisson import SampledPair
+from evr._kernel.sampled.deciding import plan_fixed
+from evr._kernel.sampled.driver import Lazily
+from evr._kernel.sampled.line import SimpleProposal
+from evr._kernel.sampled.plan import DrawPlan
+from evr._kernel.sampled.proposals import Proposal, drawing_of
+from evr._kernel.verdict.attempts import Trial
+from evr._kernel.verdict.settings import Claim, Settings
+from evr._plan.sampled import planned
 from helpers import near
 from verification.laws import KnownLaw, SmallBlocks, acceptances, most_of, plan_for, two_points
 
@@ -171,7 +171,7 @@ def test_real_proposals_in_full(kind: str, case: Case, direction: str) -> None:
 @pytest.fixture
 def cached_proposals(monkeypatch: pytest.MonkeyPatch) -> None:
     """One search for the tilt, many verifications."""
-    monkeypatch.setattr("evr.planning.sampled.planned", _planned)
+    monkeypatch.setattr("evr._plan.sampled.planned", _planned)
 
 
 @cache

@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 
 import messages
-from evr.laws import Floats
-from evr.sampling import Block
-from evr.sampling.proposals import Drawing
-from evr.verification import Claim
-from evr.verification.deciding import SequentialTest, State
-from evr.verification.summary import summed
+from evr._kernel.pairs import Floats
+from evr._kernel.sampled.deciding import SequentialTest, State
+from evr._kernel.sampled.proposals import Block, Drawing
+from evr._kernel.sampled.summary import summed
+from evr._kernel.verdict.settings import Claim
 from helpers import near
 from verification import laws
 from verification.laws import KnownLaw, acceptances, most_of, play, sequential_of, two_points

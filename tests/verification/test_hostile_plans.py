@@ -14,15 +14,14 @@ from dp_accounting import dp_event
 
 import evr
 import messages
-from evr.bounds.composing import Places
-from evr.bounds.moments import Tilt
-from evr.laws import DiscretePair
-from evr.mechanisms import Composition
-from evr.sampling import DrawPlan, built
-from evr.sampling.plan import ByOrder, ByScale, ByShift, CappedPlan, Kind, MixturePlan
-from evr.verification import Claim
-from evr.verification.attempts import Attempt, Trial
-from evr.verification.settings import Settings
+from evr._kernel.events import Composition
+from evr._kernel.pairs import DiscretePair
+from evr._kernel.sampled.composing import Places
+from evr._kernel.sampled.moments import Tilt
+from evr._kernel.sampled.plan import ByOrder, ByScale, ByShift, CappedPlan, DrawPlan, Kind, MixturePlan
+from evr._kernel.sampled.proposals import built
+from evr._kernel.verdict.attempts import Attempt, Trial
+from evr._kernel.verdict.settings import Claim, Settings
 from helpers import answers, together
 
 ORDERS = (0.0, 1e-100, 1e-12, 0.1, 1.0, 2.99, 7.0, 50.0, 1e4, 1e8, 1e15, 1e100, 1e300)

@@ -6,9 +6,9 @@ import pytest
 
 import evr
 import messages
-from evr.laws import DiscretePair, Step, greatest_loss
-from evr.verification.attempts import shortcut
-from evr.verification.settings import Claim
+from evr._kernel.pairs import DiscretePair, Step, greatest_loss
+from evr._kernel.verdict.attempts import shortcut
+from evr._kernel.verdict.settings import Claim
 from helpers import answers, together
 
 

@@ -8,7 +8,7 @@ import pytest
 from dp_accounting import NeighboringRelation, dp_event
 
 import evr
-from evr.mechanisms import Composition
+from evr._kernel.events import Composition
 from helpers import answers, full, together
 
 REPLACE_ONE = NeighboringRelation.REPLACE_ONE

@@ -11,7 +11,8 @@ from dp_accounting import dp_event
 
 import evr
 import messages
-from evr.verification import Claim, Progress, Terms
+from evr._kernel.verdict.results import Progress
+from evr._kernel.verdict.settings import Claim, Terms
 from helpers import near
 from snapshots import proved
 
@@ -52,7 +53,7 @@ def test_an_attempt_says_that_it_lives_every_few_seconds_however_often_progress_
     delta: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter(range(10**6))
-    monkeypatch.setattr("evr.verification.driver.time.perf_counter", lambda: 0.5 * next(clock))
+    monkeypatch.setattr("evr._kernel.sampled.driver.time.perf_counter", lambda: 0.5 * next(clock))
     shown: list[Progress] = []
     told: list[None] = []
     found = proved(

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 import evr
-from evr.proving import api
-from evr.proving.api import watching
-from evr.verification import Progress, driver
+from evr._kernel.sampled import driver
+from evr._kernel.verdict.results import Progress
+from evr._proving import api
+from evr._proving.api import watching
 
 STATE = Progress("remove", 40_000, None, 9.5e-10, 10.0, 20.0, 2.0, 3.2)
 

@@ -13,11 +13,11 @@ from dp_accounting import dp_event
 
 import evr
 from conformance.proposal_cases import named
+from evr._kernel.events import MECHANISMS
+from evr._kernel.events.table import registered
+from evr._kernel.pairs import DiscretePair, Pairs
+from evr._plan.sampled import planned
 from evr.events import EpsilonDeltaDpEvent
-from evr.laws import DiscretePair, Pairs
-from evr.mechanisms import MECHANISMS
-from evr.mechanisms.table import registered
-from evr.planning.sampled import planned
 from helpers import answers, near, together
 
 ONLY_INFINITE = EpsilonDeltaDpEvent(0.0, 1e-4)  # no other loss than 0
@@ -177,7 +177,7 @@ def test_samples_of_little_variance_get_a_second_block(seed: int, monkeypatch: p
     """
     (case,) = named("sampled infinite losses")
     delta = evr.estimate_delta(case.event, case.epsilon).value
-    monkeypatch.setattr("evr.planning.sampled.planned", lambda *a, **k: replace(planned(*a, **k), block_size=4096))
+    monkeypatch.setattr("evr._plan.sampled.planned", lambda *a, **k: replace(planned(*a, **k), block_size=4096))
     found = evr.verify(case.event, epsilon=case.epsilon, delta=delta / 0.9, tau=0.9, seed=seed)
     assert found.accepted
     assert found.samples <= 3 * 4096
@@ -188,8 +188,17 @@ def test_a_claim_that_is_false_by_hundreds_of_digits_is_rejected(delta):
     """Samples in units of the threshold have squares beyond all floats: once an OverflowError."""
     event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=100)
     verification = evr.verify(event, epsilon=0.5, delta=delta / 0.9, tau=0.9, seed=1)
-    assert verification.verdict is evr.verification.Verdict.REJECTED
+    assert verification.verdict is evr.proving.Verdict.REJECTED
     assert verification.guarantee is None
     (report,) = (one for one in verification.directions.values() if one.samples)
     assert report.estimate == near(evr.estimate_delta(event, 0.5).value, rel=0.3)
     assert 0.0 < report.standard_error <= report.estimate
+
+
+def test_losses_far_below_a_huge_epsilon_overflow_nothing() -> None:
+    """Event 277 of the attack: composed losses of -80,000 beside an epsilon of 19,600."""
+    noise = evr.events.DiscreteGaussianDpEvent(sigma=0.38393498599593784, sensitivity=2, dimension=1)
+    event, delta = dp_event.SelfComposedDpEvent(noise, 1374), 5.138389846613758e-14
+    options: dict[str, Any] = {"method": "sequential", "seed": 3193787832763165654}
+    assert evr.verify(event, epsilon=19600.0, delta=delta / 0.8, tau=0.8, **options).guarantee is not None
+    assert evr.verify(event, epsilon=19600.0, delta=0.97 * delta, tau=0.6, **options).guarantee is None

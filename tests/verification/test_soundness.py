@@ -13,15 +13,15 @@ from scipy.stats import binom
 
 import evr
 import messages
-from evr.bounds.moments import Rounding, Tilt, log_peak
+from evr._kernel.events import Composition
+from evr._kernel.pairs import Direction, Step
+from evr._kernel.pairs.line.discrete import DiscretePair
+from evr._kernel.pairs.line.poisson import SampledPair
+from evr._kernel.sampled.line import TiltedProposal
+from evr._kernel.sampled.moments import Rounding, Tilt, log_peak
+from evr._kernel.verdict.attempts import shortcut
+from evr._kernel.verdict.settings import Claim
 from evr.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
-from evr.laws import Direction, Step
-from evr.laws.line.discrete import DiscretePair
-from evr.laws.line.poisson import SampledPair
-from evr.mechanisms import Composition
-from evr.sampling import TiltedProposal
-from evr.verification.attempts import shortcut
-from evr.verification.settings import Claim
 from helpers import answers, near, together
 
 

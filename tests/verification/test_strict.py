@@ -12,10 +12,10 @@ from dp_accounting import dp_event
 import evr
 import messages
 from bounds.strict.stress import plant
-from evr.bounds.strict.proof import prove_within, stays_within
-from evr.mechanisms import Composition
-from evr.planning.strict import StrictCurve
-from evr.verification.settings import Claim, Terms, threshold_of
+from evr._kernel.events import Composition
+from evr._kernel.strict.proof import prove_within, stays_within
+from evr._kernel.verdict.settings import Claim, Terms, threshold_of
+from evr._plan.strict import StrictCurve
 
 EVENT = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000)
 TRUTH = 2.05824121613704e-10  # at epsilon 0.5, from 40 digits
@@ -24,7 +24,7 @@ TRUTH = 2.05824121613704e-10  # at epsilon 0.5, from 40 digits
 @pytest.mark.parametrize("tau", [0.5, 0.95, 0.99, 0.9999])
 def test_a_true_claim_is_proved(tau):
     found = evr.verify(EVENT, epsilon=0.5, delta=TRUTH / tau, tau=tau, method="strict")
-    assert found.verdict is evr.verification.Verdict.ACCEPTED
+    assert found.verdict is evr.proving.Verdict.ACCEPTED
     assert found.guarantee == evr.Guarantee(0.5, TRUTH / tau)
     assert (found.method, found.samples, found.false_positive_rate) == ("strict", 0, 0.0)
     assert set(found.directions) == {"remove", "add"}
@@ -39,7 +39,7 @@ def test_a_true_claim_is_proved(tau):
 def test_a_false_claim_is_never_accepted(short):
     """However close: what is claimed is below the truth by that share."""
     found = evr.verify(EVENT, epsilon=0.5, delta=TRUTH * (1 - short), method="strict")
-    assert found.verdict is evr.verification.Verdict.REJECTED
+    assert found.verdict is evr.proving.Verdict.REJECTED
     assert found.guarantee is None
     assert "is above the claim" in found.directions["remove"].reason
     assert "add" not in found.directions
@@ -101,8 +101,8 @@ def test_a_planted_fault_accepts_a_false_claim(monkeypatch):
     plant(
         monkeypatch,
         "masses",
-        "(self.poly + fmpz_poly([whole - 1] * len(self.poly))) // whole",
-        "self.poly // whole * 0",
+        "raised = wide.packed + _ones(len(wide), wide.width) * ((1 << bits) - 1)",
+        "raised = wide.packed * 0",
     )
     found = evr.verify(EVENT, epsilon=0.5, delta=TRUTH * 0.5, method="strict")
     assert found.accepted

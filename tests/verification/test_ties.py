@@ -9,10 +9,10 @@ import pytest
 from dp_accounting import dp_event as d
 
 import evr
-from evr.laws import DiscretePair, Pairs
-from evr.laws.exact import Ball, RationalOutcomes
-from evr.laws.exact.law import at_precision, ball
-from evr.mechanisms import Composition
+from evr._kernel.events import Composition
+from evr._kernel.pairs import DiscretePair, Pairs
+from evr._kernel.pairs.exact import Ball, RationalOutcomes
+from evr._kernel.pairs.exact.law import at_precision, ball
 from laws.registered import registered
 from messages import GREATEST_IS_EPSILON_WITHIN_ROUNDING
 

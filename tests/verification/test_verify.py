@@ -17,13 +17,14 @@ from dp_accounting import dp_event
 import evr
 import messages
 from conformance.proposal_cases import CASES, SETTINGS, SHORT, Case, named
+from evr._kernel.events import Composition
+from evr._kernel.pairs import Step
+from evr._kernel.sampled.plan import DrawPlan
+from evr._kernel.verdict.attempts import Attempt
+from evr._kernel.verdict.results import Progress, Verification
+from evr._kernel.verdict.settings import Claim
+from evr._plan.sampled import planned
 from evr.events import EpsilonDeltaDpEvent
-from evr.laws import Step
-from evr.mechanisms import Composition
-from evr.planning.sampled import planned
-from evr.sampling import DrawPlan
-from evr.verification import Claim, Progress, Verification
-from evr.verification.attempts import Attempt
 from helpers import answers, near, together
 
 GAUSSIAN = dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(20.0), 100)
@@ -65,7 +66,7 @@ CHEAP = [*OFTEN, *named("infinite losses")]
 @pytest.mark.parametrize(("tau", "runs"), [(0.9, 3), (0.99, 1)])
 @pytest.mark.parametrize("case", OFTEN, ids=lambda case: case.name)
 def test_exact_estimates_are_accepted(case: Case, tau: float, runs: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evr.planning.sampled.planned", _once)
+    monkeypatch.setattr("evr._plan.sampled.planned", _once)
     for seed in range(runs):
         found = check(case.event, case.epsilon, tau=tau, seed=seed, workers=1)
         assert found.accepted, found
@@ -93,7 +94,7 @@ def test_exact_estimates_are_accepted_in_full(case: Case, tau: float, monkeypatc
     """All of 200: seeded, so that a rate of 1e-6 never shows, and one of a hundredth does but with
     probability 0.13.
     """
-    monkeypatch.setattr("evr.planning.sampled.planned", _once)
+    monkeypatch.setattr("evr._plan.sampled.planned", _once)
     for seed in range(_runs(case, tau)):
         assert check(case.event, case.epsilon, tau=tau, seed=seed, workers=1).accepted, seed
 
@@ -349,7 +350,7 @@ def threads() -> list[str]:
 @pytest.mark.parametrize("method", ["sequential", "fixed"])
 def test_ctrl_c_leaves_cleanly(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(10**9))
-    monkeypatch.setattr("evr.verification.driver.time.perf_counter", lambda: float(next(clock)))
+    monkeypatch.setattr("evr._kernel.sampled.driver.time.perf_counter", lambda: float(next(clock)))
 
     def interrupt(progress: Progress) -> None:
         if progress.samples:  # not before the first, when a plan is stated
@@ -370,7 +371,7 @@ def test_a_verification_has_no_truth_value() -> None:
     found = check(GAUSSIAN, 1.0)
     with pytest.raises(TypeError, match=messages.NO_TRUTH_VALUE):
         bool(found)
-    assert found.verdict is evr.verification.Verdict.ACCEPTED
+    assert found.verdict is evr.proving.Verdict.ACCEPTED
 
 
 def test_one_direction_gives_no_guarantee() -> None:

@@ -62,14 +62,20 @@ def main() -> None:
     except OSError as error:
         fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except (FalseClaimError, FalseCertificateError, BudgetExceededError) as error:
-        fail(str(error), REJECTED)
+        fail(in_flags(error), REJECTED)
     except (ValueError, TypeError, OverflowError) as error:
-        fail("; ".join([str(error), *getattr(error, "__notes__", [])]))
+        fail("; ".join([in_flags(error), *getattr(error, "__notes__", [])]))
     except Exception as error:
         _usage(error)
     if code == _INTERRUPTED:
         print("interrupted", file=sys.stderr)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def in_flags(error: Exception) -> str:
+    """The message of an error of the library for whoever typed flags; what has no flag is left out."""
+    flags = re.sub(r"\b(method|device|sampling)='([\w-]+)'", r"--\1 \2", str(error))
+    return flags.replace(", or set max_samples", "")
 
 
 def _read_enough() -> int:

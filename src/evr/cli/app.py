@@ -9,8 +9,10 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 import evr
+from evr.cli import options
 from evr.cli.attacks import audit, risk
 from evr.cli.calculator import calculator
 from evr.cli.certificates import attest, replay, show
@@ -53,6 +55,22 @@ def _load_lightly(name: str) -> None:
         module.__class__ = _Light
 
 
+class Grouped(TyperCommand):
+    """A command whose help has its options in groups, by what they are about."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            if (record := parameter.get_help_record(ctx)) is not None:
+                is_argument = parameter.param_type_name == "argument"
+                title = "Arguments" if is_argument else options.GROUP_OF.get(parameter.name or "", "Options")
+                label = parameter.metavar or record[0] if is_argument else record[0]
+                groups.setdefault(title, []).append((label, record[1]))
+        for title, records in groups.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
 def _version(asked: bool) -> None:
     if asked:
         print(f"evr {evr.__version__}")
@@ -86,5 +104,5 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
 """Each command, and the few words that `evr --help` has for it."""
 
 for name, (command, words) in COMMANDS.items():
-    app.command(name, short_help=words)(command)
+    app.command(name, cls=Grouped, short_help=words)(command)
 app.add_typer(budget, name="budget", help="Budgets that several teams share.")

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from evr._basics import validate
+from evr._basics.file_types import is_certificate
+from evr._basics.numbers import above, typed
 from evr.cli import REJECTED, options
 from evr.cli.output import as_json, draw, new_files, say, table
-from evr.kinds import is_certificate
-from evr.numbers import above, typed
 
 if TYPE_CHECKING:
-    from evr.certification import Certificate
-    from evr.proving.risk import Risk
+    from evr._certificate.certificate import Certificate
+    from evr._proving.risk import Risk
 
 _COINS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
@@ -26,6 +27,7 @@ def risk(
     fpr: Annotated[float, options.number("Share of non-members that are accused.")] = 0.001,
     prior: Annotated[float, options.number("Chance of membership before the attack.")] = 0.5,
     baseline: Annotated[float, options.number("Chance to guess a secret without the result.")] = 0.0001,
+    unit: options.Unit = None,
     plot: options.Plot = None,
     max_seconds: options.MaxSeconds = options.PATIENCE,
     json: options.Json = False,
@@ -38,11 +40,11 @@ def risk(
 
     Example: evr risk examples/dpsgd.toml --fpr 0.01 --plot tradeoff.svg
     """
-    from evr.certification.publishing import GDP_REST, Question, attacks, basis
+    from evr._wording.publishing import GDP_REST, Question, attacks, basis
 
     asked = Question(fpr, prior, baseline)
     new_files(plot=plot)
-    found, unit, replaced, certificate = _bounded(ran, max_seconds)
+    found, whose, replaced, certificate = _bounded(ran, unit, max_seconds)
     bounds, curve = asked.bounds(found), found.tradeoff
     if json:
         rates = {name: getattr(curve, f"{name}s").tolist() for name in ("false_positive_rate", "true_positive_rate")}
@@ -57,24 +59,25 @@ def risk(
     if not (json or quiet):
         said = ", ".join(f"{name.replace('_', ' ')} {typed(one)}" for name, one in asked._asdict().items())
         say(f"\nAt {said}; gdp up to {typed(GDP_REST)}:")
-        for sentence in attacks(found, unit, asked, replaced=replaced):
+        for sentence in attacks(found, whose, asked, replaced=replaced):
             say(f"- {sentence}")
-        say(basis(found, unit, certificate))
+        say(basis(found, whose, certificate))
     draw(plot, lambda plots: plots.curve(curve), quiet=quiet or json)
 
 
-def _bounded(ran: options.WhatRan, seconds: float) -> tuple[Risk, str, bool, Certificate | None]:
+def _bounded(ran: options.WhatRan, given: str | None, seconds: float) -> tuple[Risk, str, bool, Certificate | None]:
     """The bounds, whose data they protect, whether neighbours replace it, and the accepted certificate if any."""
-    from evr.certification.publishing import bounded
-    from evr.certification.replay import confirmed
-    from evr.certification.words import unit
-    from evr.mechanisms import Composition
-    from evr.mechanisms.relations import REPLACE_ONE
-    from evr.proving.risk import risk
+    from evr._certificate.replay import confirmed
+    from evr._kernel.events import Composition
+    from evr._kernel.events.relations import REPLACE_ONE
+    from evr._proving.risk import risk
+    from evr._wording.publishing import bounded
+    from evr._wording.statement import unit, units_of
 
     if ran.spec is not None and is_certificate(ran.spec):
-        if ran.adjacency:
-            raise ValueError(f"{ran.spec} is a certificate, which says who are neighbours: leave out --adjacency")
+        if ran.adjacency or given:
+            flag = "neighbours: leave out --adjacency" if ran.adjacency else "protected: leave out --unit"
+            raise ValueError(f"{ran.spec} is a certificate, which says who are {flag}")
         certificate = confirmed(ran.spec, seconds)
         replaced = certificate.neighboring_relation == REPLACE_ONE.name
         held = certificate if certificate.accepted else None
@@ -82,7 +85,7 @@ def _bounded(ran: options.WhatRan, seconds: float) -> tuple[Risk, str, bool, Cer
     record = ran.record()
     event, relation = ran.described()[::2] if record is None else (record.event, record.checked_relation(ran.adjacency))
     composition = Composition.of(event, relation)
-    whose = composition.unit or "record"
+    whose = validate.one_of(units_of(event), unit=given or units_of(event)[0])
     return risk(composition), whose, composition.relation is REPLACE_ONE, None
 
 
@@ -107,8 +110,8 @@ def audit(
 
     Example: evr audit examples/scores.csv --certificate examples/dpsgd.certificate.json --independent --plot audit.png
     """
-    from evr.certification.replay import confirmed
-    from evr.proving.audit import CONTRADICTS, audit
+    from evr._certificate.replay import confirmed
+    from evr._proving.audit import CONTRADICTS, audit
 
     new_files(plot=plot)
     values, coins = read_scores(scores)

@@ -21,7 +21,7 @@ def calculator(
 
     Example: evr calculator
     """
-    from evr.report.calculator import page
+    from evr._report.calculator import page
 
     file = Path(tempfile.mkdtemp(prefix="evr-")) / "calculator.html"
     file.write_text(page(), encoding="utf-8")

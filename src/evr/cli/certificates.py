@@ -14,8 +14,8 @@ from evr.cli import REJECTED, options
 from evr.cli.output import as_json, fail, new_certificate, new_files, number, say, seconds, table, wrote, wrote_proof
 
 if TYPE_CHECKING:
-    from evr.certification import Certificate
-    from evr.certification.replay import Replay
+    from evr._certificate.certificate import Certificate
+    from evr._certificate.replay import Replay
 
 _SIGNER = "That this training made these files is the word of whoever signed, if anybody."
 
@@ -38,7 +38,7 @@ def show(
 
     Example: evr show examples/dpsgd.certificate.json --html dpsgd.html
     """
-    from evr.certification.replay import confirmed
+    from evr._certificate.replay import confirmed
 
     files = html is not None or proof is not None
     if sum((files, latex, card, json)) > 1:
@@ -49,18 +49,18 @@ def show(
         fail(f"{file} was rejected: there is no guarantee to print", REJECTED)
     data = None
     if proof is not None:
-        from evr.certification.proof_file import proof_of, write_proof
+        from evr._proof.writer import proof_of, write_proof
 
         data = proof_of(certificate)
         write_proof(proof, data)
         wrote_proof(proof, data, quiet=quiet)
     if html is not None:
-        from evr.report.page import write_report
+        from evr._report.page import write_report
 
         write_report(certificate, html, source=str(file), proof=data, max_seconds=max_seconds)
         wrote(html, quiet=quiet)
     elif latex or card:
-        from evr.certification import publishing
+        from evr._wording import publishing
 
         text = publishing.model_card(certificate) if card else publishing.latex_statement(certificate)
         print(text, end=f"\n{publishing.bibtex(certificate)}" if latex and not quiet else "")
@@ -75,7 +75,7 @@ def show(
 def _tell_more(certificate: Certificate, file: Path) -> None:
     """What it means, and what its statement does not say."""
     if certificate.accepted:
-        from evr.certification.publishing import meaning
+        from evr._wording.publishing import meaning
 
         *sentences, basis = meaning(certificate)
         say("\nWhat this means:\n" + "\n".join(f"- {one}" for one in sentences) + f"\n{basis}")
@@ -103,10 +103,25 @@ def _tell_more(certificate: Certificate, file: Path) -> None:
         say(f"\nIts samples are shown as recorded. To draw them again: evr replay {file}")
 
 
+def _latest() -> Path:
+    """The certificate that was written last, by the ledger of this folder."""
+    from evr._release.ledger import Ledger
+
+    with Ledger(create=False) as ledger:
+        written = [Path(one.certificate) for one in reversed(ledger.attempts()) if one.certificate is not None]
+    for path in written:
+        if path.exists():
+            return path
+    raise ValueError("which certificate? No attempt of the ledger has one here: give its file")
+
+
 def replay(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="A certificate (JSON); or the files of an attestation.")
-    ],
+        list[Path] | None,
+        typer.Argument(
+            metavar="FILE...", help="A certificate (JSON; the latest by default), or files of an attestation."
+        ),
+    ] = None,
     attestation: Annotated[
         Path | None, options.file("Check this attestation of the files, and its certificate.")
     ] = None,
@@ -125,9 +140,13 @@ def replay(
 
     Example: evr replay examples/dpsgd.certificate.json
     """
-    from evr.certification import Certificate, replay
+    from evr._certificate.certificate import Certificate
+    from evr._certificate.replay import replay
 
     about: dict[str, list[str]] = {}
+    if attestation is not None and not files:
+        raise ValueError(f"{attestation} is about files: give them, so that their SHA-256 is compared")
+    files = files or [_latest()]
     if attestation is not None:
         certificate, about = _attested(attestation, files, key)
     elif len(files) > 1 or key is not None:
@@ -179,7 +198,7 @@ def _outcome(certificate: Certificate, found: Replay, *, fresh: bool) -> str:
 
 def _attested(path: Path, files: list[Path], key: Path | None) -> tuple[Certificate, dict[str, list[str]]]:
     """The certificate in an attestation, what was checked and what not. Leaves with 3 where something does not fit."""
-    from evr.certification.attestation import Attestation, sha256_of
+    from evr._certificate.attestation import Attestation, sha256_of
 
     attestation = Attestation.load(path)
     if key is not None and not attestation.is_signed_by(key):
@@ -220,8 +239,8 @@ def attest(
 
     Example: evr attest model.safetensors training.certificate.json --key signing.pem
     """
-    from evr.certification.attestation import Attestation
-    from evr.certification.replay import confirmed
+    from evr._certificate.attestation import Attestation
+    from evr._certificate.replay import confirmed
 
     *subjects, last = files
     if not subjects:

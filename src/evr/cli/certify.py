@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import tempfile
-import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from evr._basics.numbers import duration, stated
 from evr.cli import REJECTED, options
 from evr.cli.output import (
+    LASTS,
     as_json,
     certificate_path,
     new_certificate,
@@ -26,15 +28,17 @@ from evr.cli.output import (
     number,
     pair,
     say,
+    waiting,
     wrote,
     wrote_proof,
 )
-from evr.methods import AUTO
-from evr.numbers import duration, stated
+from evr.types import Method
 
 if TYPE_CHECKING:
-    from evr.certification import Attempt, Certificate, Ledger
-    from evr.proving import Forecast
+    from evr._certificate.certificate import Certificate
+    from evr._proving.choosing import Forecast
+    from evr._release.journal import Attempt
+    from evr._release.ledger import Ledger
 
 _METHODS = (
     "strict: exact arithmetic. sequential: samples, tested by betting. fixed: a fixed number of samples (Algorithm 2). "
@@ -50,18 +54,21 @@ def certify(
     ran: options.WhatRan,
     epsilon: Annotated[float | None, options.number("Certify this epsilon; delta is found if not given.")] = None,
     delta: Annotated[float | None, options.number("Certify this delta; epsilon is found if not given.")] = None,
+    advantage: options.Advantage = None,
+    true_positive_rate: options.TruePositives = None,
+    false_positive_rate: options.FalsePositives = None,
     tau: Annotated[float | None, options.number(_TAU)] = None,
     output: Annotated[Path | None, options.file("Where to write the certificate.", "--output", "-o")] = None,
     force: options.Force = False,
     report: Annotated[Path | None, options.file("Write the certificate's page (HTML) to this file too.")] = None,
     proof: Annotated[Path | None, options.file("Write a proof file that needs no evr, and check_proof.py.")] = None,
     ledger: options.LedgerFile = None,
-    release: Annotated[str | None, options.text("Count attempts under a name, across claims.")] = None,
+    name: Annotated[str | None, options.text("Name of the release: counts attempts across claims.")] = None,
     budget: Annotated[str | None, options.text("Spend from this budget of the ledger.")] = None,
     by: Annotated[str | None, options.text("Who spends; by default the name of the user.")] = None,
     title: Annotated[str | None, options.text("A label for the training, in the statement.")] = None,
     unit: options.Unit = None,
-    method: Annotated[str, options.choice("|".join(AUTO), _METHODS)] = "auto",
+    method: Annotated[str, options.choice("|".join(Method), _METHODS)] = "auto",
     seed: Annotated[int | None, options.whole("Make samples repeatable; not for anything you publish.")] = None,
     workers: options.Workers = None,
     device: Annotated[str, options.choice("cpu|cuda|auto", "What draws samples; auto: a GPU if there is one.")] = "cpu",
@@ -74,38 +81,46 @@ def certify(
     """State what a training run or any composition guarantees: estimate, verify, write a certificate.
 
     With a delta, the least epsilon is found, rounded up to three digits and certified; with an epsilon, the least
-    delta; with both, just that pair. Every attempt is counted in the ledger, so trying again is safe. SPEC may also be
-    the record of a training (JSONL), which then names its certificate. Exit code 0: accepted; 3: rejected, a pair that
-    is false, or a budget that is too small.
+    delta; with both, just that pair; with a risk (`--advantage`, or `--true-positive-rate` and
+    `--false-positive-rate`), a pair from which it follows. Every attempt is counted in the ledger, so trying again is
+    safe. SPEC may also be the record of a training (JSONL), which then names its certificate. Exit code 0: accepted;
+    3: rejected, a pair that is false, or a budget that is too small.
 
     Example: evr certify examples/dpsgd.toml
     """
     record = ran.record()
     event, claim, relation = ran.described() if record is None else (record.event, None, ran.adjacency)
+    rates = (advantage, true_positive_rate, false_positive_rate)
     if claim is not None:
-        epsilon, delta = (claim.epsilon, claim.delta) if epsilon is None and delta is None else (epsilon, delta)
+        given = (epsilon, delta, *rates) != (None,) * 5
+        epsilon, delta = (epsilon, delta) if given else (claim.epsilon, claim.delta)
         tau = claim.tau if tau is None else tau
     if by is not None and budget is None:
         raise ValueError(f"--by={by} says who spends from a budget: add --budget, or leave it out")
     if method == "strict" and seed is not None:
         raise ValueError(f"--seed={seed} belongs to methods that sample: leave it out with --method strict")
     note(event, records=ran.records if record is None else 0, epsilon=epsilon, delta=delta, quiet=quiet)
-    path = new_certificate(output or certificate_path(ran.spec, event, epsilon, delta), force=force)
+    levels = {"epsilon": epsilon, "delta": delta, "advantage": advantage}
+    levels |= {"tpr": true_positive_rate, "fpr": false_positive_rate}
+    path = new_certificate(output or certificate_path(ran.spec, event, **levels), force=force)
     new_files(path, report=report)
     told = Reporting(path, ledger, json=json, quiet=quiet, dry_run=dry_run)
     with told.ledger_to_ask() as counted, told.working("Working out what to prove, and how.") as announce:
-        from evr.certification.budget import Budget
-        from evr.gate import certify
+        from evr._release.budget import Budget
+        from evr._release.gate import certify
 
         certify_this = partial(certify, event) if record is None else record.certify
         certificate = certify_this(
             epsilon=epsilon,
             delta=delta,
+            advantage=advantage,
+            true_positive_rate=true_positive_rate,
+            false_positive_rate=false_positive_rate,
             tau=tau,
             ledger=counted,
             path=path,
             proof=proof,
-            release=release,
+            name=name,
             budget=None if budget is None else Budget(budget, ledger=counted, by=by),
             seed=seed,
             workers=workers,
@@ -114,7 +129,7 @@ def certify(
             method=method,
             neighboring_relation=relation,
             unit=unit,
-            description={"title": title} | (ran.description() if record is None else {}),
+            description={"title": title} | ran.described_schedule,
             device=device,
         )
     if epsilon is None:
@@ -126,7 +141,7 @@ def certify(
     if held is not None:
         wrote_proof(held, held.read_bytes(), quiet=told.silent)
     if report is not None:
-        from evr.report.page import write_report
+        from evr._report.page import write_report
 
         write_report(certificate, report, source=str(path), proof=None if held is None else held.read_bytes())
         wrote(report, quiet=told.silent)
@@ -150,8 +165,8 @@ def resume(
 
     Example: evr resume
     """
-    from evr import gate
-    from evr.certification import Ledger
+    from evr._release.gate import resume as continued
+    from evr._release.ledger import Ledger
 
     with Ledger(ledger, create=False) as opened:
         attempt = _chosen(opened, number)
@@ -164,7 +179,7 @@ def resume(
         told = Reporting(path, ledger, json=json, quiet=quiet)
         with told.working(f"Continuing attempt {attempt.id}."):
             hook = not told.silent
-            certificate = gate.resume(opened, attempt=attempt.id, path=output, workers=workers, progress=hook)
+            certificate = continued(opened, attempt=attempt.id, path=output, workers=workers, progress=hook)
     told.tell(certificate)
     if not certificate.accepted:
         raise typer.Exit(REJECTED)
@@ -201,8 +216,8 @@ class Reporting:
     @property
     def counted(self) -> str:
         """Where the attempt is counted."""
-        from evr.certification.databases import without_password
-        from evr.certification.ledger import DEFAULT_PATH
+        from evr._release.databases import without_password
+        from evr._release.ledger import DEFAULT_PATH
 
         return without_password(self.ledger or str(DEFAULT_PATH))
 
@@ -220,26 +235,26 @@ class Reporting:
         """Say what is being done, if it lasts. Yields the hook ``announce`` of ``evr.certify``. An interruption says
         whether the attempt counts.
         """
-        timer = threading.Timer(_SOON, lambda: say(doing, sys.stderr))
-        timer.daemon = True
-        if not self.silent:
-            timer.start()
+        start = time.monotonic()
 
-        def announce(forecast: Forecast) -> None:
-            timer.cancel()
-            self._announce(forecast)
+        def words(seconds: float) -> str:
+            return doing if seconds < LASTS else f"Still planning, after {seconds:.0f} s."
 
-        try:
-            yield announce
-        except KeyboardInterrupt as stopped:
-            for note in getattr(stopped, "__notes__", []):
-                print(note, file=sys.stderr)
-            raise
-        finally:
-            timer.cancel()
+        with waiting(words, after=_SOON, silent=self.silent) as over:
 
-    def _announce(self, forecast: Forecast) -> None:
-        """Say what is to be proved, how, how long that takes and where files go."""
+            def announce(forecast: Forecast) -> None:
+                over.set()
+                self._announce(forecast, time.monotonic() - start)
+
+            try:
+                yield announce
+            except KeyboardInterrupt as stopped:
+                for note in getattr(stopped, "__notes__", []):
+                    print(note, file=sys.stderr)
+                raise
+
+    def _announce(self, forecast: Forecast, planned: float) -> None:
+        """Say what is to be proved, how, how long that takes, and planning took, and where files go."""
         claim, seconds, method = forecast.claim, forecast.total_seconds, forecast.settings.method
         if self.dry_run and self.json:
             levels = {"epsilon": claim.epsilon, "delta": claim.delta, "tau": claim.tau}
@@ -253,7 +268,10 @@ class Reporting:
             about = duration(float(f"{max(seconds, 1.0):.2g}"))
             goes = f" Certificate: {self.path}." if self.path is not None else ""
             safe = " Ctrl-C is safe, and `evr resume` continues." if seconds > _LONG else ""
-            told = f"Proving {pair(claim)} {' and '.join(ways)}, about {about}.{goes} Ledger: {self.counted}.{safe}"
+            after = f" Planned in {duration(planned)}." if planned > LASTS else ""
+            told = (
+                f"Proving {pair(claim)} {' and '.join(ways)}, about {about}.{after}{goes} Ledger: {self.counted}.{safe}"
+            )
             say(told, sys.stdout if self.dry_run else sys.stderr)
         if self.dry_run:
             raise typer.Exit
@@ -289,7 +307,7 @@ class Reporting:
 
     def _tell_where(self, certificate: Certificate) -> None:
         """Where the certificate is, and where the attempt was counted."""
-        from evr.certification.certificate import aside
+        from evr._certificate.certificate import aside
 
         if self.path is not None:
             print(f"certificate: {self.path}")
@@ -307,7 +325,7 @@ class Reporting:
 
 def _who_drew(certificate: Certificate) -> str:
     """The device that ``--device auto`` chose, and why."""
-    from evr.sampling.cuda import why_not
+    from evr._kernel.sampled.cuda import why_not
 
     drew = {one.plan["device"] for one in certificate.verification.directions.values() if one.plan is not None}
     if "cpu" not in drew:

@@ -12,16 +12,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from evr import validate
+from evr._basics import validate
+from evr._basics.numbers import above
 from evr.cli import options
-from evr.cli.output import as_json, draw, new_files, note, number, say, seconds, table, write_csv, wrote
-from evr.methods import ESTIMATES
-from evr.numbers import above
+from evr.cli.output import as_json, draw, new_files, note, number, say, seconds, table, trying, write_csv, wrote
+from evr.types import EstimateMethod
 
 if TYPE_CHECKING:
-    from evr.estimation.results import OnlineEpsilon, PrivacyCurve
-    from evr.spec import Target
-    from evr.sweeps import Sweep
+    from evr._estimate.results import OnlineEpsilon, PrivacyCurve
+    from evr._spec import Target
+    from evr._sweeps import Sweep
 
 _STEP_EPSILONS = (0.1, 0.5, 1.0, 2.0)  # where `evr describe` gives the delta of one step
 
@@ -31,7 +31,7 @@ def estimate(
     ran: options.WhatRan,
     epsilon: Annotated[float | None, options.numbers("Find delta at this epsilon.")] = None,
     delta: Annotated[float | None, options.numbers("Find epsilon at this delta.")] = None,
-    method: Annotated[str, options.choice("|".join(ESTIMATES), "Which accountant.")] = "fft",
+    method: Annotated[str, options.choice("|".join(EstimateMethod), "Which accountant.")] = "fft",
     every: Annotated[int | None, options.whole("Show epsilon at this interval of steps, and at the end.")] = None,
     compare: Annotated[bool, options.option("Ask the accountants of other libraries too.", "--compare")] = False,
     both_sides: Annotated[bool, options.option("Proved bounds from below and from above.", "--both-sides")] = False,
@@ -53,8 +53,8 @@ def estimate(
     event, claim, relation = (None, None, ran.adjacency) if ran.ranges else ran.described()
     given, at = _target(epsilon, delta, claim)
     if event is not None and relation is None:
-        from evr.mechanisms import Composition
-        from evr.mechanisms.relations import ADD_OR_REMOVE, name_of
+        from evr._kernel.events import Composition
+        from evr._kernel.events.relations import ADD_OR_REMOVE, name_of
 
         known = Composition.of(event).relation
         relation = None if known is ADD_OR_REMOVE else name_of(known)
@@ -111,7 +111,7 @@ class _Question(NamedTuple):
 
     def one(self) -> None:
         """One number, in a sentence."""
-        from evr.estimation import UpperBound, estimate_delta, estimate_epsilon
+        from evr._accounting import UpperBound, estimate_delta, estimate_epsilon
 
         ask = estimate_delta if self.wanted == "delta" else estimate_epsilon
         found = ask(self.event, self.at, method=self.method, neighboring_relation=self.relation)
@@ -136,7 +136,7 @@ class _Question(NamedTuple):
 
     def enclose(self) -> None:
         """Two proved numbers, in a sentence that says what the lower one is about."""
-        from evr.estimation import enclose_delta, enclose_epsilon
+        from evr._accounting import enclose_delta, enclose_epsilon
 
         ask = enclose_delta if self.wanted == "delta" else enclose_epsilon
         found = ask(self.event, self.at, neighboring_relation=self.relation)
@@ -177,8 +177,8 @@ class _Question(NamedTuple):
 
     def _curve(self, every: int | None) -> tuple[str, PrivacyCurve | OnlineEpsilon | Sweep]:
         """The answers, and their title."""
-        from evr.estimation import online_epsilon, privacy_curve
-        from evr.sweeps import sweep
+        from evr._accounting import online_epsilon, privacy_curve
+        from evr._sweeps import sweep
 
         asked: Any = {"neighboring_relation": self.relation, "progress": not self.quiet and sys.stderr.isatty()}
         if every is not None:
@@ -199,7 +199,7 @@ class _Question(NamedTuple):
 
     def compare(self) -> None:
         """Other people's answers beside evr's."""
-        from evr.estimation.comparison import compare
+        from evr._accounting.comparison import compare
 
         answers = compare(self.event, **{self.given: self.at}, neighboring_relation=self.relation)
         ours = answers[0].value
@@ -229,41 +229,60 @@ def calibrate(
     ran: options.WhatRan,
     epsilon: Annotated[float | None, options.number("The target's epsilon.")] = None,
     delta: Annotated[float | None, options.number("The target's delta.")] = None,
+    advantage: options.Advantage = None,
+    true_positive_rate: options.TruePositives = None,
+    false_positive_rate: options.FalsePositives = None,
+    scale_noise: Annotated[bool, options.option("Find one factor for all noise.", "--scale-noise")] = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Find the smallest noise multiplier for a number of steps, or the largest number of steps for a noise multiplier,
-    that meets a target.
+    that meets a target: a pair of epsilon and delta, or a risk.
 
-    Leave out the flag of what you want to find. With a SPEC file: find how often the whole file may run; its claim is
-    the target, unless flags say otherwise.
+    Leave out the flag of what you want to find. With a SPEC file: find how often the whole file may run, or with
+    `--scale-noise` one factor for all noise in it; its claim is the target, unless flags say otherwise.
 
     Example: evr calibrate --epsilon 1 --delta 1e-6 --sampling-probability 0.01 --steps 1000
     """
-    event, claim, relation = (None, None, ran.adjacency) if ran.spec is None else ran.described()
-    if claim is not None:
+    known = ran.spec is not None or scale_noise
+    event, claim, relation = ran.described() if known else (None, None, ran.adjacency)
+    rates = {"advantage": advantage, "true_positive_rate": true_positive_rate}
+    rates |= {"false_positive_rate": false_positive_rate}
+    if claim is not None and not any(rates.values()):
         epsilon = claim.epsilon if epsilon is None else epsilon
         delta = claim.delta if delta is None else delta
-    if missing := [f"--{name}" for name, one in (("epsilon", epsilon), ("delta", delta)) if one is None]:
-        raise ValueError(f"calibrate to which target? Add {' and '.join(missing)}")
-    target = {"epsilon": validate.non_negative(epsilon=epsilon), "delta": validate.open_probability(delta=delta)}
-    name, make_event = _unknown(ran, event)
-    integer = name != "noise_multiplier"
-    note(make_event(1), records=ran.records, **target, quiet=quiet)
-    from evr.estimation import calibrate
+    target = {name: one for name, one in ({"epsilon": epsilon, "delta": delta} | rates).items() if one is not None}
+    if len(target) < 2 and advantage is None:
+        pairs = (("epsilon", "delta"), ("true_positive_rate", "false_positive_rate"))
+        wanted = next((one for one in pairs if target.keys() & set(one)), pairs[0])
+        missing = " and ".join(options.flag_of(name) for name in wanted if name not in target)
+        raise ValueError(f"calibrate to which target? Add {missing}{'' if target else ', or --advantage'}")
+    from evr._accounting.calibration import Goal, calibrate, noise_in, scaled_noise
 
+    Goal.of(**target)
+    name, make_event = ("noise_scale", partial(scaled_noise, event)) if scale_noise else _unknown(ran, event)
+    integer = name in ("steps", "repetitions")
+    note(make_event(1), records=ran.records, epsilon=epsilon, delta=delta, quiet=quiet)
     low = 1 if integer else None
-    found = calibrate(make_event, **target, integer=integer, low=low, neighboring_relation=relation)
+    with trying(name, make_event, quiet=quiet or json) as make:
+        found = calibrate(make, **target, integer=integer, low=low, neighboring_relation=relation)
+    noise = noise_in(make_event(found.value)) if scale_noise else []
     if json:
         about = {"estimated_delta": found.delta, "evaluations": found.evaluations, "seconds": found.seconds}
-        as_json({"parameter": name, "value": found.value, **target, **about})
+        as_json(
+            {"parameter": name, "value": found.value, **target, "epsilon": found.epsilon, **about}
+            | ({"noise": noise} if noise else {})
+        )
     elif quiet:
         print(repr(found.value))
     else:
         rule = "the largest" if integer else "the smallest of four digits"
-        goal = " and ".join(f"{level} = {number(value)}" for level, value in target.items())
-        how = f"fft estimate {number(found.delta)}, {seconds(found.seconds)}"
+        goal = " and ".join(f"{level.replace('_', ' ')} = {number(value)}" for level, value in target.items())
+        at = "" if epsilon is not None else f" at epsilon = {number(found.epsilon)}"
+        how = f"fft estimate {number(found.delta)}{at}, {seconds(found.seconds)}"
         say(f"{name} = {found.value}, {rule} for {goal} ({how})")
+        if noise:
+            say(f"All noise, in order: {', '.join(map(repr, noise))}")
 
 
 def _unknown(ran: options.WhatRan, event: Any) -> tuple[str, Callable[[Any], Any]]:
@@ -272,14 +291,15 @@ def _unknown(ran: options.WhatRan, event: Any) -> tuple[str, Callable[[Any], Any
         from dp_accounting import dp_event
 
         return "repetitions", lambda count: dp_event.SelfComposedDpEvent(event, count)
-    lengths = [f"--{name}" for name in ("steps", "epochs") if name in ran.given]
+    lengths = [options.flag_of(name) for name in ran.given if name in ("steps", "epochs", *ran.schedules)]
     if ran.noise_multiplier is None and lengths:
         return "noise_multiplier", lambda noise: replace(ran, noise_multiplier=noise).event()
     if ran.noise_multiplier is None:
         to_find = "--steps (to find the noise), --noise-multiplier (to find the steps) or a SPEC file"
         raise ValueError(f"find what? Give {to_find}")
     if lengths:
-        raise ValueError(f"--noise-multiplier and {lengths[0]} leave nothing to find: leave out one of them")
+        both = f"--noise-multiplier and {lengths[0]} leave nothing to find"
+        raise ValueError(f"{both}: leave out one of them, or add --scale-noise to find a factor for the noise")
     validate.positive(noise_multiplier=ran.noise_multiplier)
     return "steps", lambda steps: replace(ran, steps=steps).event()
 
@@ -290,14 +310,15 @@ def describe(ran: options.WhatRan, json: options.Json = False) -> None:
 
     Example: evr describe examples/dpsgd.toml
     """
-    from evr.certification.event_words import describe
-    from evr.certification.words import trained
-    from evr.described import adjacency
-    from evr.estimation.closed_forms import pair_delta
-    from evr.laws import Direction, DominatingPair
-    from evr.mechanisms import Composition
-    from evr.mechanisms.meaning import PLAIN, hypotheses_of, meanings_in
-    from evr.mechanisms.relations import name_of
+    from evr._described import adjacency
+    from evr._dpsgd import stated_in
+    from evr._estimate.closed_forms import pair_delta
+    from evr._kernel.events import Composition
+    from evr._kernel.events.meaning import PLAIN, hypotheses_of, meanings_in
+    from evr._kernel.events.relations import name_of
+    from evr._kernel.pairs import Direction, DominatingPair
+    from evr._wording.events import describe
+    from evr._wording.statement import trained
 
     event, _, relation = ran.described()
     composition = Composition.of(event, relation)
@@ -320,7 +341,7 @@ def describe(ran: options.WhatRan, json: options.Json = False) -> None:
     if not steps:
         print("This composition costs no privacy.")
         return
-    if training := trained(event, {"algorithm": None, "unit": None, **ran.description()}):
+    if training := trained(event, {"algorithm": None, "unit": None, **stated_in(event)}):
         say(f"Training: {training}.")
         say("A noise multiplier is the standard deviation of the noise over the clipping norm.")
     say(f"What ran: {describe(event)}.")

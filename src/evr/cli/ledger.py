@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from evr._basics.numbers import stated
 from evr.cli import REJECTED, options
-from evr.cli.output import as_json, draw, fail, new_files, number, pair, say, table
-from evr.numbers import stated
+from evr.cli.output import as_json, draw, fail, new_files, number, pair, say, table, wrote
 
 if TYPE_CHECKING:
-    from evr.certification.budget import Account
-    from evr.certification.ledger import Attempt
+    from evr._release.budget import Account
+    from evr._release.journal import Attempt, Journal, Spending
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the budget.", show_default=False)]
 Level = Annotated[float, options.number("The limit for everything that is spent, together.")]
+By = Annotated[str | None, options.text("Who does this; by default the name of the user.")]
 _KINDS = "planned: no spending depends on earlier outputs, and composition is exact. adaptive: it may depend on them."
 _COLUMNS = ("id", "release", "attempt", "state", "claim", "what_ran", "certificate", "samples", "allowance", "started")
 _WIDTH = 110  # characters of what ran
@@ -36,13 +37,13 @@ def ledger(ledger: options.LedgerFile = None, json: options.Json = False, quiet:
 
     Example: evr ledger
     """
-    from evr.certification import Ledger
-    from evr.certification.words import describe_event
+    from evr._release.ledger import Ledger
+    from evr._wording.statement import describe_event
 
     with Ledger(ledger, create=False) as opened:
-        opened.check()
-        releases, attempts = opened.releases(), opened.attempts()
+        held = opened.check()
         waiting = {attempt.id for attempt in opened.interrupted()}
+    releases, attempts = list(held.releases.values()), list(held.attempts.values())
     names = {one.id: one.name or f"#{one.id}" for one in releases}
     kept = ("id", "epsilon", "delta", "tau", "samples", "started", "finished", "certificate", "message")
     listed = [
@@ -93,7 +94,7 @@ def create(
     name: Name,
     epsilon: Level,
     delta: Level,
-    adjacency: Annotated[str, options.choice(options.RELATIONS, "Neighbouring data sets.")] = "add-or-remove",
+    adjacency: Annotated[str, options.choice(options.RELATIONS, "Neighbouring data sets.")] = "zero-out",
     unit: Annotated[str, options.choice(options.UNITS, "Whose data is protected; an example is a record.")] = "record",
     kind: Annotated[str, options.choice("planned|adaptive", _KINDS)] = "planned",
     ledger: options.LedgerFile = None,
@@ -101,13 +102,13 @@ def create(
 ) -> None:
     """Make a budget in the ledger: everything that is spent from it is (epsilon, delta)-DP together.
 
-    Neither limits, nor adjacency, nor unit ever change. Recorded Opacus trainings are certified under zero-out, unless
-    they have constants.
+    Neither limits, nor adjacency, nor unit ever change. A budget under zero-out takes everything that has the same
+    epsilon under add-or-remove, and recorded trainings.
 
-    Example: evr budget create patients --epsilon 8 --delta 1e-5 --adjacency zero-out
+    Example: evr budget create patients --epsilon 8 --delta 1e-5
     """
-    from evr import validate
-    from evr.certification.budget import Budget
+    from evr._basics import validate
+    from evr._release.budget import Budget
 
     adaptive = validate.one_of(("planned", "adaptive"), kind=kind) == "adaptive"
     Budget.create(
@@ -121,6 +122,7 @@ def create(
 @budget.command(short_help="What was spent by whom and when; what is left.")
 def show(
     name: Name,
+    html: Annotated[Path | None, options.file("Write one page for an auditor to this file.")] = None,
     plot: options.Plot = None,
     ledger: options.LedgerFile = None,
     json: options.Json = False,
@@ -128,17 +130,20 @@ def show(
 ) -> None:
     """Show what was spent from a budget, by whom and when, and what is left; --plot draws it.
 
-    Example: evr budget show patients --plot patients.svg
-    """
-    from evr.certification import Ledger
-    from evr.certification.budget import Account
+    With --html, write one page for an auditor: every spending with its certificate, what was taken back and why, what
+    is assumed, and the seal of the ledger.
 
-    new_files(plot=plot)
+    Example: evr budget show patients --html patients.html
+    """
+    from evr._release.budget import Account
+    from evr._release.ledger import Ledger
+
+    new_files(plot=plot, html=html)
     with Ledger(ledger, create=False) as opened:
         held = opened.contents()
         account = Account.of(held, name)
     used = [account.first(count).used() for count in range(len(account.spent) + 1)]
-    document = _document(account, used, held.attempts)
+    document = _document(account, used, held)
     if json:
         as_json(document)
     else:
@@ -147,11 +152,65 @@ def show(
         if not quiet:
             steps = document["steps_left"]
             less = f"would fit with {steps:,} steps" if steps else "would not fit again"
-            last = f" The last one {'would fit again' if document['fits_again'] else less}." if rows else ""
+            last = (
+                f" The last one {'would fit again' if document['fits_again'] else less}."
+                if rows and account.row.closed is None
+                else ""
+            )
             limit = f"({number(account.row.epsilon)}, {number(account.row.delta)})"
             under = f"per {account.row.unit} under {document['relation']} ({account.row.kind})"
             say(f"Everything spent is {limit}-DP together, {under}. {used[-1]:.1%} is used.{last}")
-    draw(plot, lambda plots: plots.budget(account, used), quiet=quiet or json)
+            for one in document["refunds"]:
+                say(f"Spending {one['number']} was taken back by {one['refunded_by']}: {one['why']}")
+            if account.row.closed is not None:
+                say(f"Closed at {account.row.closed[:19]} by {account.row.closer}.")
+    draw(plot, lambda plots: plots.budget(account, used).figure, quiet=quiet or json)
+    if html is not None:
+        from evr._report import plots
+        from evr._report.page import write_budget
+
+        write_budget(document, plots.budget(account, used), html)
+        wrote(html, quiet=quiet or json)
+
+
+@budget.command(short_help="Take a spending back that let out nothing.")
+def refund(
+    name: Name,
+    number: Annotated[int, typer.Argument(metavar="NUMBER", help="Number of the spending.", show_default=False)],
+    why: Annotated[str, options.text("The reason, for auditors.")],
+    by: By = None,
+    ledger: options.LedgerFile = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Take a spending back, if its training did not run, or nothing of it was or will be seen by anybody.
+
+    It stays in the journal, with the reason. What is known to have run is refused. In a planned budget, taking back
+    must not depend on anything that the budget has paid for.
+
+    Example: evr budget refund patients 2 --why "the training was cancelled before its first step"
+    """
+    from evr._release.budget import Budget
+    from evr._release.ledger import Ledger
+
+    with Ledger(ledger, create=False) as opened:
+        Budget(name, ledger=opened, by=by).refund(number, why=why)
+    if not quiet:
+        say(f"Spending {number} of budget {name} is taken back.")
+
+
+@budget.command(short_help="Let nothing be spent any more.")
+def close(name: Name, by: By = None, ledger: options.LedgerFile = None, quiet: options.Quiet = False) -> None:
+    """Close a budget: nothing is spent from it or taken back any more, and it stays closed.
+
+    Example: evr budget close patients
+    """
+    from evr._release.budget import Budget
+    from evr._release.ledger import Ledger
+
+    with Ledger(ledger, create=False) as opened:
+        Budget(name, ledger=opened, by=by).close()
+    if not quiet:
+        say(f"Budget {name} is closed.")
 
 
 @budget.command(short_help="What certificates cost together.")
@@ -168,10 +227,10 @@ def compose(
     """
     from dp_accounting.dp_event import ComposedDpEvent
 
-    from evr.certification.replay import confirmed
+    from evr._accounting import estimate_epsilon
+    from evr._certificate.replay import confirmed
+    from evr._kernel.events.relations import name_of
     from evr.errors import UnsupportedEventError
-    from evr.estimation import estimate_epsilon
-    from evr.mechanisms.relations import name_of
 
     read = [confirmed(file, max_seconds) for file in files]
     for file, one in zip(files, read, strict=True):
@@ -202,33 +261,46 @@ def compose(
         say("The composition holds if no run was chosen from what another one released.")
 
 
-def _document(account: Account, used: list[float], attempts: dict[int, Attempt]) -> dict[str, Any]:
-    from evr.certification.words import describe_event
-    from evr.mechanisms.relations import name_of
+def _document(account: Account, used: list[float], held: Journal) -> dict[str, Any]:
+    from evr._kernel.events.relations import name_of
+    from evr._release.ledger import now
 
     row = account.row
     last = account.events[-1] if account.events else None
-    spendings = []
-    for one, part in zip(account.spent, used[1:], strict=True):
-        attempt = attempts.get(one.attempt_id or 0)
-        spendings.append(
-            {
-                "number": one.number,
-                "by": one.spender,
-                "moment": one.moment[:19],
-                "what_ran": describe_event(one.event, attempt.options["description"] if attempt else None),
-                "proof": one.method,
-                "used": part,
-                "certificate": attempt.certificate if attempt else None,
-            }
-        )
+    entries, seal = held.head
     return {
         "budget": row.name,
-        **{name: getattr(row, name) for name in ("kind", "epsilon", "delta", "unit", "created")},
+        **{name: getattr(row, name) for name in ("kind", "epsilon", "delta", "unit", "created", "closed")},
+        "closed_by": row.closer,
         "relation": name_of(row.relation),
         "used": used[-1],
         "fits_again": last is not None and account.seems_to_allow(last),
         "steps_left": None if last is None else account.most_steps(last),
         "sampled_proofs": account.tries,
-        "spendings": spendings,
+        "spendings": [
+            _spending(one, held.attempts) | {"used": part} for one, part in zip(account.spent, used[1:], strict=True)
+        ],
+        "refunds": [
+            _spending(one, held.attempts)
+            | {"refunded_by": one.refunder, "refunded": str(one.refunded)[:19], "why": one.why}
+            for one in account.refunded
+        ],
+        "moment": now(),
+        "entries": entries,
+        "seal": seal,
+    }
+
+
+def _spending(spending: Spending, attempts: dict[int, Attempt]) -> dict[str, Any]:
+    from evr._wording.statement import describe_event
+
+    attempt = attempts.get(spending.attempt_id or 0)
+    return {
+        "number": spending.number,
+        "by": spending.spender,
+        "moment": spending.moment[:19],
+        "what_ran": describe_event(spending.event, attempt.options["description"] if attempt else None),
+        "proof": spending.method,
+        "claim": pair(attempt) if attempt else None,
+        "certificate": attempt.certificate if attempt else None,
     }

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import bisect
 import inspect
+import itertools
 import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from fractions import Fraction
 from functools import cached_property, partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evr import validate
-from evr.kinds import is_record
-from evr.numbers import typed
+from evr import types
+from evr._basics import validate
+from evr._basics.file_types import is_record
+from evr._basics.numbers import typed
 
 if TYPE_CHECKING:
-    from evr.records import Record
-    from evr.spec import Spec, Target
+    from evr._records import Record
+    from evr._spec import Spec, Target
 
 _GREATEST_RANGE = 100_000
+_CHANGING = ("noise_multiplier", "sampling_probability", "batch_size")  # what a schedule may change
 
 
 def _real(given: str | float) -> float:
@@ -65,9 +70,47 @@ def several(text: str) -> tuple[float, ...]:
     return tuple(float(f"{first + i * step:.12g}") for i in range(count))
 
 
+@dataclass(frozen=True)
+class Schedule:
+    """A number that changes in the course of a training: each value, and the epochs for which it holds."""
+
+    phases: tuple[tuple[Any, Fraction], ...]
+
+    @property
+    def ends(self) -> list[Fraction]:
+        """The epochs at which phases end."""
+        return list(itertools.accumulate(epochs for _, epochs in self.phases))
+
+    def at(self, epoch: Fraction) -> Any:
+        """The value that holds just after an epoch."""
+        return self.phases[bisect.bisect_right(self.ends, epoch)][0]
+
+    def __str__(self) -> str:
+        return ",".join(f"{value!r}@{float(epochs):.12g}" for value, epochs in self.phases)
+
+
+def _schedule(parse: Callable[[str], Any], text: str) -> Schedule:
+    """The schedule of a text such as ``256@10,512@10``."""
+    phases = []
+    for part in text.split(","):
+        value, at, epochs = part.partition("@")
+        length = _real(epochs) if at else 0.0
+        if not 0 < length < math.inf:
+            raise typer.BadParameter(f"{part!r} is not a value and its epochs: write a schedule as 256@10,512@10")
+        phases.append((parse(value), Fraction(repr(length))))
+    return Schedule(tuple(phases))
+
+
 def _each(parse: Callable[[str], Any], text: str) -> Any:
-    """A number, or a tuple of them: those of a list or a range."""
+    """A number, a schedule, or a tuple of numbers: those of a list or a range."""
+    if "@" in text:
+        return _schedule(parse, text)
     return tuple(parse(repr(one)) for one in several(text)) if "," in text or ":" in text else parse(text)
+
+
+def flag_of(name: str) -> str:
+    """The flag of a keyword."""
+    return f"--{name.replace('_', '-')}"
 
 
 def option(help: str, *names: str, **more: Any) -> Any:
@@ -88,8 +131,22 @@ def choice(words: str, help: str) -> Any:
     return option(help, metavar=words, autocompletion=lambda: words.split("|"))
 
 
-RELATIONS = "add-or-remove|replace-one|zero-out"
-UNITS = "record|example|user|client"
+Advantage = Annotated[float | None, number("The greatest advantage of a membership attack, instead of a pair.")]
+TruePositives = Annotated[float | None, number("The greatest true positive rate of an attack, instead of a pair.")]
+FalsePositives = Annotated[float | None, number("The false positive rate of that attack.")]
+_GROUPS = {
+    "What ran": "noise_multiplier sampling_probability steps dataset_size batch_size epochs sampling records_per_user "
+    "user_norm adjacency unit title",
+    "What to promise": "epsilon delta advantage true_positive_rate false_positive_rate",
+    "How it is proved": "method tau seed workers device max_seconds fresh",
+    "What it counts against": "ledger name budget by",
+    "What is written": "output force report proof html card plot json quiet",
+}
+GROUP_OF = {name: title for title, names in _GROUPS.items() for name in names.split()}
+"""Under which heading `--help` lists an option."""
+
+RELATIONS = "|".join(types.Relation)
+UNITS = "|".join(types.Unit)
 Unit = Annotated[str | None, choice(UNITS, "Whose data one record holds.")]
 Csv = Annotated[Path | None, file("Write the table to this file too.")]
 Plot = Annotated[Path | None, file("Draw the result into this file: .png, .svg or .pdf.")]
@@ -108,16 +165,18 @@ class WhatRan:
     """What ran: a file, or the flags of a DP-SGD training. A tuple is a flag with several values."""
 
     spec: Annotated[Path | None, typer.Argument(metavar="SPEC", help="Specification file (TOML), or use flags.")] = None
-    noise_multiplier: Annotated[float | None, numbers("Standard deviation of the noise over the clipping norm.")] = None
+    noise_multiplier: Annotated[
+        float | None, numbers("Standard deviation of the noise over the clipping norm; by epochs as 1.2@10,0.8@5.")
+    ] = None
     sampling_probability: Annotated[float | None, numbers("A record's probability per batch, as 0.01 or 1/235.")] = None
     steps: Annotated[int | None, wholes("Number of optimizer steps.")] = None
     dataset_size: Annotated[int | None, wholes("Number of records in the training set.")] = None
-    batch_size: Annotated[int | None, wholes("Expected batch size; needs --dataset-size.")] = None
+    batch_size: Annotated[int | None, wholes("Expected batch size; by epochs as 256@10,512@5.")] = None
     epochs: Annotated[float | None, numbers("Passes over the data, instead of --steps.")] = None
     sampling: Annotated[
         str | None,
         choice(
-            "poisson|without-replacement|allocation",
+            "|".join(types.Sampling),
             "How batches are drawn; by default poisson. without-replacement: fixed size. allocation: whole epochs.",
         ),
     ] = None
@@ -132,6 +191,35 @@ class WhatRan:
         return {name: value for name in flags if (value := getattr(self, name)) is not None}
 
     @property
+    def schedules(self) -> dict[str, Schedule]:
+        """The flags that change in the course of the training."""
+        return {name: value for name, value in self.given.items() if isinstance(value, Schedule)}
+
+    @property
+    def described_schedule(self) -> dict[str, Any]:
+        """What a statement says of a training whose flags change, beside its event."""
+        return {"algorithm": "DP-SGD", "dataset_size": self.dataset_size} if self.schedules else {}
+
+    def phases(self) -> list[dict[str, Any]]:
+        """The keywords of ``evr.dpsgd`` of each phase in which nothing changes."""
+        if not self.schedules:
+            return [self.given]
+        if wrong := [name for name in self.schedules if name not in _CHANGING]:
+            raise ValueError(f"{flag_of(wrong[0])} does not change in a training: give one number")
+        lengths = {flag_of(name): one.ends[-1] for name, one in self.schedules.items()}
+        if self.epochs is not None:
+            lengths["--epochs"] = Fraction(repr(float(self.epochs)))
+        if self.steps is not None or len(set(lengths.values())) > 1:
+            said = " and ".join(f"{flag} has {float(length):g} epochs" for flag, length in lengths.items())
+            remedy = "leave out --steps" if self.steps is not None else "let them agree"
+            raise ValueError(f"a schedule such as 256@10,512@10 counts epochs, and {said}: {remedy}")
+        edges = [Fraction(0), *sorted({end for one in self.schedules.values() for end in one.ends})]
+        return [
+            self.given | {name: one.at(start) for name, one in self.schedules.items()} | {"epochs": float(end - start)}
+            for start, end in itertools.pairwise(edges)
+        ]
+
+    @property
     def ranges(self) -> dict[str, tuple[float, ...]]:
         """The flags that have several values."""
         return {name: value for name, value in self.given.items() if isinstance(value, tuple)}
@@ -144,7 +232,7 @@ class WhatRan:
             "--sampling-probability (1 if every record is in every step), or --dataset-size and --batch-size": (
                 "sampling_probability" in given or {"dataset_size", "batch_size"} <= given
             ),
-            "--steps or --epochs": "steps" in given or "epochs" in given,
+            "--steps or --epochs": "steps" in given or "epochs" in given or bool(self.schedules),
         }
         if missing := [flags for flags, are_there in wanted.items() if not are_there]:
             raise ValueError(f"what ran? Give a SPEC file, or describe DP-SGD by flags: add {'; '.join(missing)}")
@@ -152,14 +240,14 @@ class WhatRan:
     def event(self) -> Any:
         """The training that the flags describe."""
         self.check()
-        from evr.events import dpsgd
+        from evr._dpsgd import composed, dpsgd
 
-        return dpsgd(**self.given)
+        return composed([dpsgd(**phase) for phase in self.phases()])
 
     @cached_property
     def file(self) -> Spec | None:
         """The tables of the file."""
-        from evr.spec import load
+        from evr._spec import load
 
         return None if self.spec is None else load(self.spec)
 
@@ -174,19 +262,9 @@ class WhatRan:
         """The record of a training, if that is what the file is; of several processes, all of them."""
         if self.spec is None or not is_record(self.spec):
             return None
-        from evr.records import Record
+        from evr._records import Record
 
         return Record.load(self.spec)
-
-    def description(self) -> dict[str, Any]:
-        """The numbers that flags, or the one table of a file, give of a DP-SGD training."""
-        given = self.given
-        if self.file is not None:
-            first, *others = self.file.mechanism
-            if others or self.file.tuning or first.kind != "dpsgd" or first.repeat != 1:
-                return {}
-            given = first.given
-        return {"algorithm": "DP-SGD"} | {key: given.get(key) for key in ("dataset_size", "batch_size", "epochs")}
 
     @property
     def records(self) -> int:
@@ -213,9 +291,12 @@ def asks_what_ran(command: Callable[..., None], *, ranges: bool = False) -> Call
     @wraps(command)
     def asked(**given: Any) -> None:
         ran = WhatRan(**{name: given.pop(name) for name in shared})
-        flags = {f"--{name.replace('_', '-')}": value for name, value in ran.given.items()}
+        flags = {flag_of(name): value for name, value in ran.given.items()}
         if ran.spec is not None and flags:
             raise ValueError(f"{ran.spec} and {', '.join(flags)} both describe a mechanism: give one of them")
+        if ran.schedules and ran.ranges:
+            both = " and ".join(flag_of(name) for name in (*ran.schedules, *ran.ranges))
+            raise ValueError(f"{both}: a schedule has one training, so leave out the list or the range")
         for flag, value in flags.items():
             if isinstance(value, tuple) and not ranges:
                 told = f"{flag}={validate.shown(value)} has several values"

@@ -4,6 +4,7 @@ that looks like a slip. Naming files, and refusing those that cannot be written 
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -11,14 +12,19 @@ import os
 import shutil
 import sys
 import textwrap
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
-from evr import atomic
-from evr.numbers import short_exponent, stated
+from evr._basics import atomic
+from evr._basics.numbers import short_exponent, stated
 
+LASTS = 2.0  # seconds: what takes longer says so
+_OFTEN = 10.0  # seconds between words of a search
+_FACTS = 8  # in the name of a file
 _WORDS = 24  # columns of a terminal that a last column of words needs at least
 
 
@@ -79,6 +85,43 @@ def say(text: str, file: TextIO | None = None) -> None:
     print(text, file=file)
 
 
+@contextlib.contextmanager
+def waiting(words: Callable[[float], str], *, after: float, silent: bool) -> Iterator[threading.Event]:
+    """Say on standard error what is being done, if it lasts longer than that, and again now and then; the words are
+    made from the seconds it took so far. Yields the event that ends it.
+    """
+    start, over = time.monotonic(), threading.Event()
+
+    def speak() -> None:
+        pause = after
+        while not over.wait(pause):
+            say(words(time.monotonic() - start), sys.stderr)
+            pause = _OFTEN
+
+    if not silent:
+        threading.Thread(target=speak, daemon=True).start()
+    try:
+        yield over
+    finally:
+        over.set()
+
+
+@contextlib.contextmanager
+def trying(name: str, make: Callable[[Any], Any], *, quiet: bool) -> Iterator[Callable[[Any], Any]]:
+    """The function of a search over a parameter. A search that lasts says so, and what it tries."""
+    tried = list[Any]()
+
+    def made(value: Any) -> Any:
+        tried.append(value)
+        return make(value)
+
+    def words(seconds: float) -> str:
+        return f"Searching for {name}: try {len(tried)} is {tried[-1] if tried else 1:.6g}, after {seconds:.0f} s."
+
+    with waiting(words, after=LASTS, silent=quiet):
+        yield made
+
+
 def as_json(value: Any) -> None:
     """Print one JSON document; infinities become strings, for JSON has no word for them."""
     plain = json.loads(json.dumps(value), parse_constant=lambda name: str(float(name)))
@@ -117,7 +160,7 @@ def wrote(*paths: Path, quiet: bool) -> None:
 
 def wrote_proof(path: Path, data: bytes, *, quiet: bool) -> None:
     """Say that a proof file and its checker are there, and what the checker says of it."""
-    from evr.certification.proof_file import word_of
+    from evr._proof.writer import word_of
 
     wrote(path, path.with_name("check_proof.py"), quiet=quiet)
     if not quiet:
@@ -125,20 +168,20 @@ def wrote_proof(path: Path, data: bytes, *, quiet: bool) -> None:
 
 
 def draw(path: Path | None, figure: Callable[[Any], Any], *, quiet: bool) -> None:
-    """Save what a function makes of ``evr.report.plots``, where a file is given, and say so."""
+    """Save what a function makes of ``evr._report.plots``, where a file is given, and say so."""
     if path is not None:
-        from evr.report import plots
+        from evr._report import plots
 
         plots.save(figure(plots), path)
         wrote(path, quiet=quiet)
 
 
-def certificate_path(spec: Path | None, event: Any, epsilon: float | None, delta: float | None) -> Path:
+def certificate_path(spec: Path | None, event: Any, **levels: float | None) -> Path:
     """Beside the file that says what ran, and by its name; else in the working folder, by what ran and the target.
 
     >>> import evr
     >>> event = evr.dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=256, epochs=15)
-    >>> print(certificate_path(None, event, None, 1e-5))
+    >>> print(certificate_path(None, event, delta=1e-5))
     dpsgd-noise1.1-q0.00426667-steps3516-delta1e-5.certificate.json
     """
     if spec is not None:
@@ -146,10 +189,14 @@ def certificate_path(spec: Path | None, event: Any, epsilon: float | None, delta
     named = {"noise_multiplier": "noise", "sample_size": "batch", "source_dataset_size": "of"}
     named |= {"sampling_probability": "q", "count": "steps", "iterations": "steps"}
     named |= {"participations": "each", "records_per_user": "records"}
-    facts = [(name, getattr(node, key)) for key, name in named.items() for node in _nodes(event) if hasattr(node, key)]
+    nodes = [*_nodes(event)]
+    all_facts = ((name, getattr(node, key)) for key, name in named.items() for node in nodes if hasattr(node, key))
+    facts = [*dict.fromkeys(all_facts)]
+    if len(facts) > _FACTS:
+        facts = [("phases", len(event.events))]
     words = [
         f"-{name}{value if isinstance(value, int) else short_exponent(f'{value:g}')}"
-        for name, value in [*facts, ("epsilon", epsilon), ("delta", delta)]
+        for name, value in [*facts, *levels.items()]
         if value is not None
     ]
     return Path(f"dpsgd{''.join(words)}.certificate.json")

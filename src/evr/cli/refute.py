@@ -27,7 +27,7 @@ def refute(
     Example: evr refute --noise-multiplier 1.1 --dataset-size 60000 --batch-size 256 --epochs 60
     --epsilon 2.32 --delta 1e-5
     """
-    from evr.proving import refute
+    from evr._proving.refuting import refute
 
     record = ran.record()
     event, claim, relation = ran.described() if record is None else (record.event, None, None)
@@ -39,7 +39,7 @@ def refute(
         raise ValueError(f"refute which pair? Add {' and '.join(missing)}")
     found = refute(event, epsilon=epsilon, delta=delta, neighboring_relation=checked)
     if json:
-        as_json(asdict(found))
+        as_json({**asdict(found), "sentence": found.sentence})
     elif quiet:
         print("refuted" if found.refuted else "open")
     else:

@@ -13,7 +13,7 @@ from concurrent.futures import Executor, Future
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
-from evr.certification.build import differences, software
+from evr._certificate.build import differences, software
 from evr.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def executor(client: Client) -> DaskExecutor:
     """
 
     def introduced() -> dict[str, str]:  # travels whole: a worker may have no such module
-        from evr.certification.build import software
+        from evr._certificate.build import software
 
         return software()
 

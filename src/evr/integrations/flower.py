@@ -15,14 +15,15 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 from dp_accounting import NeighboringRelation, dp_event
 from flwr.serverapp import GaussianPrivacyEvent, PrivacyConfig, PrivacySpent, SamplingMethod
 
-from evr import validate
-from evr.certification import Certificate
-from evr.estimation import estimate_delta, estimate_epsilon
-from evr.gate import certify
-from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT
+from evr._accounting import estimate_delta, estimate_epsilon
+from evr._basics import validate
+from evr._certificate.certificate import Certificate
+from evr._kernel.events.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT
+from evr._release.gate import certify
 
 _METHOD, _SCHEMA = "evr", 1
 _RELATIONS = {
@@ -72,7 +73,15 @@ class Accountant:
         return self._event_with()
 
     def compose(self, event: GaussianPrivacyEvent, count: int = 1) -> None:
-        """Count so many equal releases."""
+        """Count so many equal releases. Flower draws their noise from NumPy's global generator, before it calls this:
+        one that somebody seeded is refused.
+        """
+        if np.random.mtrand._rand._bit_generator.seed_seq is None:
+            what = "NumPy's global generator, which draws Flower's noise, was seeded by hand, so the noise is no secret"
+            raise ValueError(f"{what}: do not call np.random.seed() in the server's process")
+        self._compose(event, count)
+
+    def _compose(self, event: GaussianPrivacyEvent, count: int) -> None:
         self._step(event)
         count = validate.positive_integer(count=count)
         if self._releases and self._releases[-1][0] == event:
@@ -130,7 +139,7 @@ class Accountant:
             for index, one in enumerate(validate.sequence(compositions=state.get("compositions"))):
                 if not isinstance(one, Mapping) or one.keys() != {"event", "count"}:
                     raise ValueError(f"compositions[{index}]={validate.shown(one)} is not an event and a count")
-                self.compose(GaussianPrivacyEvent(**one["event"]), one["count"])
+                self._compose(GaussianPrivacyEvent(**one["event"]), one["count"])
         except BaseException:
             self._releases = before
             raise

@@ -19,11 +19,11 @@ from opacus.optimizers import DPOptimizer
 from transformers import Trainer, TrainerCallback
 from transformers.trainer_callback import ExportableState
 
+from evr._records.observing import Recording
+from evr._records.observing import record as observe
+from evr._records.reading import Record as ReadRecord
 from evr.errors import RecordError
-from evr.integrations import opacus as opacus  # registers the accountant "evr"
-from evr.records.observing import Recording
-from evr.records.observing import record as observe
-from evr.records.reading import Record as ReadRecord
+from evr.integrations import opacus as opacus
 
 
 def record(optimizer: Any, loader: Any, path: str | Path = "training.record.jsonl", **options: Any) -> Recording:

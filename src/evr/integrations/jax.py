@@ -19,12 +19,12 @@ import jax.numpy as jnp
 import numpy as np
 from dp_accounting import dp_event
 
+from evr._kernel.events import schemes
+from evr._records.observing import EMPTY, unused
+from evr._records.reading import Record
+from evr._records.recorder import Recorder
 from evr.errors import RecordError
 from evr.integrations.jax_privacy import from_jax_privacy
-from evr.mechanisms import schemes
-from evr.records.observing import EMPTY, unused
-from evr.records.reading import Record
-from evr.records.recorder import Recorder
 
 _BY_HAND = 100_000  # JAX Privacy draws seeds below 2^31: one of them is below this with probability 5e-5
 _LOOSE = 1.001  # rounding of norms in single precision

@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from dp_accounting import NeighboringRelation, dp_event
 
+from evr._dpsgd import dpsgd
+from evr._kernel.events import schemes
+from evr._kernel.events.relations import ADD_OR_REMOVE, ZERO_OUT, Relation, name_of, relation_named
+from evr._kernel.pairs.patterns.strategy import frozen
 from evr.errors import UnsupportedEventError
-from evr.events import dpsgd
-from evr.laws.patterns.strategy import frozen
-from evr.mechanisms import schemes
-from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT, Relation, name_of, relation_named
 
 VERSIONS = ("2.0", "2.1", "2.2", "2.3")
 """Versions whose sources were read."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 import keras
 
+from evr._records.observing import unused
+from evr._records.reading import Record as ReadRecord
+from evr._records.recorder import Recorder
 from evr.errors import RecordError
 from evr.integrations.jax_privacy import from_jax_privacy
-from evr.records.observing import unused
-from evr.records.reading import Record as ReadRecord
-from evr.records.recorder import Recorder
 
 
 class Record(keras.callbacks.Callback):
@@ -44,8 +45,10 @@ class Record(keras.callbacks.Callback):
         config, event = self.config, from_jax_privacy(self.config, neighboring_relation="add-or-remove")
         if not hasattr(self.model, "get_noise_multiplier"):
             raise RecordError("the model is not private: give keras_api.make_private's")
-        if self.model.get_noise_multiplier() != config.noise_multiplier:
-            raise RecordError(f"the model was made private with another noise than noise_multiplier of {config!r}")
+        if self.model._dp_params != config:
+            raise RecordError(f"the model was made private with another configuration than {config!r}: give that one")
+        if not config.clipping_norm < math.inf:
+            raise RecordError(f"clipping is switched off: clipping_norm={config.clipping_norm!r}")
         if (several := self.model.steps_per_execution) != 1:
             raise RecordError(f"steps_per_execution={several}: a record has each step. Compile the model with 1")
         self._facts: dict[str, Any] = {
@@ -72,6 +75,10 @@ class Record(keras.callbacks.Callback):
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         """Announce a step."""
         self._recorder.step(**self._facts)
+
+    def close(self) -> None:
+        """Let go of a record whose ``fit`` raised: Keras tells nobody. It can be continued."""
+        self._recorder.close()
 
     def on_train_end(self, logs: Any = None) -> None:
         """Finish the record, if the model took the steps that were announced."""

@@ -15,10 +15,10 @@ try:
 except ImportError:  # the same by its other name
     from pytorch_lightning import Callback
 
+from evr._records.observing import Observed, Recording, record
+from evr._records.reading import Record as ReadRecord
 from evr.errors import RecordError
-from evr.integrations import opacus as opacus  # registers the accountant "evr"
-from evr.records.observing import Observed, Recording, record
-from evr.records.reading import Record as ReadRecord
+from evr.integrations import opacus as opacus
 
 
 def observed(loader: Any) -> Any:

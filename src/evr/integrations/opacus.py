@@ -13,13 +13,13 @@ from typing import Any
 
 from opacus.accountants import IAccountant, register_accountant
 
-from evr import validate
-from evr.estimation.api import Point, estimate_epsilon, greater_epsilon
-from evr.estimation.online import Interpolated
-from evr.events import opacus_history
+from evr._accounting.api import Point, estimate_epsilon, greater_epsilon
+from evr._accounting.online import Interpolated
+from evr._basics import validate
+from evr._dpsgd import opacus_history
+from evr._kernel.events import Composition
 from evr.integrations.auditing import Canaries as Canaries
 from evr.integrations.auditing import check_sensitivity as check_sensitivity
-from evr.mechanisms import Composition
 
 _LOADS = ("evr", "evr-strict", "rdp", "prv", "gdp")  # mechanisms whose checkpoints hold the same history
 _DIRECT = 2  # questions answered one by one: asking once an epoch, or for one noise, needs no block of steps

@@ -20,13 +20,12 @@ from pathlib import Path
 
 import mpmath as mp
 import pytest
-from flint import fmpz_poly
 
-from evr.bounds import strict
-from evr.bounds.strict import Grid, ProofPlan, Window, schedule
-from evr.bounds.strict.masses import Masses
-from evr.laws import Direction, Step
-from evr.laws.exact import ExactLaw, RationalOutcomes, SampledOutcomes
+from evr._kernel import strict
+from evr._kernel.pairs import Direction, Step
+from evr._kernel.pairs.exact import ExactLaw, RationalOutcomes, SampledOutcomes
+from evr._kernel.strict import Grid, ProofPlan, Window, schedule
+from evr._kernel.strict.masses import Masses
 from helpers import exact_step
 
 Table = tuple[tuple[Fraction, Fraction], ...]
@@ -135,12 +134,12 @@ def lost_in_splits(cases: int) -> Iterator[str]:
     ``e^{-loss}`` (S4.2).
     """
     # as it is now, a planted fault included
-    now = importlib.import_module("evr.bounds.strict.masses")
+    now = importlib.import_module("evr._kernel.strict.masses")
     for seed in range(cases):
         rng = random.Random(seed)
         spacing, bits = Fraction(rng.randint(20, 400), 512), rng.randint(8, 20)
         given = [rng.randrange(1 << bits) for _ in range(rng.randint(1, 30))]
-        masses = now.Masses(rng.randint(-20, 20), fmpz_poly(given))
+        masses = now.Masses.of(rng.randint(-20, 20), given)
         before = _moments(masses, spacing)
         halvings = rng.randint(1, 3)
         after = _moments(now.coarsened(masses, spacing, halvings, bits), spacing * 2**halvings)
@@ -157,8 +156,8 @@ def _moments(masses: Masses, spacing: Fraction) -> tuple[int, mp.mpf]:
     """All the mass, and its mean of ``e^{-loss}``."""
     with mp.workdps(60):
         unit = mp.mpf(spacing.numerator) / spacing.denominator
-        places = enumerate(masses.poly.coeffs(), start=masses.first)
-        return masses.total(), mp.fsum(int(m) * mp.exp(-i * unit) for i, m in places)
+        places = enumerate(masses, start=masses.first)
+        return masses.total(), mp.fsum(m * mp.exp(-i * unit) for i, m in places)
 
 
 def violations(cases: int, make: Callable[[int], Case] = random_case) -> Iterator[int]:
@@ -173,14 +172,14 @@ def plant(monkeypatch: pytest.MonkeyPatch, module: str, old: str, new: str) -> N
     """Run a module of the kernel with one piece of its text replaced, wherever
     its names are used.
     """
-    original = importlib.import_module(f"evr.bounds.strict.{module}")
+    original = importlib.import_module(f"evr._kernel.strict.{module}")
     text = Path(str(original.__file__)).read_text(encoding="utf-8")
     assert text.count(old) == 1, f"{old!r} is in {module}.py {text.count(old)} times"
     faulty = types.ModuleType(original.__name__)
     faulty.__file__ = original.__file__
     monkeypatch.setitem(sys.modules, original.__name__, faulty)
     exec(compile(text.replace(old, new), str(original.__file__), "exec"), faulty.__dict__)
-    users = [m for name, m in list(sys.modules.items()) if name.startswith("evr.bounds.strict") and m is not faulty]
+    users = [m for name, m in list(sys.modules.items()) if name.startswith("evr._kernel.strict") and m is not faulty]
     for name, value in list(vars(original).items()):
         if getattr(value, "__module__", None) != original.__name__:
             continue

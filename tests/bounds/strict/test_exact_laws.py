@@ -19,15 +19,22 @@ import messages
 from conformance import cases
 from conformance.reference import delta
 from evr import events
-from evr.bounds.strict import Grid, ProofPlan
-from evr.bounds.strict.masses import NOTHING, GridLaw
-from evr.bounds.strict.proof import halves, one_step_delta, stays_within
-from evr.described import register
+from evr._described import register
+from evr._kernel.events import MECHANISMS, Composition
+from evr._kernel.pairs import Direction, DiscretePair, Pairs
+from evr._kernel.pairs.exact import (
+    ExactGaussian,
+    ExactLaplace,
+    ExactMixture,
+    RationalOutcomes,
+    SampledCurve,
+    exact_sampled,
+)
+from evr._kernel.pairs.line.gaussian import GaussianPair
+from evr._kernel.strict import Grid, ProofPlan
+from evr._kernel.strict.masses import NOTHING, GridLaw
+from evr._kernel.strict.proof import halves, one_step_delta, stays_within
 from evr.errors import UnsupportedEventError
-from evr.laws import Direction, DiscretePair, Pairs
-from evr.laws.exact import ExactGaussian, ExactLaplace, ExactMixture, RationalOutcomes, SampledCurve, exact_sampled
-from evr.laws.line.gaussian import GaussianPair
-from evr.mechanisms import MECHANISMS, Composition
 from helpers import exact_step
 
 BITS = 160

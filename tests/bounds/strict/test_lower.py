@@ -13,19 +13,18 @@ from fractions import Fraction
 
 import mpmath as mp
 import pytest
-from flint import fmpz_poly
 
 import messages
 from bounds.strict.stress import Case, Table, lattice_case, plant, random_case, random_plan
-from evr.bounds.strict import Grid, ProofPlan, Window, schedule
-from evr.bounds.strict.masses import Masses
+from evr._kernel.events import Composition
+from evr._kernel.pairs.exact import Ball, ExactCurve
+from evr._kernel.pairs.exact.law import ball
+from evr._kernel.strict import Grid, ProofPlan, Window, schedule
+from evr._kernel.strict.masses import Masses
+from evr._plan.lower import delta_below
+from evr._plan.strict import StrictCurve
+from evr._spec import load
 from evr.events import BallsInBinsDpEvent, RedrawnBinsDpEvent, dpsgd
-from evr.laws.exact import Ball, ExactCurve
-from evr.laws.exact.law import ball
-from evr.mechanisms import Composition
-from evr.planning.lower import delta_below
-from evr.planning.strict import StrictCurve
-from evr.spec import load
 from helpers import exact_step, full
 
 BELOW = 5e-4
@@ -86,7 +85,7 @@ def fine_case(seed: int) -> Case:
 
 def bound(case: Case) -> mp.mpf:
     """The lower bound, by the functions as they are now, a planted fault included."""
-    now = importlib.import_module("evr.bounds.strict.lower")
+    now = importlib.import_module("evr._kernel.strict.lower")
     found = now.bounds_below(case.steps, case.plan, case.epsilon, case.epsilon)(case.epsilon)
     with mp.workdps(60):
         return mp.mpf(found.numerator) / found.denominator
@@ -106,12 +105,12 @@ def gained_in_moves(cases: int) -> Iterator[str]:
     """What coarsening and windows gain: mass of ``P`` must not grow, and mass of ``Q``, that is masses times
     ``e^-loss``, must not shrink, but for what a window gives up of both.
     """
-    now = importlib.import_module("evr.bounds.strict.lower")
+    now = importlib.import_module("evr._kernel.strict.lower")
     for seed in range(cases):
         rng = random.Random(seed)
         spacing, bits = Fraction(rng.randint(20, 400), 512), rng.randint(8, 20)
         given = [rng.randrange(1 << bits) for _ in range(rng.randint(1, 30))]
-        masses, halvings = Masses(rng.randint(-20, 20), fmpz_poly(given)), rng.randint(1, 3)
+        masses, halvings = Masses.of(rng.randint(-20, 20), given), rng.randint(1, 3)
         floor, top = sorted(rng.randint(-30, 30) for _ in range(2))
         kept = masses.part(floor, masses.last)
         for rules, amount, worse in zip(now._RULES, (_p, _q), (1, -1), strict=True):
@@ -130,7 +129,7 @@ def _p(masses: Masses, spacing: Fraction) -> mp.mpf:
 def _q(masses: Masses, spacing: Fraction) -> mp.mpf:
     with mp.workdps(60):
         unit = mp.mpf(spacing.numerator) / spacing.denominator
-        return mp.fsum(int(m) * mp.exp(-i * unit) for i, m in enumerate(masses.poly.coeffs(), start=masses.first))
+        return mp.fsum(m * mp.exp(-i * unit) for i, m in enumerate(masses, start=masses.first))
 
 
 MAKERS = (random_case, curve_case, lattice_case, fine_case)
@@ -165,12 +164,12 @@ FAULTS = {
     "a rare outcome has an infinite loss": ("if q.is_zero():", "if q < arb(0.1):"),
     "coarsening has no weights": (
         "_weights(spacing, size, wide) if weighted else",
-        "[1 << wide] * size if weighted else",
+        "(1 << wide,) * size if weighted else",
     ),
     "weights of coarsening are a place off": ("(size // 2 - r) * spacing", "(size // 2 - r - 1) * spacing"),
     "q is given up above the top": (
-        "return inside + Masses(top, fmpz_poly([merged])), 0",
-        "return (inside if weighted else inside + Masses(top, fmpz_poly([merged]))), 0",
+        "return inside + Masses.of(top, [int(merged)]), 0",
+        "return (inside if weighted else inside + Masses.of(top, [int(merged)])), 0",
     ),
     "beyond the top q falls too fast": ("fmpz(power_above(-spacing, wide))", "fmpz(power_above(-2 * spacing, wide))"),
     "the last sum begins a place off": ("- places.start * spacing", "- (places.start + 1) * spacing"),
@@ -252,7 +251,7 @@ def hostile(rng: random.Random) -> tuple[StrictCurve, float, float, float]:
     plan = random_plan(rng, tuple(step.count for step in steps))
     plan = replace(plan, bits=rng.choice((8, 20, 40, 90)), spacing=plan.spacing / rng.choice((1, 4, 20)))
     curve, epsilon = StrictCurve(steps), rng.choice((0.0, 0.1, 0.5, 1.0, 2.5))
-    now = importlib.import_module("evr.bounds.strict.lower")
+    now = importlib.import_module("evr._kernel.strict.lower")
     found = now.bounds_below(steps, plan, Fraction(epsilon), Fraction(epsilon))(Fraction(epsilon))
     return curve, epsilon, float(found), curve.estimate(epsilon)
 

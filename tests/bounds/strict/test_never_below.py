@@ -35,8 +35,8 @@ def test_lattice_bounds_are_tight_so_that_they_would_show_a_fault():
 FAULTS = {
     "products rounded down": (
         "masses",
-        "(self.poly + fmpz_poly([whole - 1] * len(self.poly))) // whole",
-        "self.poly // whole",
+        "raised = wide.packed + _ones(len(wide), wide.width) * ((1 << bits) - 1)",
+        "raised = wide.packed",
     ),
     "balls rounded down": ("masses", "found = number.ceil().unique_fmpz()", "found = number.floor().unique_fmpz()"),
     "what escapes the window is dropped": ("masses", "min(law.infinite + escaped, 1 << law.bits)", "law.infinite"),
@@ -57,14 +57,18 @@ FAULTS = {
     ),
     "shares up are rounded down": (
         "masses",
-        "up = Masses(0, up).rounded_up(bits).poly",
-        "up = up // (fmpz(1) << bits)",
+        "shares_up(spacing, halvings, bits)).rounded_up(bits)",
+        "shares_up(spacing, halvings, bits)).rounded_down(bits)",
     ),
-    "odd masses go down": ("masses", "return Masses(low, total - up + up.left_shift(1))", "return Masses(low, total)"),
+    "odd masses go down": (
+        "masses",
+        "moved = total.packed - up.packed + (up.packed << 8 * up.width)",
+        "moved = total.packed",
+    ),
     "above the top all stays": (
         "masses",
-        "return inside + Masses(top, fmpz_poly([kept])), int(above.total() - kept)",
-        "return inside + Masses(top, fmpz_poly([above.total()])), 0",
+        "return inside + Masses.of(top, [kept]), above.most - kept",
+        "return inside + Masses.of(top, [above.most]), 0",
     ),
     "below the floor all is lost": ("masses", "if masses.first < floor:", "if False:"),
     "fine parts are lost where they meet coarse ones": (

@@ -16,11 +16,19 @@ from flint import ctx
 
 import evr
 import messages
-from evr.bounds.strict import Grid, ProofPlan, Window, prove, schedule
-from evr.laws import Direction, Pairs
-from evr.laws.exact import Ball, ExactCurve, ExactGaussian, ExactOutcomes, OutcomeSet, RationalOutcomes, exact_sampled
-from evr.laws.exact.law import at_precision, ball
-from evr.laws.exact.sampled import SampledOutcomes, WithoutReplacementOutcomes
+from evr._kernel.pairs import Direction, Pairs
+from evr._kernel.pairs.exact import (
+    Ball,
+    ExactCurve,
+    ExactGaussian,
+    ExactOutcomes,
+    OutcomeSet,
+    RationalOutcomes,
+    exact_sampled,
+)
+from evr._kernel.pairs.exact.law import at_precision, ball
+from evr._kernel.pairs.exact.sampled import SampledOutcomes, WithoutReplacementOutcomes
+from evr._kernel.strict import Grid, ProofPlan, Window, prove, schedule
 from helpers import exact_step, switching_often
 from laws.registered import registered
 

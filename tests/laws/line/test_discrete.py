@@ -10,9 +10,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from evr.laws import DiscretePair, Measure
-from evr.laws.law import UNIT
-from evr.laws.line import discrete
+from evr._kernel.pairs import DiscretePair, Measure
+from evr._kernel.pairs.law import UNIT
+from evr._kernel.pairs.line import discrete
 from messages import given
 
 PAIRS = [

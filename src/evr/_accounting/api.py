@@ -1,0 +1,312 @@
+"""``estimate_delta``, ``estimate_epsilon``, ``privacy_curve``: any composition, both directions, every method."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from dp_accounting.dp_event import DpEvent
+
+from evr._basics import validate
+from evr._estimate.fft import BEYOND_FLOATS, FLOOR, SAYS_LITTLE, FftCurve, epsilon_of
+from evr._estimate.results import Count, Estimate, PrivacyCurve, UpperBound, counter
+from evr._estimate.selected import on_lines
+from evr._kernel.events import Composition
+from evr._kernel.events.relations import REPLACE_ONE, Relation
+from evr._kernel.pairs import Direction, on_a_line
+from evr.errors import AccuracyError, UnsupportedEventError
+from evr.types import EstimateMethod
+
+_HARMLESS = 1e-12  # an absolute error of delta that is never refused
+
+
+def needs_samples(composition: Composition) -> bool:
+    """Whether some law has no pair on a line, so that estimates come from samples."""
+    return not all(on_a_line(on_lines(composition.simplified(one))) for one in Direction)
+
+
+def estimate_delta(
+    event: Any,
+    epsilon: float,
+    *,
+    method: str = "fft",
+    direction: str | None = None,
+    neighboring_relation: Relation | None = None,
+    **options: Any,
+) -> Estimate | UpperBound:
+    """Estimate delta(epsilon) of everything that ran.
+
+    Parameters
+    ----------
+    event
+        A ``DpEvent`` tree, or a ``Composition``.
+    epsilon
+        At least 0; may be infinite.
+    method
+        ``"fft"`` (near-exact; where a law has no pair on a line, weighted samples instead, and the estimate has a
+        standard error), ``"strict"`` (an upper bound proved in exact arithmetic, near-exact too), ``"rdp"`` (an upper
+        bound, up to rounding), ``"monte_carlo"``.
+    direction
+        ``"remove"`` or ``"add"``; by default the greater of the two.
+    neighboring_relation
+        ``"add-or-remove"`` (the default; ``"zero-out"`` where the event knows no other), ``"replace-one"`` or
+        ``"zero-out"``, or a ``dp_accounting.NeighboringRelation``.
+    options
+        Of ``method="monte_carlo"``: ``samples``, ``relative_error``, ``proposal``, ``seed``, ``workers``. Of
+        ``"strict"``: ``tolerance``, by how much of delta the bound may exceed it (5e-4).
+
+    Returns
+    -------
+    Estimate or UpperBound
+        The latter for ``"strict"`` and ``"rdp"``.
+
+    Raises
+    ------
+    UnsupportedEventError
+        If some mechanism has no law here, or none under the relation; it is named.
+    AccuracyError
+        If floats cannot tell delta.
+    ValueError, TypeError
+        If a value is out of its range, or no number.
+
+    Examples
+    --------
+    >>> import evr
+    >>> event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000)
+    >>> f"{evr.estimate_delta(event, epsilon=0.5).value:.4e}"
+    '2.0582e-10'
+    """
+    epsilon = validate.level_or_infinite(epsilon=epsilon)
+    return _estimated("delta", event, epsilon, method, direction, neighboring_relation, options)
+
+
+def estimate_epsilon(
+    event: Any,
+    delta: float,
+    *,
+    method: str = "fft",
+    direction: str | None = None,
+    neighboring_relation: Relation | None = None,
+    guess: float | None = None,
+    **options: Any,
+) -> Estimate | UpperBound:
+    """Estimate the least epsilon >= 0 at which delta(epsilon) is at most ``delta``.
+
+    Parameters
+    ----------
+    event
+        A ``DpEvent`` tree.
+    delta
+        From 0 to 1.
+    method, direction, neighboring_relation, options
+        As of ``estimate_delta``.
+    guess
+        Where to look first, if that is known: it saves time.
+
+    Returns
+    -------
+    Estimate or UpperBound
+        The latter for ``"strict"`` and ``"rdp"``. Infinite where no epsilon is enough.
+
+    Raises
+    ------
+    UnsupportedEventError, AccuracyError, ValueError, TypeError
+        As of ``estimate_delta``.
+
+    Examples
+    --------
+    >>> import evr
+    >>> event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000)
+    >>> round(evr.estimate_epsilon(event, delta=1e-9).value, 4)
+    0.4111
+    """
+    delta = validate.probability(delta=delta)
+    if method in ("fft", "strict"):
+        validate.normal_delta(delta)
+    guess = None if guess is None else validate.positive(guess=guess)
+    return _estimated("epsilon", event, delta, method, direction, neighboring_relation, options, guess)
+
+
+def _estimated(
+    wanted: str,
+    event: Any,
+    at: float,
+    method: str,
+    direction: str | None,
+    relation: Relation | None,
+    options: dict[str, Any],
+    guess: float | None = None,
+) -> Estimate | UpperBound:
+    start = time.perf_counter()
+    validate.one_of(EstimateMethod, method=method)
+    composition = Composition.of(event, relation)
+    found: Estimate | UpperBound
+    if method == "monte_carlo":
+        from evr._estimate.monte_carlo import monte_carlo_delta, monte_carlo_epsilon
+
+        ask = monte_carlo_delta if wanted == "delta" else monte_carlo_epsilon
+        found = ask(composition, at, direction, **options)
+    elif method == "strict":
+        from evr._plan.strict import strict_delta, strict_epsilon
+
+        proved = strict_delta if wanted == "delta" else strict_epsilon
+        bound, winning = proved(composition, at, direction, **options)
+        found = UpperBound(bound, "strict", winning.value)
+    elif options:
+        raise TypeError(
+            f"method={method!r} takes no option {sorted(options)[0]!r}: options belong to 'monte_carlo' and 'strict'"
+        )
+    elif method == "rdp":
+        found = UpperBound(_by_moments(composition, event, at, wanted, direction), "rdp", direction or "both")
+    elif wanted == "delta":
+        found = _deltas(composition, direction)(at)
+    elif needs_samples(composition):
+        from evr._estimate.monte_carlo import DEFAULT_SAMPLES, monte_carlo_epsilon
+
+        found = monte_carlo_epsilon(composition, at, direction, samples=2 * DEFAULT_SAMPLES, seed=0)
+    else:
+        epsilon, error, winner = greater_epsilon(composition, at, guess, direction)
+        found = Estimate(epsilon, method, winner, error if math.isfinite(epsilon) else None)
+    return replace(found, seconds=time.perf_counter() - start)
+
+
+class Point(NamedTuple):
+    """An epsilon, an estimate of its absolute error, and the direction that attains it."""
+
+    epsilon: float
+    error: float
+    direction: str
+
+
+def greater_epsilon(composition: Composition, delta: float, guess: float | None, direction: str | None) -> Point:
+    """The greatest epsilon of the directions, on a line; ``guess`` is where to look first."""
+    directions = composition.directions(direction)
+    guess = guess if guess is not None and 0.0 < guess < math.inf else None
+    best, winner, errors = -1.0, directions[0], [0.0]
+    for one in directions:
+        curve = FftCurve(on_lines(composition.simplified(one)))
+        if best > 0 and 0 < delta < 1:
+            found = curve.delta(best, FLOOR * delta)
+            if found.value + found.error <= delta:
+                continue  # this direction needs no more
+        value, error = epsilon_of(curve, delta, guess)
+        errors.append(error)
+        if value > best:
+            best, winner = value, one
+    return Point(best, max(errors), winner.value)
+
+
+def privacy_curve(
+    event: Any,
+    epsilons: Iterable[float],
+    *,
+    method: str = "fft",
+    direction: str | None = None,
+    neighboring_relation: Relation | None = None,
+    progress: Count | bool | None = None,
+) -> PrivacyCurve:
+    """Deltas for many epsilons, one pass: transforms made for one epsilon serve its neighbours.
+
+    Parameters
+    ----------
+    event
+        A ``DpEvent`` tree.
+    epsilons
+        Any numbers >= 0, in any order.
+    method, direction, neighboring_relation
+        As of ``estimate_delta``.
+    progress
+        ``progress(done, total)`` is called as the work goes on; True shows a line.
+
+    Returns
+    -------
+    PrivacyCurve
+        The points in the order of ``epsilons``.
+
+    Raises
+    ------
+    UnsupportedEventError, AccuracyError, ValueError, TypeError
+        As of ``estimate_delta``.
+
+    Examples
+    --------
+    >>> import evr
+    >>> event = evr.dpsgd(noise_multiplier=70, sampling_probability=1, steps=1200)
+    >>> curve = evr.privacy_curve(event, [0, 1, 2])
+    >>> [f"{d:.3e}" for d in curve.deltas]
+    ['1.954e-01', '6.396e-03', '7.772e-06']
+    """
+    start = time.perf_counter()
+    points = [validate.level_or_infinite(epsilon=epsilon) for epsilon in validate.sequence(epsilons=epsilons)]
+    count = counter(progress)
+    falling = sorted(set(points), reverse=True)  # a transform made for one epsilon serves smaller ones
+    at: Callable[[float], Estimate | UpperBound]
+    if method == "fft":
+        at = _deltas(Composition.of(event, neighboring_relation), direction, falling)
+    else:
+        at = partial(
+            estimate_delta, event, method=method, direction=direction, neighboring_relation=neighboring_relation
+        )
+    estimates: dict[float, Estimate | UpperBound] = {}
+    for done, epsilon in enumerate(falling, start=1):
+        estimates[epsilon] = at(epsilon)
+        count(done, len(falling))
+    return PrivacyCurve(
+        np.array(points),
+        np.array([estimates[e].value for e in points]),
+        tuple(estimates[e].direction for e in points),
+        method,
+        time.perf_counter() - start,
+    )
+
+
+def _deltas(
+    composition: Composition, direction: str | None, asked: Iterable[float] = ()
+) -> Callable[[float], Estimate]:
+    """From an epsilon, one of those ``asked``, to the greater delta of the directions. The curves are for one question:
+    transforms made for one epsilon serve others, and move their last digits.
+    """
+    directions = composition.directions(direction)
+    if needs_samples(composition):
+        from evr._estimate.monte_carlo import SampledCurve, sampled_delta
+
+        return partial(sampled_delta, [SampledCurve(composition.simplified(one), one) for one in directions])
+    curves = {one: FftCurve(on_lines(composition.simplified(one)), asked=asked) for one in directions}
+
+    def greatest(epsilon: float) -> Estimate:
+        best, winner, errors = -1.0, Direction.REMOVE, []
+        for one, curve in curves.items():
+            # a part so far below the other direction's delta does not count
+            found = curve.delta(epsilon, max(0.0, FLOOR * best))
+            errors.append(found.error)
+            if found.value > best:
+                best, winner = found.value, one
+        error = float(np.max(errors))
+        if not error <= max(SAYS_LITTLE * best, _HARMLESS):
+            stated = f"delta would be {best:.3g} with an error of {error:.1g}"
+            raise AccuracyError(f"epsilon={epsilon!r}: {stated}. {BEYOND_FLOATS}")
+        return Estimate(best, "fft", winner.value, error)
+
+    return greatest
+
+
+def _by_moments(composition: Composition, event: Any, at: float, wanted: str, direction: str | None) -> float:
+    """The moments accountant: dp_accounting's; or by the pairs what that one does not know, or has no number for, and
+    replace-one, under which it does not double sensitivities.
+    """
+    from evr._estimate.rdp import pairs_epsilon, rdp_bound, rdp_curve_delta
+
+    directions = composition.directions(direction)
+    by_pairs = rdp_curve_delta if wanted == "delta" else pairs_epsilon
+    trivial = at == (math.inf if wanted == "delta" else 1.0)
+    settled = trivial or not composition.remove or composition.is_non_private
+    if isinstance(event, DpEvent) and composition.relation is not REPLACE_ONE and not settled:
+        with contextlib.suppress(UnsupportedEventError, ArithmeticError, RecursionError):
+            return rdp_bound(event, wanted, at, composition.relation)
+    return max(by_pairs(composition.simplified(one), at) for one in directions)

@@ -1,0 +1,1 @@
+"""Leaves: numbers, files and errors that every room uses."""

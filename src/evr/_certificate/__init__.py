@@ -1,0 +1,1 @@
+"""Certificates: the model, its JSON, replay, attestations."""

@@ -1,0 +1,298 @@
+"""Near-exact laws made of compositions: several mechanisms on one sample, and one of several groups. No guarantee rests
+on these: a strict proof computes all of it in integers.
+
+A composition becomes outcomes on a fine grid of losses. Its law is a power of Fourier transforms of tilted laws, and at
+each place the tilt is taken whose rounding error is least. Delta of one sample alone needs no grid: it is a multiple of
+delta of the composition, at another epsilon.
+"""
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from evr._estimate.atoms import Delta
+from evr._estimate.closed_forms import TableError, delta_error, pair_delta, table_error_of
+from evr._estimate.fft import delta_of
+from evr._estimate.grid import spread
+from evr._estimate.points import points_of, rough_points
+from evr._estimate.tilting import TiltedSum
+from evr._kernel.pairs import DiscretePair, DominatingPair, Floats, Measure, Step, finite_part, infinite_mass
+from evr._kernel.pairs.line.pair import log_sum_exp
+from evr._kernel.pairs.line.poisson import outcomes, sampled, sampled_without_replacement
+from evr._kernel.pairs.nested import NestedLaw, OneOf, SampledSteps, inner_epsilon
+from evr._kernel.strict.one_step import Ratios, Sum, grid_of_ratios
+from evr._kernel.strict.plan import power
+from evr.types import Direction
+
+_DEPTH = 60.0  # nats below which a probability under both laws is left out
+_STEP = 2.5  # of the mean from tilt to tilt, in deviations
+_MOST_TILTS, _HALVINGS, _SAME = 24, 6, 1e-4
+_SIZE = 1 << 15  # places of losses, and of ratios
+_ACCURATE = 1e-8  # of the greatest probability: what a transform holds to many digits
+_SMOOTH, _ROUGH = TableError(1e-7, 1e-24), TableError(5e-6, 1e-18)
+_FARTHEST = 80.0  # of losses
+_HIGHEST = 8.0  # loss of one of several groups, in compositions
+_BITS = 180
+_MATTERS = 1e-3  # delta at which a law is judged
+_TIMES = 4.0  # by how much more than at some epsilons a law may be wrong at others
+
+
+@dataclass(frozen=True)
+class NestedPair(DiscretePair):
+    """A law of compositions as a pair on finitely many outcomes, for composition."""
+
+    law: NestedLaw | None = field(default=None, kw_only=True)
+    table: TableError = field(default=_SMOOTH, kw_only=True)
+
+    def describe(self) -> str:
+        assert self.law is not None
+        return self.law.describe()
+
+
+@dataclass(frozen=True)
+class AlonePair(DominatingPair):
+    """A law of compositions by itself, which has no infinite losses, on the line of its losses: its delta needs no
+    outcomes but those of the compositions inside.
+    """
+
+    law: NestedLaw
+    steps: tuple[tuple[Step, ...], ...]  # the compositions inside, on lines
+
+    @property
+    def outcomes(self) -> NestedPair:
+        return nested_pair(self.law, self.steps)
+
+    def privacy_loss(self, t: Any) -> Floats:
+        return np.asarray(t, float)
+
+    def point(self, loss: Any) -> Floats:
+        return np.asarray(loss, float)
+
+    def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
+        return self.outcomes.log_mass(measure, self.outcomes.point(low), self.outcomes.point(high))
+
+    def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
+        return self.outcomes.privacy_loss(self.outcomes.draw(measure, generator, size))
+
+    def span(self, order: float = 0.0) -> tuple[float, float]:
+        finite = self.outcomes.losses[np.isfinite(self.outcomes.losses)]
+        return float(finite[0]), float(finite[-1])
+
+    def describe(self) -> str:
+        return self.law.describe()
+
+    @lru_cache(maxsize=4096)  # noqa: B019 - as few as epsilons that are asked for
+    def delta(self, epsilon: float) -> Delta:
+        """Delta by a formula, or on a grid for this epsilon."""
+        if not 0 <= epsilon < math.inf:
+            value = pair_delta(self.outcomes, epsilon)
+            return Delta(value, self.outcomes.table.of(value))
+        if isinstance(self.law, OneOf):
+            value = one_of_delta(self.law, self.steps, epsilon)
+            return Delta(value, _ROUGH.of(value))
+        assert isinstance(self.law, SampledSteps)
+        factor, at = inner_epsilon(self.law, epsilon)
+        if factor == 0.0:
+            return Delta(0.0, 0.0)
+        found = delta_of(self.steps[0], at)
+        return Delta(factor * found.value, factor * found.error)
+
+
+@pair_delta.register
+def _(pair: AlonePair, epsilon: float) -> float:
+    return pair.delta(epsilon).value
+
+
+@delta_error.register
+def _(pair: AlonePair, epsilon: float) -> float:
+    return pair.delta(epsilon).error
+
+
+@table_error_of.register
+def _(pair: NestedPair) -> TableError:
+    return pair.table
+
+
+def line_pair_of(law: NestedLaw, steps: tuple[tuple[Step, ...], ...], *, is_alone: bool) -> DominatingPair:
+    """The pair of a law, given its compositions with all laws on a line."""
+    if is_alone and not any(infinite_mass(own) for own in steps):
+        return AlonePair(law, steps)
+    return nested_pair(law, steps)
+
+
+@lru_cache(maxsize=64)
+def nested_pair(law: NestedLaw, steps: tuple[tuple[Step, ...], ...]) -> NestedPair:
+    """The pair of a law, given its compositions with all laws on a line."""
+    smooth = all(any(not len(step.pair.flats) for step in own) for own in steps)
+    if isinstance(law, SampledSteps):
+        base, direction = composed(steps[0]), law.direction
+        mixed = sampled(base, law.share, direction) if direction else sampled_without_replacement(base, law.share)
+        found = outcomes(mixed)
+        assert isinstance(found, DiscretePair)
+    else:
+        assert isinstance(law, OneOf)
+        found = one_of(law, steps)
+    table = _SMOOTH if smooth and isinstance(law, SampledSteps) else _ROUGH
+    if isinstance(law, OneOf):  # a grid for all epsilons is coarser than that for one
+        pairs = [(one_of_delta(law, steps, at), pair_delta(found, at)) for at in (0.0, 0.5)]
+        wrong = max(abs(other - value) / max(value, _MATTERS) for value, other in pairs)
+        table = TableError(max(_ROUGH.relative, _TIMES * wrong), _ROUGH.beyond)
+    return NestedPair(found.loss_values, found.log_p, found.log_q, law=law, table=table)
+
+
+@lru_cache(maxsize=64)
+def composed(steps: tuple[Step, ...]) -> DiscretePair:
+    """A composition as outcomes on a grid of losses, infinite ones apart."""
+    if len(steps) == 1 and steps[0].count == 1 and isinstance(pair := outcomes(steps[0].pair), DiscretePair):
+        return pair
+    infinite = infinite_mass(steps)
+    finite = tuple(Step(finite_part(step.pair), step.count) for step in steps)
+    smooth = any(not len(step.pair.flats) for step in finite)
+    tilts = _tilts(finite)
+    low, high = min(one.range(0.0)[0] for one in tilts), max(one.range(0.0)[1] for one in tilts)
+    low, high = max(low, -_FARTHEST), min(high, _FARTHEST)
+    width = (high - low) / (_SIZE - 64)
+    first = math.floor(low / width) - 32
+    places = width * (first + np.arange(_SIZE))
+    best = np.full(_SIZE, -np.inf)
+    for tilt in tilts:  # those near 0 come first on each side
+        log_moment, law = _power(finite, tilt.order, width, smooth=smooth)
+        law = np.roll(law, -first)
+        good = (best == -np.inf) & (law > _ACCURATE * law.max())
+        best[good] = np.log(law[good]) + log_moment - tilt.order * places[good]
+    log_p = best + math.log1p(-infinite) if infinite < 1 else best
+    log_q = best - places
+    kept = np.isfinite(best) & ((log_p > -_DEPTH) | (log_q > -_DEPTH))
+    rest = max(0.0, 1.0 - math.exp(log_sum_exp(log_q[kept])))
+    with np.errstate(divide="ignore"):
+        return DiscretePair.from_logs(
+            np.concatenate((log_p[kept], [-np.inf, np.log(infinite)])),
+            np.concatenate((log_q[kept], [np.log(rest), -np.inf])),
+            np.concatenate((places[kept], [-np.inf, np.inf])),
+        )
+
+
+def _tilts(steps: tuple[Step, ...]) -> list[TiltedSum]:
+    """Tilted sums whose means are a few deviations apart, as far as probabilities under both laws matter."""
+    counts = [step.count for step in steps]
+
+    def at(order: float) -> TiltedSum:
+        return TiltedSum([rough_points(step.pair, order, math.inf) for step in steps], counts, order)
+
+    def is_near(last: TiltedSum, here: TiltedSum) -> bool:
+        mean = here.mean_excess(0.0)
+        log_p = here.log_bound(mean)  # about, at the mean
+        far = abs(mean - last.mean_excess(0.0)) > 2.0 * _STEP * max(last.deviation, here.deviation)
+        return not far and max(log_p, log_p - mean) > -_DEPTH and abs(mean) < _FARTHEST
+
+    found = [at(0.0)]
+    for sign in (1.0, -1.0):
+        last = found[0]
+        for _ in range(_MOST_TILTS):
+            step = sign * _STEP / max(last.deviation, 0.02)
+            tries = (at(last.order + step / 2**halvings) for halvings in range(_HALVINGS))
+            here = next((one for one in tries if is_near(last, one)), None)
+            if here is None:
+                break
+            found.append(here)
+            if abs(here.mean_excess(0.0) - last.mean_excess(0.0)) < _SAME:
+                break
+            last = here
+    return found
+
+
+def _power(steps: tuple[Step, ...], order: float, width: float, *, smooth: bool) -> tuple[float, Floats]:
+    """The tilted sum on the grid, a ring that starts at the loss 0, and ``log E[e^{order sum}]``."""
+    total, transform = 0.0, np.ones(_SIZE // 2 + 1, dtype=complex)
+    for step in steps:
+        points = points_of(step.pair, order, math.inf, _SIZE // 2, width)
+        exponents = points.log_weights + order * points.losses
+        log_moment = log_sum_exp(exponents)
+        weights, positions = np.exp(exponents - log_moment), points.losses / width
+        grid = spread(positions, weights, _SIZE) if smooth else _spread(positions, weights, width)
+        transform = transform * np.fft.rfft(grid) ** step.count
+        total += step.count * log_moment
+    return total, np.fft.irfft(transform, _SIZE)
+
+
+def _spread(positions: Floats, weights: Floats, width: float) -> Floats:
+    """Each weight on the two nearest places, so that the probability under ``Q`` is kept."""
+    below = np.floor(positions)
+    share = -np.expm1((below - positions) * width) / -np.expm1(-width)
+    index = below.astype(np.int64)
+    first = np.bincount(index % _SIZE, weights * (1 - share), minlength=_SIZE).astype(np.float64)
+    return first + np.bincount((index + 1) % _SIZE, weights * share, minlength=_SIZE)
+
+
+# --- one of several groups -----------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def _sum(law: OneOf, steps: tuple[tuple[Step, ...], ...], top: float, spacing: Fraction) -> tuple[Ratios, Sum]:
+    """The sum of the groups' ratios under the law without the record, on a grid up to the loss ``top``: floats on the
+    grid, then integers, in which sums lose no digits.
+    """
+    grid = grid_of_ratios(law.groups, Fraction(top), spacing, _BITS)
+    places, total = np.array(grid.places, float), None
+    for own, (_, number) in zip(steps, law.parts, strict=True):
+        pair = composed(own)
+        sign, measure = (1.0, Measure.Q) if law.direction is Direction.REMOVE else (-1.0, Measure.P)
+        held = np.isfinite(pair.losses) & np.isfinite(pair.logs[measure])
+        masses = np.exp(pair.logs[measure][held])
+        ratios = np.exp(np.minimum(sign * pair.losses[held], 600.0)) / float(spacing)
+        low = np.clip(np.searchsorted(places, ratios, side="right") - 1, 0, places.size - 2)
+        share = np.clip((ratios - places[low]) / (places[low + 1] - places[low]), 0.0, 1.0)
+        found = np.bincount(low, masses * (1 - share), minlength=places.size)
+        found += np.bincount(low + 1, masses * share, minlength=places.size)
+        found[0] += max(0.0, 1.0 - masses.sum())
+        beyond = float(np.sum(masses * np.maximum(ratios - places[-1], 0.0))) * float(spacing)
+        beyond += math.exp(pair.logs[Measure.P][-1]) if sign > 0 and pair.losses[-1] == math.inf else 0.0
+        one = grid.sum_of([int(math.ldexp(x, _BITS)) for x in found.tolist()], Fraction(beyond) * (1 << _BITS))
+        part = power(one, number, grid.times)
+        total = part if total is None else grid.times(total, part)
+    assert total is not None
+    return grid, total
+
+
+def _mean(law: OneOf, grid: Ratios, total: Sum) -> tuple[Floats, Floats, float]:
+    """The mean of the ratios and its probabilities without the record; and what was cut of the law with it."""
+    rows = []
+    for masses, size in ((total.fine, 1), (total.coarse, grid.size)):
+        numbers = enumerate(masses, start=masses.first)
+        rows += [(place * size, int(m) / (1 << _BITS)) for place, m in numbers if m]
+    places, weights = np.array(rows).T
+    return places * float(grid.spacing / law.groups), weights, float(total.excess / law.groups / (1 << _BITS))
+
+
+def one_of_delta(law: OneOf, steps: tuple[tuple[Step, ...], ...], epsilon: float) -> float:
+    """Delta of one of several groups alone: on a grid that ends where nothing is lost by it."""
+    remove = law.direction is Direction.REMOVE
+    top = math.ceil((epsilon if remove else -epsilon) * 8) / 8  # the grid serves epsilons near this one, too
+    spacing = Fraction(law.groups * math.exp(top) / _SIZE)
+    mean, weights, cut = _mean(law, *_sum(law, steps, top, spacing))
+    if remove:
+        return cut + float(np.sum(weights * np.maximum(mean - math.exp(epsilon), 0.0)))
+    return float(np.sum(weights * np.maximum(1.0 - math.exp(epsilon) * mean, 0.0)))
+
+
+def one_of(law: OneOf, steps: tuple[tuple[Step, ...], ...]) -> DiscretePair:
+    """One of several groups as outcomes, for composition."""
+    remove = law.direction is Direction.REMOVE
+    finite = [pair.losses[np.isfinite(pair.losses)] for pair in map(composed, steps)]
+    top = max(float(losses[-1] if remove else -losses[0]) for losses in finite) - math.log(law.groups)
+    top = min(max(top, 1.0), _HIGHEST)
+    spacing = Fraction(2) ** round(math.log2(math.sqrt(law.groups) / 1024))
+    mean, weights, cut = _mean(law, *_sum(law, steps, top, spacing))
+    with np.errstate(divide="ignore"):
+        losses, log_weights = np.log(mean), np.log(weights)
+    if remove:
+        rest = np.log(max(cut, 1e-300))
+        log_p, log_q = np.append(log_weights + losses, rest), np.append(log_weights, -np.inf)
+        return DiscretePair.from_logs(log_p, log_q, np.append(losses, np.inf))
+    rest = math.log(max(1e-300, 1.0 - float(np.sum(weights * mean))))
+    log_p, log_q = np.append(log_weights, -np.inf), np.append(log_weights + losses, rest)
+    return DiscretePair.from_logs(log_p, log_q, np.append(-losses, -np.inf))

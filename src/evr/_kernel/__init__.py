@@ -1,0 +1,1 @@
+"""What a guarantee rests on: pairs, events, strict proofs, samples and verdicts."""

@@ -1,0 +1,301 @@
+"""From a ``DpEvent`` tree to the laws of each direction with their counts.
+
+``Walk`` names the mechanisms of a tree in reading order, and where repetitions begin and end. A ``Composition`` counts
+them. An ordered pair of neighbours has the same direction at every step, so each direction composes by itself; the
+greater of the two curves is taken at the end, and directions are never mixed across steps.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias
+
+from dp_accounting import NeighboringRelation, dp_event
+
+from evr._basics import validate
+from evr._kernel.events.meaning import events_in, refusal, relation_by_itself, row_of
+from evr._kernel.events.registry import MECHANISMS, known, unsupported
+from evr._kernel.events.relations import ADD_OR_REMOVE, Meaning, Refused, Relation, Translator, name_of, relation_named
+from evr._kernel.events.sampling import (
+    NON_PRIVATE_PAIRS,
+    SAMPLED,
+    SELECTED,
+    Sampling,
+    Selecting,
+    blocks_of,
+    groups_of,
+    one_of,
+    part_of,
+)
+from evr._kernel.events.schemes import AllocatedDpEvent, OneOfDpEvent
+from evr._kernel.pairs import NON_PRIVATE_PAIR, Direction, Pairs, Step, merged, simplify
+from evr._kernel.pairs.nested import NestedLaw
+from evr._kernel.pairs.selection import Selection
+from evr.errors import OtherRelationError, UnsupportedEventError
+
+
+class Visited(NamedTuple):
+    """A mechanism and how often it runs, all repetitions counted; ``pairs`` is None where it costs nothing."""
+
+    pairs: Pairs | None
+    times: int
+
+
+class Begin(NamedTuple):
+    """Begins a part that is repeated, up to the matching ``End``."""
+
+    repeats: int
+    path: str
+
+
+class End(NamedTuple):
+    """A repetition ends."""
+
+
+class _Place(NamedTuple):
+    """An event of the tree: where it is, and how often it runs. ``settled``: it stands for another event, which has
+    said itself under which relation it holds, and for whom.
+    """
+
+    event: Any
+    path: str = "event"
+    times: int = 1
+    settled: bool = False
+
+    def below(self, event: Any, name: str = "event", **changes: Any) -> _Place:
+        return self._replace(event=event, path=f"{self.path}.{name}", **changes)
+
+
+class _Part(NamedTuple):
+    """Ends a sampled or selected part: its mechanisms are known now, and it is one mechanism itself."""
+
+    part: Sampling | Selecting
+    times: int
+
+
+_Found: TypeAlias = "_Place | _Part | Visited | Begin | End"
+_Counts: TypeAlias = tuple[tuple[Pairs, int], ...]
+
+
+class Walk:
+    """Goes through event trees under a relation, which all have one unit."""
+
+    def __init__(self, relation: NeighboringRelation, units: Mapping[str, str] | None = None) -> None:
+        self.relation = relation
+        self.units = dict(units or {})  # whose data is protected, and by which mechanism first
+        self.inside: list[list[tuple[Pairs, int]]] = []  # the mechanisms of each sampled or selected part around
+
+    def visits(self, event: Any, path: str = "event") -> Iterator[Visited | Begin | End]:
+        """The mechanisms in reading order, and where repetitions begin and end. Sampled ones are named once, whole."""
+        todo = list[_Found]([_Place(event, path)])  # a stack: trees may be deeper than Python's
+        while todo:
+            found = todo.pop()
+            if isinstance(found, _Place):
+                todo += reversed(self.opened(found))
+                continue
+            if isinstance(found, _Part):
+                found = Visited(found.part.pairs(self.inside.pop()), found.times)
+            if not self.inside:
+                yield found
+            elif isinstance(found, Visited) and found.pairs is not None:
+                self.inside[-1].append((found.pairs, found.times))
+
+    def counts(self, event: Any, path: str = "event") -> list[tuple[Pairs, int]]:
+        """Every mechanism of the tree with its multiplicity."""
+        visits = (one for one in self.visits(event, path) if isinstance(one, Visited))
+        return [(one.pairs, one.times) for one in visits if one.pairs is not None]
+
+    def opened(self, place: _Place) -> list[_Found]:
+        """The parts of an event: places, mechanisms, and where repetitions begin and end."""
+        path, times = place.path, place.times
+        node = known(place.event, path)
+        if type(node) is dp_event.SelfComposedDpEvent:
+            with _at(path):
+                repeats = validate.positive_integer(count=node.count)
+                times = validate.positive_integer(count=times * repeats)
+            return [Begin(repeats, path), place.below(node.event, times=times), End()]
+        if type(node) is dp_event.ComposedDpEvent:
+            with _at(path):
+                return [place.below(child, f"events[{i}]") for i, child in enumerate(events_in(node))]
+        if type(node) is dp_event.NoOpDpEvent:
+            return [Visited(None, times)]
+        if type(node) is dp_event.NonPrivateDpEvent:
+            return [Visited(NON_PRIVATE_PAIRS, times)]
+        if type(node) in (*SELECTED, *SAMPLED):
+            with _at(path):
+                part = part_of(node, path, self.relation)
+            self._meaning(node, place)
+            if part is None:
+                return [place.below(node.event)]
+            self.inside.append([])
+            return [place.below(node.event, times=1), _Part(part, times)]
+        if type(node) in (OneOfDpEvent, AllocatedDpEvent):
+            self._meaning(node, place)
+            with _at(path):
+                return self._grouped(node, place)
+        mechanism = MECHANISMS.get(type(node))
+        with _at(path):
+            other = mechanism and mechanism.stands_for(node, self.relation)
+        if other is not None:
+            return [place._replace(event=other)]
+        pair = self._meaning(node, place).pair
+        return [place.below(node.event) if pair is None else self._translated(node, place, pair)]
+
+    def _grouped(self, node: Any, place: _Place) -> list[_Found]:
+        """One of several groups, each a tree of its own; or groups that stand for an allocation."""
+        if type(node) is AllocatedDpEvent:
+            return [place._replace(event=blocks_of(node))]
+        children = groups_of(node)
+        if len(children) == 1:
+            return [place.below(children[0], "events[0]")]
+        walked, groups = dict[int, _Counts](), dict[_Counts, int]()
+        for number, child in enumerate(children):
+            if id(child) not in walked:  # many groups may be one object
+                walk = Walk(self.relation, self.units)
+                walked[id(child)] = tuple(walk.counts(child, f"{place.path}.events[{number}]"))
+                self.units |= walk.units
+            inner = walked[id(child)]
+            groups[inner] = groups.get(inner, 0) + 1
+        return [Visited(one_of(node, place.path, groups), place.times)]
+
+    def _meaning(self, node: Any, place: _Place) -> Meaning:
+        """What an event means here, or an error that says why it means nothing."""
+        answer = row_of(node, self.relation, place.path, settled=place.settled).answer
+        if isinstance(answer, Refused):
+            raise refusal(node, answer, place.path)
+        if answer.unit is not None and not place.settled:
+            self._check_unit(answer.unit, node, place.path)
+        return answer
+
+    def _translated(self, node: Any, place: _Place, translator: Translator) -> _Found:
+        """The pairs of a mechanism, or the place of an event that stands for it."""
+        with _at(place.path):
+            found = translator(node)
+        if isinstance(found, dp_event.DpEvent):
+            return place._replace(event=found, settled=True)
+        if isinstance(found, Pairs):
+            return Visited(found, place.times)
+        why = f"the translator of {type(node).__name__} at {place.path} returned {validate.shown(found)}"
+        raise TypeError(f"{why}: let it return Pairs, or an event (NonPrivateDpEvent() if it has no privacy)")
+
+    def _check_unit(self, unit: str, node: Any, path: str) -> None:
+        """Refuse a mechanism whose unit is not that of those before it."""
+        self.units.setdefault(unit, type(node).__name__)
+        if len(self.units) > 1:
+            said = " and ".join(f"{name} bounds what one {one} adds" for one, name in self.units.items())
+            why = f"{said}, and a guarantee has one unit. Describe every mechanism for users, or none"
+            raise unsupported(node, path, why)
+
+
+@contextmanager
+def _at(path: str) -> Iterator[None]:
+    """Adds the place in the tree to errors about a value."""
+    try:
+        yield
+    except UnsupportedEventError:
+        raise
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"{error} (at {path})" if path != "event" else str(error)) from None
+
+
+@dataclass(frozen=True)
+class Composition:
+    """The steps of each direction: distinct laws, and how often each ran. Order carries no meaning here.
+    ``relation`` says which data sets are neighbours, and ``unit`` whose data is protected: ``"record"``, ``"user"``, or
+    None if nothing says. Compositions are equal if their laws and relations are.
+
+    >>> from evr._dpsgd import dpsgd
+    >>> composition = Composition.of(dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=10**6))
+    >>> [(step.count, type(step.law).__name__) for step in composition.steps(Direction.REMOVE)]
+    [(1000000, 'SampledPair')]
+    """
+
+    remove: tuple[Step, ...]
+    add: tuple[Step, ...]
+    relation: NeighboringRelation = ADD_OR_REMOVE
+    unit: str | None = field(default=None, compare=False)
+
+    @classmethod
+    def of(cls, event: dp_event.DpEvent | Composition, neighboring_relation: Relation | None = None) -> Composition:
+        """Translate an event tree, or raise ``UnsupportedEventError`` that names the first sub-event without a pair.
+        The relation is add-or-remove if none is given, or zero-out where the table of meanings has that instead.
+        """
+        relation = None if neighboring_relation is None else relation_named(neighboring_relation)
+        if isinstance(event, Composition):
+            if relation not in (None, event.relation):
+                asked, given = name_of(relation), name_of(event.relation)
+                raise ValueError(f"neighboring_relation={asked!r}, the composition is under {given!r}: make another")
+            return event
+        taken = relation or relation_by_itself(event)
+        try:
+            return cls._counted(Walk(taken), event)
+        except OtherRelationError as error:
+            if relation is not None or taken is ADD_OR_REMOVE:
+                raise
+            why = "No relation was asked for, and another mechanism here is under zero-out by itself"
+            raise OtherRelationError(f"{error}. {why}", error.event) from None
+
+    @classmethod
+    def _counted(cls, walking: Walk, event: Any) -> Composition:
+        counts = walking.counts(event)
+        return replace(cls.from_counts(counts, walking.relation), unit=next(iter(walking.units), None))
+
+    @classmethod
+    def from_counts(
+        cls, counts: Iterable[tuple[Pairs, int]], relation: NeighboringRelation = ADD_OR_REMOVE
+    ) -> Composition:
+        """The composition of mechanisms with their counts; equal laws are merged, in each direction by itself."""
+        parts = list(counts)
+        remove, add = (merged(parts, direction) for direction in Direction)
+        return cls(remove, add, relation)
+
+    def steps(self, direction: Direction | str) -> tuple[Step, ...]:
+        return self.remove if Direction(direction) is Direction.REMOVE else self.add
+
+    def simplified(self, direction: Direction | str) -> tuple[Step, ...]:
+        """The same composition in fewer steps."""
+        return simplify(self.steps(direction))
+
+    def exact(self, direction: Direction | str) -> tuple[Step, ...]:
+        """As ``simplified``, for strict proofs: a law that is not known exactly is refused by name."""
+        for step in self.steps(direction):
+            _ = step.exact_law
+        return self.simplified(direction)
+
+    def directions(self, direction: str | None = None) -> tuple[Direction, ...]:
+        """The direction asked for, or both, or one where they are the same."""
+        if direction is not None:
+            return (Direction(validate.one_of(Direction, direction=direction)),)
+        return (Direction.REMOVE,) if self.is_symmetric else (Direction.REMOVE, Direction.ADD)
+
+    def exact_directions(self, direction: str | None = None) -> dict[Direction, tuple[Step, ...]]:
+        """The exact laws of the direction asked for, or of both, or of one where they are the same laws."""
+        steps = {one: self.exact(one) for one in (Direction if direction is None else self.directions(direction))}
+        return {one: steps[one] for one in self.directions(direction)}
+
+    @cached_property
+    def is_non_private(self) -> bool:
+        """Whether some mechanism has no privacy at all."""
+        return any(step.law == NON_PRIVATE_PAIR for step in self.remove)
+
+    @cached_property
+    def is_never_drawn(self) -> bool:
+        """Whether some step is the best of several runs, or made of compositions, of which no sample can be drawn."""
+        return any(isinstance(step.law, Selection | NestedLaw) for step in self.remove)
+
+    def check_drawn(self) -> None:
+        """Refuse what no sample can be drawn of."""
+        if self.is_never_drawn:
+            why = "a selection among several runs is proved from the curve of one run, and no sample is drawn of it"
+            if not any(isinstance(step.law, Selection) for step in self.remove):
+                why = "mechanisms on one sample, or in random groups, are proved from the law of their composition"
+            raise UnsupportedEventError(f"{why}: use method='strict', and leave the options of samples out")
+
+    @cached_property
+    def is_symmetric(self) -> bool:
+        """Whether both directions are the same composition, so that one computation serves both."""
+        return Counter(self.simplified(Direction.REMOVE)) == Counter(self.simplified(Direction.ADD))

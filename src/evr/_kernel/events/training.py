@@ -1,0 +1,312 @@
+"""Training schemes: from their events to laws in many dimensions, or to events of Gaussian mechanisms that stand for
+them (docs/guarantees_highdim.md, Section 3, where nothing else is said), for records and for users.
+"""
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from functools import partial, wraps
+from typing import Any
+
+import attr
+import numpy as np
+from dp_accounting import dp_event
+
+from evr._basics import validate
+from evr._kernel.events import schemes
+from evr._kernel.events.noise import gaussians, labelled
+from evr._kernel.events.relations import NON_PRIVATE, Laws, Translator
+from evr._kernel.pairs import Direction, DominatingPair, Pairs, exact
+from evr._kernel.pairs.exact.law import floats_of
+from evr._kernel.pairs.line import poisson
+from evr._kernel.pairs.line.gaussian import GaussianPair
+from evr._kernel.pairs.patterns.bins import CorrelatedBins, IndependentBins
+from evr._kernel.pairs.patterns.law import PatternLaw, ReplacedPatterns
+from evr._kernel.pairs.patterns.min_sep import MinSep
+from evr._kernel.pairs.patterns.strategy import Strategy, noise_over, square_sensitivity
+
+MOST_BINS, MOST_SIZE, MOST_RECORDS = 10**6, 10**9, 10**4  # bins; records of a data set; records of a user
+_NEGLIGIBLE = Fraction(1, 10**80)  # weights below go to the greatest number of records
+PARTITIONS = ("fixed", "independent")
+_RULES: dict[str, Callable[..., Any]] = {
+    "noise_multiplier": validate.noise_scale,
+    "sampling_probability": validate.probability,
+    **dict.fromkeys(
+        ("iterations", "cycle_length", "epochs", "participations", "min_sep", "source_dataset_size"),
+        validate.positive_integer,
+    ),
+    **dict.fromkeys(("dataset_size", "truncated_batch_size", "sample_size"), validate.non_negative_integer),
+    "partition": partial(validate.one_of, PARTITIONS),
+}
+_TAKING_PART = ("sampling_probability", "dataset_size", "truncated_batch_size", "sample_size")  # 0: nobody does
+
+
+def scheme(laws: Callable[..., Laws]) -> Callable[..., Laws]:
+    """A translator that checks each number by the rule for its name. A scheme in which nobody takes part costs nothing,
+    and one without noise has no privacy.
+    """
+
+    @wraps(laws)
+    def translated(event: Any, **options: Any) -> Laws:
+        names = [one.name for one in attr.fields(type(event)) if one.name in _RULES]
+        event = attr.evolve(event, **{name: _RULES[name](**{name: getattr(event, name)}) for name in names})
+        if any(getattr(event, name) == 0 for name in names if name in _TAKING_PART):
+            return dp_event.NoOpDpEvent()
+        return NON_PRIVATE if event.noise_multiplier == 0 else laws(event, **options)
+
+    return translated
+
+
+@scheme
+def balls_in_bins(event: schemes.BallsInBinsDpEvent) -> Laws:
+    """Laws of a ``BallsInBinsDpEvent``, a Gaussian if there is one bin."""
+    noise, bins = event.noise_multiplier, event.cycle_length
+    if bins > MOST_BINS:
+        raise ValueError(f"cycle_length={bins!r} is above {MOST_BINS}: a sample would have too many coordinates")
+    strategy = Strategy.of(event.strategy, event.iterations)
+    if bins == 1:
+        return dp_event.GaussianDpEvent(noise_over(noise, strategy.square_of(np.ones(event.iterations))))
+    if strategy.bands == 1 and strategy.is_toeplitz:
+        cycles, entry = -(-event.iterations // bins), strategy.columns[0][0]
+        square = cycles * (Fraction(entry) / Fraction(noise)) ** 2
+        energy = cycles * (entry / noise) ** 2
+        return Pairs.each(
+            lambda one: IndependentBins(one, bins, energy), lambda one: exact.ExactBins(one, bins, square)
+        )
+    return Pairs.each(lambda one: CorrelatedBins(one, noise, bins, strategy))
+
+
+@scheme
+def redrawn_bins(event: schemes.RedrawnBinsDpEvent) -> dp_event.DpEvent:
+    """One epoch of bins, as often as there are epochs."""
+    bins = event.cycle_length
+    return dp_event.SelfComposedDpEvent(schemes.BallsInBinsDpEvent(event.noise_multiplier, bins, bins), event.epochs)
+
+
+@scheme
+def allocation(event: schemes.RandomAllocationDpEvent) -> dp_event.DpEvent:
+    """For each participation, one of about ``iterations / participations`` iterations (guarantees_state, G7)."""
+    if event.participations > event.iterations:
+        raise ValueError(f"participations={event.participations!r} is above iterations={event.iterations!r}")
+    size, larger = divmod(event.iterations, event.participations)
+    sizes = {size + 1: larger, size: event.participations - larger}
+    blocks = {schemes.BallsInBinsDpEvent(event.noise_multiplier, m, m): count for m, count in sizes.items() if count}
+    return dp_event.ComposedDpEvent([dp_event.SelfComposedDpEvent(one, count) for one, count in blocks.items()])
+
+
+@scheme
+def matrix_mechanism(event: schemes.MatrixMechanismDpEvent) -> dp_event.DpEvent:
+    """One Gaussian, of the noise over the sensitivity."""
+    most = event.max_participations
+    most = None if most is None else validate.positive_integer(max_participations=most)
+    square = square_sensitivity(Strategy.of(event.strategy, event.iterations, signs=True), event.min_sep, most)
+    return dp_event.GaussianDpEvent(noise_over(event.noise_multiplier, square))
+
+
+@scheme
+def cyclic_poisson(event: schemes.CyclicPoissonDpEvent) -> dp_event.DpEvent:
+    """The Poisson-sampled Gaussians of one group, or one of the groups where they are random and noise is independent
+    (guarantees_nested, G2.2). With correlated noise one group is an upper bound (Jensen's inequality).
+    """
+    noise, cycle, probability = event.noise_multiplier, event.cycle_length, event.sampling_probability
+    strategy = Strategy.of(event.strategy, event.iterations)
+    if event.partition == "independent" and cycle > 1:
+        if probability == 1:
+            return schemes.BallsInBinsDpEvent(noise, event.iterations, cycle, event.strategy)
+        if strategy.bands == 1 and cycle <= MOST_BINS:
+            return _random_groups(strategy, noise, cycle, probability)
+    _require_separation(strategy, cycle, "cycle_length")
+    return _sampled_gaussians(strategy, noise, cycle, probability)
+
+
+@scheme
+def min_sep(event: schemes.BMinSepDpEvent) -> Laws:
+    """With ``min_sep`` of 1 it is Poisson sampling; from a warm start and with probability 1 it is balls in bins."""
+    noise, separation, probability = event.noise_multiplier, event.min_sep, event.sampling_probability
+    if not isinstance(event.warm_start, bool):
+        raise TypeError(f"warm_start={event.warm_start!r} is not True or False")
+    strategy = Strategy.of(event.strategy, event.iterations)
+    _require_separation(strategy, separation, "min_sep")
+    if separation == 1:
+        return _sampled_gaussians(strategy, noise, 1, probability)
+    if probability == 1 and event.warm_start:
+        return schemes.BallsInBinsDpEvent(noise, event.iterations, separation, event.strategy)
+    return Pairs.each(lambda one: MinSep(one, noise, separation, probability, event.warm_start, strategy))
+
+
+def _require_separation(strategy: Strategy, separation: int, field: str) -> None:
+    """Refuse more bands than steps between two participations: their columns would overlap."""
+    if strategy.bands > separation:
+        why = f"strategy has {strategy.bands} bands and {field}={separation}: contributions of a record share noise"
+        raise ValueError(f"{why}, and the law does not factor. Use at most {separation} bands, or a greater {field}")
+
+
+def _random_groups(strategy: Strategy, noise: float, cycle: int, probability: float) -> dp_event.DpEvent:
+    """One of the groups, each of them the Poisson-sampled Gaussians of its turns."""
+    groups, found = dict[tuple[float, ...], dp_event.DpEvent](), []
+    for first in range(cycle):
+        squares = tuple(strategy.squares[first::cycle].tolist())
+        if squares not in groups:
+            groups[squares] = _of_squares(strategy, noise, squares, probability) if squares else dp_event.NoOpDpEvent()
+        found.append(groups[squares])
+    return schemes.OneOfDpEvent(found)
+
+
+def _sampled_gaussians(strategy: Strategy, noise: float, cycle: int, probability: float) -> dp_event.DpEvent:
+    """A Poisson-sampled Gaussian for each cycle, by the greatest norm of a column in it; equal ones together."""
+    squares = [float(strategy.squares[first : first + cycle].max()) for first in range(0, strategy.size, cycle)]
+    return _of_squares(strategy, noise, squares, probability)
+
+
+def _of_squares(strategy: Strategy, noise: float, squares: Iterable[float], probability: float) -> dp_event.DpEvent:
+    multipliers = [noise_over(noise, strategy.not_below(x, strategy.bands)) for x in squares]
+    events: list[dp_event.DpEvent] = []
+    for multiplier, equal in itertools.groupby(multipliers):
+        step = dp_event.PoissonSampledDpEvent(probability, dp_event.GaussianDpEvent(multiplier))
+        events.append(dp_event.SelfComposedDpEvent(step, len(list(equal))))
+    return events[0] if len(events) == 1 else dp_event.ComposedDpEvent(events)
+
+
+@scheme
+def shuffled_batches(event: schemes.ShuffledBatchesDpEvent) -> dp_event.DpEvent:
+    """A Gaussian mechanism for each epoch (docs/guarantees.md, 1.6)."""
+    return dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(event.noise_multiplier), event.epochs)
+
+
+@scheme
+def tree_aggregation(event: dp_event.SingleEpochTreeAggregationDpEvent) -> dp_event.DpEvent:
+    """The Gaussian mechanisms of one record's nodes: as many as a tree is deep (docs/guarantees_relations.md, R1.5)."""
+    counts = event.step_counts if isinstance(event.step_counts, Iterable) else [event.step_counts]
+    steps = [validate.non_negative_integer(step_counts=one) for one in counts]
+    if not steps:
+        raise ValueError("step_counts=[] names no tree: give the number of steps of each")
+    depth = max(steps).bit_length()  # ceil(log2(steps + 1)): nodes from a leaf to the root
+    if depth == 0:
+        return dp_event.NoOpDpEvent()
+    return dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(event.noise_multiplier), depth)
+
+
+@scheme
+def truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Laws:
+    """A Gaussian on Poisson batches that are cut off at a greatest size (docs/guarantees_relations.md, R3)."""
+    size, most = event.dataset_size, event.truncated_batch_size
+    q, noise = event.sampling_probability, event.noise_multiplier
+    if size > MOST_SIZE:
+        raise ValueError(f"dataset_size={size!r} is above {MOST_SIZE:,}: binomial laws would take too long to enclose")
+    if size <= most:
+        return dp_event.PoissonSampledDpEvent(q, dp_event.GaussianDpEvent(noise))
+    doubled = GaussianPair(2 / noise)
+    if q == 1:
+        part, base = Fraction(most, size), exact.ExactGaussian(4 / Fraction(noise) ** 2)
+        return Pairs.each(partial(poisson.sampled, doubled, part), partial(exact.exact_sampled, base, part))
+    law = partial(exact.ExactTruncated, size, Fraction(q), most, Fraction(noise))
+
+    def chances() -> list[tuple[exact.Ball, ...]]:
+        kept, cut, share = law(Direction.REMOVE).chances()
+        return [(kept.log(), cut.log(), share)]
+
+    ((*logs, share),) = floats_of(chances)
+
+    def pair(one: Direction) -> DominatingPair:
+        whole = poisson.sampled(GaussianPair(1 / noise), q, one)
+        if math.exp(logs[1]) == 0:  # less than the least positive float: the exact law counts it, this pair does not
+            return whole
+        return poisson.EitherPair((whole, poisson.sampled(doubled, min(math.nextafter(share, 1), q), one)), tuple(logs))
+
+    return Pairs.each(pair, law)
+
+
+def replaced(laws: Translator, event: dp_event.DpEvent) -> Laws:
+    """Laws in many dimensions under replace-one, known by samples only (docs/guarantees_relations.md, R8); of random
+    groups, which have none there, the laws of fixed ones.
+    """
+    found = laws(event)
+    if isinstance(found, schemes.OneOfDpEvent):
+        found = laws(attr.evolve(event, partition="fixed"))
+    if isinstance(found, dp_event.DpEvent):
+        return found
+    assert isinstance(found.remove, PatternLaw)
+    return Pairs.both(ReplacedPatterns(found.remove))
+
+
+# --- users who own several records (docs/guarantees_relations.md, R5.4 and R7) --------------------
+
+
+@scheme
+def sampled_users(event: schemes.PoissonSampledUsersDpEvent, times: int = 1) -> Pairs:
+    """Dominating pairs of one step of Poisson sampling by records, for users. ``times`` is as of other noise."""
+    records = _records(event.records_per_user)
+    norm = Fraction(records if event.user_norm is None else validate.positive(user_norm=event.user_norm))
+    chances = defaultdict[Fraction, Fraction](Fraction)
+    for number, chance in binomial(records, Fraction(event.sampling_probability)).items():
+        chances[min(Fraction(number), norm)] += chance
+    return gaussians(chances, event.noise_multiplier, times)
+
+
+@scheme
+def fixed_batches(event: schemes.FixedBatchUsersDpEvent) -> Pairs:
+    """The pair of one step on a batch of a fixed size, for users, under replace-one (Section R7.3)."""
+    noise, size, batch = event.noise_multiplier, event.source_dataset_size, event.sample_size
+    records = _records(event.records_per_user, most=1000)
+    for name, value in (("sample_size", batch), ("records_per_user", records)):
+        if value > size:
+            raise ValueError(f"{name}={value!r} is above source_dataset_size={size!r}")
+    chances = hypergeometric(size, records, batch)
+    share = 1 - chances.pop(0, Fraction(0))
+    return labelled({j: chance / share for j, chance in chances.items()}, (2 / Fraction(noise)) ** 2, share)
+
+
+def split(event: schemes.UsersDpEvent) -> dp_event.DpEvent:
+    """A mechanism for each record of a user, each with its share of the noise (Section R7.4)."""
+    records, inner = _records(event.records_per_user), event.event
+    noise = validate.noise_scale(noise_multiplier=inner.noise_multiplier)
+    each = attr.evolve(inner, noise_multiplier=noise_over(noise, records))
+    return each if records == 1 else dp_event.SelfComposedDpEvent(each, records)
+
+
+def _records(records_per_user: int, most: int = MOST_RECORDS) -> int:
+    records = validate.positive_integer(records_per_user=records_per_user)
+    if records > most:
+        raise ValueError(f"records_per_user={records!r} is above {most:,}: bound what a user contributes")
+    return records
+
+
+def hypergeometric(size: int, records: int, batch: int) -> dict[int, Fraction]:
+    """The law of the number of a user's records in a batch; negligible weights above 0 go to the greatest number.
+
+    >>> hypergeometric(4, 2, 2)
+    {0: Fraction(1, 6), 1: Fraction(2, 3), 2: Fraction(1, 6)}
+    """
+    ways, least, most = math.comb(size, records), max(0, records + batch - size), min(records, batch)
+    count = math.comb(batch, least) * math.comb(size - batch, records - least)  # of ways, for each number
+    found, rest = dict[int, Fraction](), ways
+    for number in range(least, most + 1):
+        if number in (0, most) or count * _NEGLIGIBLE.denominator >= ways:
+            found[number], rest = Fraction(count, ways), rest - count
+        count = count * (batch - number) * (records - number)
+        count //= (number + 1) * (size - batch - records + number + 1) or 1
+    found[most] += Fraction(rest, ways)
+    return found
+
+
+def binomial(count: int, q: Fraction) -> dict[int, Fraction]:
+    """The binomial law; negligible weights go to ``count``.
+
+    >>> binomial(2, Fraction(1, 2))
+    {0: Fraction(1, 4), 1: Fraction(1, 2), 2: Fraction(1, 4)}
+    """
+    if q == 1:
+        return {count: Fraction(1)}
+    found, weight, odds = dict[int, Fraction](), (1 - q) ** count, q / (1 - q)
+    for number in range(count + 1):
+        if weight >= _NEGLIGIBLE:
+            found[number] = weight
+        elif number > count * q:
+            break
+        weight = weight * odds * Fraction(count - number, number + 1)
+    rest = 1 - sum(found.values(), Fraction(0))
+    if rest > 0:
+        found[count] = found.get(count, Fraction(0)) + rest
+    return found

@@ -1,0 +1,173 @@
+"""Exact laws: rational parameters, and balls that enclose the numbers which they determine. The precision decides how
+narrow a ball is, and never whether it is right.
+"""
+
+import abc
+import contextlib
+import itertools
+import os
+import threading
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from functools import reduce
+from typing import NamedTuple, TypeAlias
+
+from flint import arb, arb_series, ctx, fmpq
+
+from evr._kernel.pairs.line.discrete import DiscretePair
+
+Ball: TypeAlias = arb
+"""An interval that holds a real number: a midpoint and a radius."""
+
+_FLOAT_BITS, _RAISES = 256, 5  # of balls that become floats: raised, to twice as many bits each, where needed
+_FLOAT_ACCURACY = 64  # bits of such a ball that are right: more than a float has
+_LEAST = arb((1, -1100))  # less than any positive float
+LOCK = threading.RLock()
+"""Held by the thread whose precision it is, and while a budget or an accountant counts."""
+if hasattr(os, "register_at_fork"):  # a child must not inherit a lock that another thread held
+    os.register_at_fork(before=LOCK.acquire, after_in_parent=LOCK.release, after_in_child=LOCK.release)
+
+
+@contextlib.contextmanager
+def at_precision(bits: int) -> Iterator[None]:
+    """Balls of so many bits, and power series of as many terms as go with them. flint has one precision for the whole
+    process: other threads wait for theirs.
+    """
+    with LOCK:
+        before, ctx.prec, ctx.cap = (ctx.prec, ctx.cap), bits, 12 + bits // 5
+        try:
+            yield
+        finally:
+            ctx.prec, ctx.cap = before
+
+
+def ball(number: Fraction | int) -> Ball:
+    """The number as a ball at the present precision."""
+    return Ball(fmpq(number.numerator, number.denominator))
+
+
+def integer_above(number: Ball) -> int:
+    """The least integer that is not below the upper end of a ball."""
+    found = number.upper().ceil().unique_fmpz()
+    if found is None:
+        raise ArithmeticError(f"{number} has no finite enclosure: raise the precision")
+    return int(found)
+
+
+def floats_of(balls: Callable[[], list[tuple[Ball, ...]]]) -> list[tuple[float, ...]]:
+    """Rows of numbers as floats, each right to an ulp: at a precision that is raised until it holds all of them."""
+    for raises in range(_RAISES):
+        with at_precision(_FLOAT_BITS << raises):
+            rows = balls()
+            if all(map(_makes_a_float, itertools.chain.from_iterable(rows))):
+                return [tuple(map(float, row)) for row in rows]
+    raise ArithmeticError("a number of this law has no enclosure that is narrow enough for a float")
+
+
+def _makes_a_float(number: Ball) -> bool:
+    return number.is_exact() or number.rel_accuracy_bits() >= _FLOAT_ACCURACY or abs(number) < _LEAST
+
+
+def proved_root(function: Callable[[Ball], tuple[Ball, Ball]], start: float) -> Ball:
+    """The root of a rising function, given by value and slope: by Newton's method, proved by a bracket."""
+    t = Ball(start)
+    for _ in range(max(1, ctx.prec.bit_length() - 5)):
+        value, slope = function(t)
+        t = (t - value / slope).mid()
+    width = Ball(2) ** (8 - ctx.prec) * (1 + abs(t))
+    for _ in range(ctx.prec):
+        low, high = (t - width).lower(), (t + width).upper()
+        if function(low)[0] < 0 and function(high)[0] > 0:
+            return low.union(high)
+        width = width * 4
+    raise ArithmeticError(f"no bracket proves a root near {t}: raise the precision")
+
+
+def first_term(number: Ball) -> Ball:
+    """A ball, or the constant term of a power series, all of whose coefficients are balls."""
+    return number[0] if isinstance(number, arb_series) else number
+
+
+def no_series(number: Ball) -> Ball:
+    """The ball; an error for a power series, about a ball in which no formula holds throughout."""
+    if isinstance(number, arb_series):
+        raise ArithmeticError("there is no power series about this ball: take a narrower one")
+    return number
+
+
+class ExactLaw(abc.ABC):
+    """One step in one direction, known exactly. Immutable, hashable, comparable by value."""
+
+    @abc.abstractmethod
+    def greatest(self) -> Fraction | Ball:
+        """The greatest loss: a rational number where it is one, else a ball; may be infinite."""
+
+
+class ExactCurve(ExactLaw):
+    """A law that is known by its curve ``H_r = sup_A P(A) - r Q(A)``; of unbounded losses, unless it says so."""
+
+    @abc.abstractmethod
+    def curve(self) -> Callable[[Ball], Ball]:
+        """The function from ``r > 0`` to ``H_r``, its constants enclosed at the present precision."""
+
+    @property
+    def is_analytic(self) -> bool:
+        """Whether the curve takes power series too. Where a ball of losses has no one formula, it need not."""
+        return False
+
+    def hockey_stick(self, epsilon: Fraction) -> Ball:
+        """``H_r`` at ``r = e^epsilon``."""
+        return self.curve()(ball(epsilon).exp())
+
+    def least(self) -> Ball:
+        """The least loss, or less."""
+        return Ball.neg_inf()
+
+    def greatest(self) -> Fraction | Ball:
+        return Ball.pos_inf()
+
+
+class OutcomeSet(NamedTuple):
+    """Outcomes that are placed together: their probability under ``P`` and ``Q``, and a loss that none exceeds."""
+
+    p: Ball
+    q: Ball
+    loss: Ball
+
+
+class ExactOutcomes(ExactLaw):
+    """A law on outcomes, given as sets that together hold all of ``P`` and all of ``Q``."""
+
+    @abc.abstractmethod
+    def sets(self) -> list[OutcomeSet]:
+        """The sets, enclosed at the present precision; infinite losses are infinite balls."""
+
+    def checked_sets(self) -> list[OutcomeSet]:
+        """The sets; refused where they certainly leave out a part of ``P`` or of ``Q``, or have a negative mass."""
+        found, zero = self.sets(), Ball(0)
+        for name, masses in (("P", [one.p for one in found]), ("Q", [one.q for one in found])):
+            if (total := sum(masses, zero)) < 1 or any(mass < zero for mass in masses):
+                why = f"sets of {type(self).__name__} hold {total.str(9, radius=False)} of {name}, or a negative mass"
+                raise ValueError(f"{why}: together they must hold all of P and of Q, outcomes that only Q has included")
+        return found
+
+    def sets_beyond(self, epsilon: Fraction) -> list[OutcomeSet]:
+        """The sets whose losses may exceed epsilon, and perhaps others."""
+        return self.checked_sets()
+
+    def hockey_stick(self, epsilon: Fraction) -> Ball:
+        """At least ``sup_A P(A) - e^epsilon Q(A)``, which it is where each set has one loss."""
+        held = (one for one in self.sets_beyond(epsilon) if not one.p.is_zero())
+        return sum((one.p * Ball(0).max(1 - (ball(epsilon) - one.loss).exp()) for one in held), Ball(0))
+
+    def in_floats(self) -> DiscretePair:
+        """The same law as a pair in floats, for a law of few sets: each is one outcome."""
+        rows = floats_of(lambda: [(_log(p), _log(q), loss) for p, q, loss in self.checked_sets()])
+        return DiscretePair.from_logs(*zip(*rows, strict=True))
+
+    def greatest(self) -> Fraction | Ball:
+        return reduce(Ball.max, (one.loss for one in self.checked_sets() if not one.p.is_zero()))
+
+
+def _log(number: Ball) -> Ball:
+    return Ball.neg_inf() if number.is_zero() else number.log()

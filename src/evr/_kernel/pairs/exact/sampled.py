@@ -1,0 +1,206 @@
+"""Sampled exact laws: by Poisson (guarantees_strict, S6), without replacement, in batches of a bounded size
+(guarantees_relations, R2 and R3).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from evr._kernel.pairs.exact.law import (
+    Ball,
+    ExactCurve,
+    ExactLaw,
+    ExactOutcomes,
+    OutcomeSet,
+    ball,
+    first_term,
+    no_series,
+)
+from evr._kernel.pairs.exact.line import ExactGaussian, by_side
+from evr.types import Direction
+
+
+def sampled_loss(loss: Ball, q: Ball, rest: Ball, direction: Direction) -> Ball:
+    """The loss of a sampled step where that of the step is ``loss``; it rises with it."""
+    if direction is Direction.ADD:
+        return -sampled_loss(-loss, q, rest, Direction.REMOVE)
+    if loss.is_zero() or loss == Ball.pos_inf():
+        return loss
+    rare = Ball(0) if loss == Ball.neg_inf() else loss.exp()
+    return (rest + q * rare).log()
+
+
+def _seen_through(base: Callable[[Ball], Ball], q: Ball, rest: Ball, direction: Direction) -> Callable[[Ball], Ball]:
+    """The curve of a pair seen through Poisson sampling with probability ``q``; ``rest`` is ``1 - q``."""
+    zero, one = Ball(0), Ball(1)
+
+    def remove(ratio: Ball) -> Ball:
+        inner = (ratio - rest) / q
+        if first_term(inner) > zero:
+            return q * base(inner)
+        if no_series(inner) <= zero:
+            return one - ratio
+        return (one - ratio).union(q)  # 1 - r below 1 - q; above, between that and q
+
+    def add(ratio: Ball) -> Ball:
+        scale = one - rest * ratio
+        if first_term(scale) > zero:
+            return scale * base(q * ratio / scale)
+        return zero if no_series(scale) <= zero else zero.union(scale.upper())
+
+    return remove if direction is Direction.REMOVE else add
+
+
+@dataclass(frozen=True)
+class SampledCurve(ExactCurve):
+    """A curve seen through Poisson sampling with probability ``q``, ``0 < q < 1``."""
+
+    base: ExactCurve
+    q: Fraction
+    direction: Direction
+
+    @property
+    def is_analytic(self) -> bool:
+        return self.base.is_analytic
+
+    def curve(self) -> Callable[[Ball], Ball]:
+        return _seen_through(self.base.curve(), ball(self.q), ball(1 - self.q), self.direction)
+
+    def least(self) -> Ball:
+        return self._loss(self.base.least())
+
+    def greatest(self) -> Ball:
+        return self._loss(self.base.greatest())
+
+    def _loss(self, loss: Fraction | Ball) -> Ball:
+        loss = ball(loss) if isinstance(loss, Fraction) else loss
+        return sampled_loss(loss, ball(self.q), ball(1 - self.q), self.direction)
+
+
+@dataclass(frozen=True)
+class SampledOutcomes(ExactOutcomes):
+    """Outcomes seen through Poisson sampling with probability ``q``, ``0 < q < 1``."""
+
+    base: ExactOutcomes
+    q: Fraction
+    direction: Direction
+
+    def sets(self) -> list[OutcomeSet]:
+        q, rest = ball(self.q), ball(1 - self.q)
+        return [_sampled_set(one, q, rest, self.direction) for one in self.base.checked_sets()]
+
+
+def _sampled_set(one: OutcomeSet, q: Ball, rest: Ball, direction: Direction) -> OutcomeSet:
+    loss = sampled_loss(one.loss, q, rest, direction)
+    if direction is Direction.REMOVE:
+        return OutcomeSet(rest * one.q + q * one.p, one.q, loss)
+    return OutcomeSet(one.p, rest * one.p + q * one.q, loss)
+
+
+def exact_sampled(law: ExactLaw, q: Fraction, direction: Direction) -> ExactLaw:
+    """The law seen through Poisson sampling, ``0 < q <= 1``. Sampling twice is sampling with the product of both."""
+    if q == 1:
+        return law
+    if isinstance(law, SampledOutcomes | SampledCurve) and law.direction is direction:
+        return exact_sampled(law.base, law.q * q, direction)
+    if isinstance(law, ExactOutcomes):
+        return SampledOutcomes(law, q, direction)
+    return SampledCurve(_curve(law), q, direction)
+
+
+def _curve(law: ExactLaw) -> ExactCurve:
+    if not isinstance(law, ExactCurve):
+        raise TypeError(f"{law!r} is neither an ExactCurve nor an ExactOutcomes: derive it from one of them")
+    return law
+
+
+@dataclass(frozen=True)
+class WithoutReplacementCurve(ExactCurve):
+    """A curve seen through sampling of a share ``g`` of the records, ``0 < g < 1``."""
+
+    base: ExactCurve
+    g: Fraction
+
+    def curve(self) -> Callable[[Ball], Ball]:
+        return by_side(*(SampledCurve(self.base, self.g, one).curve() for one in Direction))  # remove, then add
+
+    def least(self) -> Ball:
+        return SampledCurve(self.base, self.g, Direction.ADD).least()
+
+    def greatest(self) -> Ball:
+        return SampledCurve(self.base, self.g, Direction.REMOVE).greatest()
+
+
+@dataclass(frozen=True)
+class WithoutReplacementOutcomes(ExactOutcomes):
+    """Outcomes seen through sampling of a share ``g`` of the records, ``0 < g < 1``."""
+
+    base: ExactOutcomes
+    g: Fraction
+
+    def sets(self) -> list[OutcomeSet]:
+        g, rest, zero = ball(self.g), ball(1 - self.g), Ball(0)
+        found, even = list[OutcomeSet](), zero
+        for one in self.base.checked_sets():
+            if one.loss > zero:
+                found.append(_sampled_set(one, g, rest, Direction.REMOVE))
+                even = even + rest * (one.p - one.q)
+            elif one.loss < zero:
+                found.append(_sampled_set(one, g, rest, Direction.ADD))
+            elif one.loss.is_zero():
+                even = even + one.p
+            else:
+                raise ArithmeticError(f"the sign of a loss of {self.base!r} is not certain: raise the precision")
+        return [*found, OutcomeSet(even, even, zero)]
+
+
+def exact_without_replacement(law: ExactLaw, g: Fraction) -> ExactLaw:
+    """The exact law of the sampled mechanism, for both directions; ``0 < g < 1``."""
+    if isinstance(law, ExactOutcomes):
+        return WithoutReplacementOutcomes(law, g)
+    return WithoutReplacementCurve(_curve(law), g)
+
+
+@dataclass(frozen=True)
+class ExactTruncated(ExactCurve):
+    """A Gaussian on Poisson batches of ``size`` records, ``0 < q < 1``, of which at most ``most < size`` are kept."""
+
+    size: int
+    q: Fraction
+    most: int
+    noise: Fraction
+    direction: Direction
+
+    @property
+    def _whole(self) -> SampledCurve:
+        """The side on which nothing is cut."""
+        return SampledCurve(ExactGaussian(1 / self.noise**2), self.q, self.direction)
+
+    def chances(self) -> tuple[Ball, Ball, Ball]:
+        """``1 - p``, ``p`` and ``g`` of R3.1: of batches that are whole, that are cut, and to be in one of these."""
+        kept, cut = _binomial_tails(self.size - 1, self.q, self.most)
+        _, beyond = _binomial_tails(self.size, self.q, self.most + 1)
+        return kept, cut, beyond * self.most / (cut * self.size)
+
+    def curve(self) -> Callable[[Ball], Ball]:
+        kept, cut, share = self.chances()
+        whole = self._whole.curve()
+        truncated = _seen_through(ExactGaussian(4 / self.noise**2).curve(), share, 1 - share, self.direction)
+        return lambda ratio: kept * whole(ratio) + cut * truncated(ratio)
+
+    def least(self) -> Ball:
+        return self._whole.least()
+
+    def greatest(self) -> Ball:
+        return self._whole.greatest()
+
+
+def _binomial_tails(n: int, q: Fraction, k: int) -> tuple[Ball, Ball]:
+    """``Pr[Bin(n, q) < k]`` and ``Pr[Bin(n, q) >= k]``: the one away from the mean is enclosed, since the series of the
+    other would need as many digits as the small one has zeros.
+    """
+    if k <= n * q:
+        below = (1 - ball(q)).beta_lower(n - k + 1, k, True)
+        return below, 1 - below
+    above = ball(q).beta_lower(k, n - k + 1, True)
+    return 1 - above, above

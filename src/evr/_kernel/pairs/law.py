@@ -1,0 +1,21 @@
+"""What the laws of all privacy losses have in common, on a line or in many dimensions."""
+
+import abc
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+UNIT = 2.0**-52
+"""Twice the greatest relative error of a float64 operation."""
+
+
+class LossLaw(abc.ABC):
+    """The law of the loss ``log dP/dQ`` under ``P``, where ``(P, Q)`` dominates one step in one direction: the step's
+    ``delta(epsilon)`` is at most ``sup_A P(A) - e^epsilon Q(A)``, for all epsilon. A frozen dataclass of plain values.
+    """
+
+    @abc.abstractmethod
+    def describe(self) -> str:
+        """The law in a line of notation, for tables."""

@@ -1,0 +1,98 @@
+"""Laws made of compositions: one sample of the records that several mechanisms run on, and one of several groups of
+mechanisms, drawn at random (docs/guarantees_nested.md). A strict proof plans the compositions inside, and what is made
+of them. No sample can be drawn of these laws.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from evr._kernel.pairs.exact.law import Ball, ExactLaw, at_precision, ball
+from evr._kernel.pairs.exact.sampled import sampled_loss
+from evr._kernel.pairs.law import LossLaw
+from evr._kernel.pairs.steps import Step
+from evr.types import Direction
+
+_COARSE = 53  # bits of greatest losses
+
+
+@dataclass(frozen=True)
+class NestedLaw(LossLaw, ExactLaw):
+    """A law of compositions, in one direction."""
+
+    @property
+    def compositions(self) -> tuple[tuple[Step, ...], ...]:
+        """The compositions inside, each in the direction of the law."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class SampledSteps(NestedLaw):
+    """A composition on one sample of the records, which holds a record with probability ``share``, ``0 < share < 1``:
+    drawn by Poisson, or without replacement if there is no ``direction``.
+    """
+
+    steps: tuple[Step, ...]
+    share: Fraction
+    direction: Direction | None
+
+    @property
+    def compositions(self) -> tuple[tuple[Step, ...], ...]:
+        return (self.steps,)
+
+    def greatest(self) -> Ball:
+        with at_precision(_COARSE):
+            share, most = ball(self.share), greatest_of(self.steps)
+            return sampled_loss(most, share, 1 - share, self.direction or Direction.REMOVE)
+
+    def describe(self) -> str:
+        return f"one sample, q = {float(self.share):.6g}, of {described(self.steps)}"
+
+
+@dataclass(frozen=True)
+class OneOf(NestedLaw):
+    """One of several groups, drawn uniformly for each record: each part is the composition of one group, and how many
+    groups are like it.
+    """
+
+    direction: Direction
+    parts: tuple[tuple[tuple[Step, ...], int], ...]
+
+    @property
+    def compositions(self) -> tuple[tuple[Step, ...], ...]:
+        return tuple(steps for steps, _ in self.parts)
+
+    @property
+    def groups(self) -> int:
+        return sum(number for _, number in self.parts)
+
+    def greatest(self) -> Ball:
+        sign = 1 if self.direction is Direction.REMOVE else -1
+        with at_precision(_COARSE):
+            total = sum((n * (sign * greatest_of(steps)).exp() for steps, n in self.parts), Ball(0))
+            return Ball.pos_inf() if total.is_zero() else sign * (total / self.groups).log()
+
+    def describe(self) -> str:
+        return f"one of {self.groups:,} groups: {'; '.join(f'{n:,} of {described(steps)}' for steps, n in self.parts)}"
+
+
+def greatest_of(steps: Sequence[Step]) -> Ball:
+    """The sum of the greatest losses."""
+    each = ((step.count, step.exact_law.greatest()) for step in steps)
+    return sum((n * (ball(most) if isinstance(most, Fraction) else most) for n, most in each), Ball(0))
+
+
+def described(steps: Sequence[Step]) -> str:
+    return ", ".join(f"{step.count:,} x {step.law.describe()}" for step in steps)
+
+
+def inner_epsilon(law: SampledSteps, epsilon: float) -> tuple[float, float]:
+    """The factor and the epsilon of the composition inside that delta of a sample follows from, ``epsilon >= 0``: delta
+    is the factor times delta of the composition there (G1.2).
+    """
+    share = float(law.share)
+    if law.direction is not Direction.ADD:
+        return share, math.log1p(math.expm1(epsilon) / share)
+    factor = 1.0 - (1.0 - share) * math.exp(epsilon)
+    return (factor, epsilon + math.log(share) - math.log(factor)) if factor > 0.0 else (0.0, math.inf)

@@ -1,0 +1,189 @@
+"""The one loop of a sampled verification: rounds of blocks go out to workers, and summaries come back. Workers are any
+``concurrent.futures.Executor``, threads by default.
+
+The stake of a round is fixed by the rounds before the one that precedes it, so two rounds are under way at a time, and
+nobody waits. Summaries are added in the order of their blocks: the answer depends on neither the number nor the speed
+of the workers.
+"""
+
+import contextlib
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from typing import Any
+
+from evr._basics.validate import worker_count
+from evr._kernel.sampled.deciding import Ending, FixedTest, State, Test, init, round_end, turned
+from evr._kernel.sampled.plan import DrawPlan
+from evr._kernel.sampled.proposals import Drawing
+from evr._kernel.sampled.summary import Summary, Work
+from evr._kernel.verdict.results import DirectionReport, Progress
+
+Hook = Callable[[Progress], None]
+ProgressHook = Hook | bool
+"""Called now and then; None shows a line on a terminal or in a notebook, True one anywhere, False nothing."""
+
+_PROGRESS_SECONDS = 0.2
+_ALIVE_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Driver:
+    """Plays one direction's test."""
+
+    direction: str
+    plan: DrawPlan
+    drawing: Drawing  # what the plan draws
+    work: Work  # what workers do with a block
+    test: Test  # what decides by their summaries
+    unit: float  # the threshold, in which samples are measured
+    most: int | None  # how many samples at the most
+
+    def play(
+        self, executor: Executor, *, progress: Hook | None = None, alive: Callable[[], None] | None = None
+    ) -> DirectionReport:
+        """Play until the test ends, or the samples are used up. ``alive`` is called every few seconds."""
+        start = shown = told = time.perf_counter()
+        for state in self._states(executor):
+            ending, now = self._ending(state), time.perf_counter()
+            if progress is not None and (ending or now - shown > _PROGRESS_SECONDS):
+                progress(self._progress(state, now - start))
+                shown = now
+            if alive is not None and now - told > _ALIVE_SECONDS:
+                alive()
+                told = now
+            if ending is not None:
+                return self.report(ending, state)
+        raise AssertionError("the samples are used up, and the test has not ended")
+
+    def _ending(self, state: State) -> Ending | None:
+        ending = self.test.ending(state)
+        if ending is None and self.most is not None and state.samples >= self.most:
+            return Ending(False, f"stopped at the limit of {self.most:,} samples")
+        return ending
+
+    def _samples_of(self, block: int) -> int:
+        size = self.work.block_size
+        return size if self.most is None else max(0, min(size, self.most - block * size))
+
+    def _states(self, executor: Executor) -> Iterator[State]:
+        """The state after each block, in order; two rounds are under way."""
+        under_way: deque[deque[Future[Summary]]] = deque()
+
+        def send(first: int, end: int, stake: float) -> None:
+            wanted = [(one, n, stake) for one in range(first, end) if (n := self._samples_of(one))]
+            under_way.append(deque(executor.submit(self.work, *call) for call in wanted))
+
+        state = init(self.test)
+        send(0, state.end, state.stakes[0])
+        send(state.end, round_end(state.end), state.stakes[1])
+        try:
+            while under_way[0]:
+                summary = under_way[0].popleft().result()
+                wanted = self._samples_of(state.blocks)
+                if (summary.block, summary.samples) != (state.blocks, wanted):  # an executor may mix answers up
+                    raise ArithmeticError(
+                        f"block {state.blocks} with {wanted} samples was asked for, and the executor "
+                        f"answered with {summary.samples} samples of block {summary.block}"
+                    )
+                state = turned(self.test, state.added(summary))
+                yield state
+                if not under_way[0]:
+                    under_way.popleft()
+                    send(state.end, round_end(state.end), state.stakes[1])
+        finally:
+            for future in chain.from_iterable(under_way):
+                future.cancel()
+
+    def _progress(self, state: State, seconds: float) -> Progress:
+        limit = math.inf if self.most is None else self.most
+        left = min(self.test.samples_left(state), limit - state.samples)
+        most = min(self.test.most_samples(state), limit)
+        return Progress(
+            direction=self.direction,
+            samples=state.samples,
+            max_samples=int(most) if math.isfinite(most) else None,
+            estimate=self.unit * state.mean_and_error()[0],
+            log_wealth=state.log_wealth,
+            log_target=self.test.log_target,
+            seconds=seconds,
+            seconds_left=seconds / state.samples * max(left, 0.0) if math.isfinite(left) else None,
+        )
+
+    def report(self, ending: Ending, state: State) -> DirectionReport:
+        """What is reported of a test that ended so."""
+        plan, drawing, test, unit = self.plan, self.drawing, self.test, self.unit
+        mean, error = state.mean_and_error()
+        report = DirectionReport(
+            direction=self.direction,
+            accepted=ending.accepted,
+            reason=ending.reason,
+            samples=state.samples,
+            blocks=state.blocks,
+            block_size=plan.block_size,
+            estimate=unit * mean,
+            standard_error=unit * error,
+            threshold=unit,
+            bound=math.exp(min(drawing.log_greatest, 700.0)),
+            trace=tuple((n, unit * m, unit * e, w) for n, m, e, w in state.trace),
+        )
+        if isinstance(test, FixedTest):
+            own = replace(plan, clip=None, variance=1.0)
+            return replace(report, second_moment=test.second_moment, correction=test.offset, plan=own)
+        is_clipped = test.correction > 0
+        return replace(
+            report,
+            log_wealth=state.log_wealth,
+            log_target=test.log_target,
+            second_moment=math.exp(min(drawing.log_moment(2.0), 700.0)),
+            clip=test.clip * unit if is_clipped else None,
+            correction=test.correction * unit,
+            plan=plan if is_clipped else replace(plan, clip=None),
+        )
+
+
+class Lazily(Executor):
+    """Does in the caller's thread what is asked for, when its result is: nothing is done in vain."""
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
+        future: Any = Future()
+        future.result = partial(function, *arguments, **named)
+        return future
+
+
+def check_executor(executor: Executor | None) -> None:
+    if executor is not None and not isinstance(executor, Executor):
+        raise TypeError(
+            f"executor={executor!r} is not a concurrent.futures.Executor; of a Dask client, "
+            "evr.integrations.dask.executor(client) makes one"
+        )
+
+
+def check_at_work(executor: Executor | None) -> None:
+    """Refuse what is no executor, and one that is closed or broken."""
+    check_executor(executor)
+    if executor is None:
+        return
+    try:
+        executor.submit(int).result()
+    except RuntimeError as error:  # closed, or broken
+        raise ValueError(f"executor={executor!r} does not work: {error}") from None
+
+
+@contextlib.contextmanager
+def working(executor: Executor | None, workers: int | None) -> Iterator[Executor]:
+    """The caller's executor, or threads that end with the block."""
+    if executor is not None:
+        yield executor
+        return
+    threads = worker_count(workers)
+    pool: Executor = Lazily() if threads == 1 else ThreadPoolExecutor(threads, thread_name_prefix="evr")
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,99 @@
+"""A worker, be it a thread, a process, a device or a machine, turns ``(work, block, samples, stake)`` into sums, the
+same wherever the block is drawn.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from evr._basics.randomness import Stream
+from evr._kernel.pairs import Floats
+from evr._kernel.sampled import cuda
+from evr._kernel.sampled.proposals import Proposal
+
+
+class Summary(NamedTuple):
+    """Sums over the samples of a block, in units of the threshold."""
+
+    block: int
+    samples: int  # how many of its samples count
+    total: float
+    squares: float
+    clipped_total: float  # of the samples as they are bet on
+    clipped_squares: float
+    log_wealth: float  # by how much the logarithm of the wealth grows with the stake
+
+
+SUMS = Summary._fields[1:]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a worker needs to know besides the block, how many of its samples count, and the stake. Samples are divided
+    by ``e^log_unit``; what is bet on is ``mean - min(sample, clip)``.
+    """
+
+    proposal: Proposal
+    stream: Stream
+    block_size: int
+    epsilon: float  # where samples are taken: the claim's, less the rounding of losses
+    log_unit: float
+    greatest: float  # no sample can be above that
+    clip: float
+    mean: float
+    device: str = "cpu"  # who draws
+
+    def __call__(self, block: int, samples: int, stake: float) -> Summary:
+        return BACKENDS[self.device](self, block, samples, stake)
+
+
+def on_processor(work: Work, block: int, samples: int, stake: float) -> Summary:
+    """Draw a block, with the arrays of whoever the proposal is for."""
+    drawn = work.proposal.draw(work.stream.block(block), work.block_size)
+    values = checked(drawn.values(work.epsilon, work.log_unit), work.greatest)[:samples]
+    return summed(values, block, work.clip, work.mean, stake)
+
+
+def on_gpu(work: Work, block: int, samples: int, stake: float) -> Summary:
+    """Draw a block on a GPU; where none is at hand, the same numbers with NumPy, for a replay."""
+    if not cuda.draws(work.proposal):
+        return on_processor(work, block, samples, stake)
+    with cuda.at_work():
+        there = replace(work, proposal=cuda.on_device(work.proposal))
+        return on_processor(there, block, samples, stake)
+
+
+BACKENDS: dict[str, Callable[[Work, int, int, float], Summary]] = {"cpu": on_processor, "cuda": on_gpu}
+"""Who can draw, by name: a function that turns work, block, samples and stake into a summary."""
+
+
+@np.errstate(over="ignore")  # a sum of squares beyond all floats is infinite: see ``variance_of``
+def summed(values: Floats, block: int, clip: float, mean: float, stake: float) -> Summary:
+    clipped = np.minimum(values, clip)
+    return Summary(
+        block=block,
+        samples=values.size,
+        total=float(np.sum(values)),
+        squares=float(np.sum(values * values)),
+        clipped_total=float(np.sum(clipped)),
+        clipped_squares=float(np.sum(clipped * clipped)),
+        log_wealth=float(np.sum(np.log1p(stake * (mean - clipped)))) if stake > 0 else 0.0,
+    )
+
+
+def variance_of(total: float, squares: float, samples: int) -> float:
+    """The variance that sums show; infinite where squares are beyond all floats (samples of 1e150 thresholds)."""
+    mean = total / samples
+    return max(squares / samples - mean**2, 0.0) if math.isfinite(squares) else math.inf
+
+
+def checked(values: Floats, greatest: float) -> Floats:
+    """The samples, or an error if one is not a number or above its bound: then nothing else may be believed."""
+    most = float(values.max()) if values.size else 0.0
+    if not most <= greatest or not math.isfinite(most):
+        bound = f"its proved bound {greatest!r} times"
+        raise ArithmeticError(f"a sample is {most!r} times the threshold, {bound}: a defect of evr, please report it")
+    return values

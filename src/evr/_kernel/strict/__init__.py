@@ -1,0 +1,24 @@
+"""Upper bounds on delta in exact arithmetic (docs/guarantees_strict.md). Coq has checked Sections S1 to S5: a program
+that is extracted from that proof computes the same integers (docs/trust.md).
+"""
+
+from evr._kernel.strict.plan import CurvePlan, Grid, NestedPlan, ProofPlan, SelectionPlan, StatedProof, Window, schedule
+from evr._kernel.strict.proof import Plans, Proof, halves, prove, prove_curve, prove_within, rounded_up
+
+__all__ = [
+    "CurvePlan",
+    "Grid",
+    "NestedPlan",
+    "Plans",
+    "Proof",
+    "ProofPlan",
+    "SelectionPlan",
+    "StatedProof",
+    "Window",
+    "halves",
+    "prove",
+    "prove_curve",
+    "prove_within",
+    "rounded_up",
+    "schedule",
+]

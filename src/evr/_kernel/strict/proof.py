@@ -1,0 +1,348 @@
+"""Proofs: a plan goes in as data, a proof comes out of one function. Anybody can follow the plan again
+(docs/guarantees_strict.md, Section S5).
+"""
+
+import hashlib
+import math
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import InitVar, dataclass, field, replace
+from fractions import Fraction
+from functools import lru_cache, partial
+
+from flint import arb, fmpz
+
+from evr._kernel.pairs.exact import (
+    ExactBins,
+    ExactCurve,
+    ExactLaw,
+    ExactOutcomes,
+    exact_sampled,
+    exact_without_replacement,
+)
+from evr._kernel.pairs.exact.law import at_precision, ball
+from evr._kernel.pairs.nested import NestedLaw, OneOf, SampledSteps
+from evr._kernel.pairs.selection import Selection
+from evr._kernel.pairs.steps import Step
+from evr._kernel.strict.masses import GUARD, Masses, either, end_above, power_above, power_below, units_above
+from evr._kernel.strict.nested import GridOutcomes, mean_of
+from evr._kernel.strict.one_step import one_step, outcomes_of
+from evr._kernel.strict.plan import MOST_PLACES, CurvePlan, NestedPlan, ProofPlan, SelectionPlan, power
+from evr._kernel.strict.tradeoff import Selected, outcomes_above
+from evr.types import Direction
+
+_SEAL = object()
+_COARSE = 53  # bits of greatest losses
+
+Plans = Generator[ProofPlan, Fraction, None]
+"""Plans, finer and finer. Each is answered with the bound that follows from it."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """That delta of ``steps`` at ``epsilon`` is at most ``delta``, in one direction.
+
+    Only ``prove`` and ``prove_within`` make one: a proof in hand was computed by this module. It has no plan where none
+    is needed: no loss exceeds epsilon, or all losses are infinite, or the bound is 1.
+    """
+
+    steps: tuple[Step, ...] = field(repr=False)
+    epsilon: Fraction
+    delta: Fraction
+    plan: ProofPlan | None = None  # what the bound follows from
+    digest: str | None = None  # SHA-256 of the plan and of the integers that it leads to, where it has grids
+    seal: InitVar[object] = None
+
+    def __post_init__(self, seal: object) -> None:
+        if seal is not _SEAL:
+            raise TypeError("a Proof comes out of evr._kernel.strict.prove: give it a plan")
+
+    def is_about(self, steps: Sequence[Step], epsilon: Fraction) -> bool:
+        return self.steps == tuple(steps) and self.epsilon == epsilon
+
+    @property
+    def shown(self) -> float:
+        """The bound as a float, rounded up."""
+        return rounded_up(self.delta)
+
+    def to_json(self) -> dict[str, object]:
+        """The words of the proof, for a certificate."""
+        plan = None if self.plan is None else self.plan.to_json()
+        return {"bound": str(self.delta), "plan": plan, "digest": self.digest}
+
+
+def needs_no_plan(steps: Sequence[Step], epsilon: Fraction) -> Proof | None:
+    """The proof without a plan, where there is one: no loss exceeds epsilon, or all losses are infinite."""
+    about = (tuple(steps), epsilon)
+    if stays_within(steps, epsilon):
+        return Proof(*about, Fraction(0), seal=_SEAL)
+    return Proof(*about, Fraction(1), seal=_SEAL) if infinite_delta(steps) == 1 else None
+
+
+def prove(steps: Sequence[Step], epsilon: Fraction, plan: ProofPlan) -> Proof:
+    """The bound that follows from a plan at an epsilon.
+
+    Preconditions: ``steps`` are exact laws of pairs that dominate what ran, in one direction. Then delta(epsilon) is at
+    most the proof's ``delta``, whatever the plan: docs/guarantees_strict.md.
+    """
+    return prove_curve(steps, [epsilon], plan)[0]
+
+
+def prove_curve(steps: Sequence[Step], epsilons: Sequence[Fraction], plan: ProofPlan) -> list[Proof]:
+    """What ``prove`` gives at each epsilon, from one composition."""
+    bound, digest = bounds_by(steps, plan, min(epsilons), max(epsilons))
+    return [Proof(tuple(steps), epsilon, bound(epsilon), plan, digest, seal=_SEAL) for epsilon in epsilons]
+
+
+def bounds_by(
+    steps: Sequence[Step], plan: ProofPlan, low: Fraction, high: Fraction
+) -> tuple[Callable[[Fraction], Fraction], str | None]:
+    """The bound that follows from a plan at each epsilon from ``low`` to ``high``, and the digest of its integers,
+    where it has grids. Preconditions are those of ``prove``.
+    """
+    if plan.grids:
+        found = halves(resolved(steps, plan), plan)
+        return found.delta, found.digest(plan)
+    _check_alone(steps)
+    _check_nested(steps, plan)
+    if isinstance(law := steps[0].exact_law, Selection):
+        return selected(law, plan.selections[0]).delta, None
+    if isinstance(law, SampledSteps):
+        inside, digest = bounds_by(law.steps, _plans_of(law, plan.nested[0])[0], low, high)
+        return partial(sampled_delta, law, inside, bits=plan.bits), digest
+    if isinstance(law, OneOf):
+        law = outcomes_from(law, plan.nested[0], plan.bits)
+    if isinstance(law, ExactBins):
+        law = outcomes_of(law, high if law.direction is Direction.REMOVE else -low, plan.spacing, plan.bits)
+    return partial(one_step_delta, law, bits=plan.bits), None
+
+
+def selected(law: Selection, plan: SelectionPlan, *, reverse: bool = False) -> Selected:
+    """The bounds on a selection that follow from a plan, in its direction or in the other: whatever the plan, they hold
+    (docs/guarantees_selection.md). Preconditions are those of ``prove``, for one run.
+    """
+    ahead, back = _points(law.steps, plan.ahead), _points(law.reverse, plan.back)
+    return Selected.of(law.rule, *((back, ahead) if reverse else (ahead, back)), plan.fineness)
+
+
+def _check_alone(steps: Sequence[Step]) -> None:
+    if len(steps) != 1 or steps[0].count != 1:
+        raise ValueError("a plan without grids serves one step alone")
+
+
+def _check_nested(steps: Sequence[Step], plan: ProofPlan) -> None:
+    for kind, plans, what in ((Selection, plan.selections, "selections"), (NestedLaw, plan.nested, "nested laws")):
+        number = sum(isinstance(step.exact_law, kind) for step in steps)
+        if len(plans) != number:
+            raise ValueError(f"the plan has {len(plans)} {what}, and the steps have {number}")
+
+
+def resolved(steps: Sequence[Step], plan: ProofPlan) -> tuple[Step, ...]:
+    """The steps, each selection and each law of compositions as a law on finitely many outcomes that dominates it."""
+    _check_nested(steps, plan)
+    selections, nested, found = iter(plan.selections), iter(plan.nested), []
+    for step in steps:
+        if isinstance(law := step.exact_law, Selection):
+            how = next(selections)
+            sides = (selected(law, how), selected(law, how, reverse=True))
+            ahead, back = ([(epsilon, side.delta(epsilon)) for epsilon in how.at] for side in sides)
+            step = replace(step, exact=outcomes_above(ahead, back))
+        elif isinstance(law, NestedLaw):
+            step = replace(step, exact=outcomes_from(law, next(nested), plan.bits))
+        found.append(step)
+    return tuple(found)
+
+
+def outcomes_from(law: NestedLaw, plan: NestedPlan, bits: int) -> ExactOutcomes:
+    """A law on finitely many outcomes that dominates one of compositions, whatever the plan (G1.5, G2.4)."""
+    inside = [_outcomes(steps, one) for steps, one in zip(law.compositions, _plans_of(law, plan), strict=True)]
+    if isinstance(law, OneOf):
+        laws = [(own, number) for own, (_, number) in zip(inside, law.parts, strict=True)]
+        return mean_of(laws, law.direction, plan.top, plan.spacing, bits)
+    assert isinstance(law, SampledSteps)
+    share, direction = law.share, law.direction
+    found = exact_sampled(inside[0], share, direction) if direction else exact_without_replacement(inside[0], share)
+    assert isinstance(found, ExactOutcomes)
+    return found
+
+
+def _plans_of(law: NestedLaw, plan: NestedPlan) -> tuple[ProofPlan, ...]:
+    if len(plan.plans) != len(law.compositions):
+        raise ValueError(f"the plan has {len(plan.plans)} compositions, and the law {len(law.compositions)}")
+    return plan.plans
+
+
+def _outcomes(steps: Sequence[Step], plan: ProofPlan) -> ExactOutcomes:
+    """A composition as outcomes, by its plan; without grids, its one step, which has outcomes."""
+    known = resolved(steps, plan)
+    if plan.grids:
+        two = halves(known, plan)
+        whole = (two.first * two.second).rounded_up(two.bits)
+        return GridOutcomes(whole, two.infinite, two.offset, two.spacing, two.bits)
+    _check_alone(known)
+    if not isinstance(law := known[0].exact_law, ExactOutcomes):
+        raise ValueError(f"a plan without grids serves a step of outcomes, and {type(law).__name__} has none")
+    return law
+
+
+def sampled_delta(
+    law: SampledSteps, inside: Callable[[Fraction], Fraction], epsilon: Fraction, bits: int, *, above: bool = True
+) -> Fraction:
+    """Delta of one sample of a composition, from a bound on that of the composition (G1.2). For a bound from ``above``
+    the ratio ``e^epsilon`` is rounded down, and so is the epsilon inside; else both are rounded up.
+    """
+    power_of, share = power_below if above else power_above, law.share
+    ratio = Fraction(power_of(epsilon, bits), 1 << bits)
+    if law.direction is Direction.ADD or (law.direction is None and ratio < 1):
+        factor = 1 - (1 - share) * ratio
+        if factor <= 0:
+            return Fraction(0)
+        inner = share * ratio / factor
+    elif ratio <= 1 - share:
+        return 1 - ratio
+    else:
+        factor, inner = share, 1 + (ratio - 1) / share
+    with at_precision(bits + GUARD):
+        logarithm = ball(inner).log()
+        units = -end_above(-logarithm, bits) if above else end_above(logarithm, bits)
+    return min(Fraction(1), factor * inside(Fraction(units, 1 << bits)))
+
+
+@lru_cache(maxsize=16)
+def _points(steps: tuple[Step, ...], curves: tuple[CurvePlan, ...]) -> tuple[tuple[Fraction, Fraction], ...]:
+    """Epsilons with their deltas, each proved here."""
+    found: dict[Fraction, Fraction] = {}
+    for epsilons, plan in curves:
+        for proof in prove_curve(steps, epsilons, plan) if epsilons else ():
+            known = needs_no_plan(steps, proof.epsilon) or proof
+            found[proof.epsilon] = min(known.delta, proof.delta, found.get(proof.epsilon, Fraction(1)))
+    return tuple(found.items())
+
+
+def prove_within(
+    steps: Sequence[Step], epsilon: Fraction, plans: Plans | Iterable[ProofPlan], enough: Fraction | None = None
+) -> Proof:
+    """The best proof of the plans, up to the first whose bound is at most ``enough``.
+
+    A generator of plans is sent the bound of each before it is asked for the next. No plan is asked for where none is
+    needed, and without a plan the bound is 1. Preconditions and statement are those of ``prove``.
+    """
+    if (known := needs_no_plan(steps, epsilon)) is not None:
+        return known
+    best = Proof(tuple(steps), epsilon, Fraction(1), seal=_SEAL)  # delta is a probability
+    one_by_one, answer = iter(plans), None
+    while enough is None or best.delta > enough:
+        try:
+            plan = one_by_one.send(answer) if isinstance(one_by_one, Generator) else next(one_by_one)
+        except StopIteration:
+            break
+        proof = prove(steps, epsilon, plan)
+        best, answer = min(best, proof, key=lambda one: one.delta), proof.delta
+    return best
+
+
+def rounded_up(number: Fraction) -> float:
+    """The least float that is not below a number in [0, 1]; for showing it, after everything is decided."""
+    found = number.numerator / number.denominator  # to nearest
+    return found if Fraction(found) >= number else math.nextafter(found, math.inf)
+
+
+# --- a composition in two halves, and the last sum ------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Halves:
+    """Two halves of a composition on the coarse grid. They bound delta at any epsilon."""
+
+    first: Masses
+    second: Masses
+    infinite: int
+    offset: Fraction
+    spacing: Fraction
+    bits: int
+
+    def delta(self, epsilon: Fraction) -> Fraction:
+        """A rational number that is at least delta(epsilon)."""
+        wide = self.bits + GUARD
+        cut = (epsilon - self.offset) // self.spacing  # the places of a sum above it are beyond epsilon
+        if cut < self.first.first + self.second.first - MOST_PLACES:
+            return Fraction(1)  # the plan's offset is so far off that the sum would take too long
+        step = fmpz(power_below(-self.spacing, wide))
+        rest = fmpz(power_below(epsilon - self.offset - cut * self.spacing, wide))
+        first, second, zero = [*map(fmpz, self.first)], [*map(fmpz, self.second)], fmpz(0)
+        total, above, lost = zero, zero, zero  # `above` is S, `lost` is R of Section S5
+        for place in range(self.second.last, cut - self.first.last, -1):
+            value = second[place - self.second.first] if place >= self.second.first else zero
+            above += value
+            lost = ((value << GUARD) + lost) * step >> wide
+            other = cut + 1 - place
+            if other >= self.first.first:
+                total += first[other - self.first.first] * (above - (lost * rest >> (wide + GUARD)))
+        units = int(total) + (self.infinite << self.bits)
+        return min(Fraction(units, 1 << (2 * self.bits)), Fraction(1))
+
+    def digest(self, plan: ProofPlan) -> str:
+        """SHA-256 of the plan and of the integers: two machines that follow one plan agree on it."""
+        masses = "".join(f"{one.first}:{[*one]};" for one in (self.first, self.second))
+        text = f"{plan.to_json()}{masses}{self.infinite}:{self.offset}:{self.spacing}:{self.bits}"
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def halves(steps: Sequence[Step], plan: ProofPlan) -> Halves:
+    """Both halves of the composition, by the plan."""
+    first, second, offset = plan.composed(steps, one_step, lambda x, y, window: x.times(y).within(window))
+    # without steps all mass is at the loss 0
+    one = first[0].all_coarse() if first else Masses.of(0, [1 << plan.bits])
+    other = one if first and first[0] is second[0] else second[0].all_coarse()
+    infinite = either(first[0].infinite if first else 0, second[0].infinite, plan.bits)
+    return Halves(one, other, infinite, offset, plan.spacing, plan.bits)
+
+
+def stays_within(steps: Sequence[Step], epsilon: Fraction) -> bool:
+    """Whether the sum of the greatest losses is certainly at most epsilon, so that delta is 0 (S5.1)."""
+    room, enclosed = epsilon, []
+    with at_precision(_COARSE):
+        for step in steps:
+            greatest = step.exact_law.greatest()
+            if isinstance(greatest, Fraction):
+                room -= step.count * greatest
+            else:
+                enclosed.append(step.count * greatest)
+        return room >= 0 if not enclosed else bool(sum(enclosed, arb(0)) <= ball(room))
+
+
+def one_step_delta(law: ExactLaw, epsilon: Fraction, bits: int) -> Fraction:
+    """At least delta of one step alone: its curve at epsilon, rounded up to a multiple of ``2^-bits`` (S5.1)."""
+    assert isinstance(law, ExactCurve | ExactOutcomes)
+    return min(Fraction(max(0, units_above(partial(law.hockey_stick, epsilon), bits)), 1 << bits), Fraction(1))
+
+
+def infinite_delta(steps: Sequence[Step], bits: int = 256) -> Fraction:
+    """At least the probability that some loss is infinite: delta at an infinite epsilon. Curves have no such losses."""
+    total = 0
+    for step in steps:
+        law, one = step.exact_law, 0
+        if isinstance(law, Selection):
+            one = min(-(-law.rule.factor * infinite_delta(law.steps, bits) * (1 << bits) // 1), 1 << bits)
+        elif isinstance(law, NestedLaw):
+            one = -(-_nested_infinite(law, bits) * (1 << bits) // 1)
+        elif isinstance(law, ExactOutcomes):
+            one = units_above(partial(_infinite, law), bits)
+        if one:
+            total = either(total, power(one, step.count, lambda a, b: either(a, b, bits)), bits)
+    return Fraction(total, 1 << bits)
+
+
+def _nested_infinite(law: NestedLaw, bits: int) -> Fraction:
+    """At least the probability that the loss of a law of compositions is infinite."""
+    each = [infinite_delta(steps, bits) for steps in law.compositions]
+    if isinstance(law, OneOf):
+        numbers = [number for _, number in law.parts]
+        if law.direction is Direction.ADD:  # the ratio of every group is 0
+            return math.prod((one**number for one, number in zip(each, numbers, strict=True)), start=Fraction(1))
+        return sum((one * number for one, number in zip(each, numbers, strict=True)), Fraction(0)) / law.groups
+    assert isinstance(law, SampledSteps)
+    return Fraction(0) if law.direction is Direction.ADD else law.share * each[0]
+
+
+def _infinite(law: ExactOutcomes) -> arb:
+    return sum((one.p for one in law.checked_sets() if one.loss == arb.pos_inf()), arb(0))

@@ -1,0 +1,1 @@
+"""Claims, attempts and results: only here are proofs, verdicts and guarantees made."""

@@ -1,0 +1,283 @@
+"""One attempt at a claim: directions in turn, each decided without a sample, by a proof, or by the driver. Plans are
+made elsewhere, by a search or in a certificate: what they are worth is computed here.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from evr._basics import validate
+from evr._basics.randomness import Stream, entropy_of, seed_of
+from evr._kernel.events import Composition
+from evr._kernel.pairs import Direction, Step, finite_losses, greatest_loss, infinite_mass, is_cut, loss_range
+from evr._kernel.pairs.law import UNIT
+from evr._kernel.sampled.deciding import Ending, Test, plan_fixed, sequential_test
+from evr._kernel.sampled.driver import Driver, ProgressHook, check_executor, working
+from evr._kernel.sampled.line import TiltedProposal, on_outcomes
+from evr._kernel.sampled.moments import Rounding, greatest_error
+from evr._kernel.sampled.plan import CappedPlan, DrawPlan
+from evr._kernel.sampled.proposals import Drawing, built, drawing_of
+from evr._kernel.sampled.summary import BACKENDS, Work
+from evr._kernel.strict import Plans, Proof, ProofPlan, prove_within
+from evr._kernel.verdict.concluding import joined, tested
+from evr._kernel.verdict.results import DirectionReport, Verification
+from evr._kernel.verdict.settings import Claim, Settings, threshold_of
+
+PURPOSE = "verify"
+LEFT_OUT = 1e-300  # what losses that no float reaches contribute to delta at the most, in all steps
+
+Planner = Callable[["Trial"], DrawPlan | None]
+"""Makes the plan of one direction of an attempt; None where it needs no sample."""
+
+StrictPlanner = Callable[[Direction, tuple[Step, ...]], Plans | Iterable[ProofPlan]]
+"""Makes plans for the exact laws of one direction, finer and finer."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """How an attempt is carried out. The answer does not depend on who works."""
+
+    number: int | None = None  # at its release; None for the paper's single attempt, which the fixed verifier knows
+    seed: int | None = None  # the entropy, or None for fresh one
+    direction: str | None = None  # one to be tested alone: then there is no guarantee
+    executor: Executor | None = None
+    workers: int | None = None
+    progress: ProgressHook | None = None
+    alive: Callable[[], None] | None = None  # called every few seconds while samples are drawn
+
+    def __post_init__(self) -> None:
+        check_executor(self.executor)
+        object.__setattr__(self, "seed", seed_of(self.seed))
+        if self.direction is not None:
+            validate.one_of(Direction, direction=self.direction)
+        if self.workers is not None:
+            validate.positive_integer(workers=self.workers)
+        if self.number is not None:
+            validate.positive_integer(attempt=self.number)
+
+    def run(
+        self,
+        composition: Composition,
+        claim: Claim,
+        settings: Settings,
+        planner: Planner = lambda trial: None,
+        strictly: StrictPlanner = lambda direction, steps: (),
+        proofs: Mapping[Direction, Proof] | None = None,
+    ) -> Verification:
+        """Decide the claim by the method that the settings name: by samples of the first planner's plans, by proofs of
+        the second one's, or by both. ``proofs`` are those in hand.
+        """
+        if settings.method not in ("strict", "both"):
+            return self._drawn(composition, claim, settings, planner)
+        laws, in_hand = composition.exact_directions(self.direction), proofs or {}
+
+        def decide(one: Direction) -> DirectionReport:
+            return decided(one, laws[one], claim, strictly, in_hand.get(one))
+
+        given = (self.direction, entropy_of(self.seed), self.seed)
+        found = tested(claim, laws, decide, "strict", self.number, 0.0, *given)
+        if settings.method == "strict":
+            return found
+
+        def uncomposed(trial: Trial) -> DrawPlan | None:
+            plan = planner(trial)
+            if plan is not None and isinstance(plan.proposal, CappedPlan) and plan.proposal.places:
+                raise ValueError("a plan composes steps: under method 'both' the two proofs share no composed law")
+            return plan
+
+        return joined(found, self._drawn(composition, claim, replace(settings, method="sequential"), uncomposed))
+
+    def _drawn(self, composition: Composition, claim: Claim, settings: Settings, planner: Planner) -> Verification:
+        """Decide the claim by samples of the planner's plans."""
+        composition.check_drawn()
+        entropy = entropy_of(self.seed)
+        number = 1 if self.number is None and settings.method == "sequential" else self.number
+        budget = claim.log_budget(number)
+        progress = self.progress if callable(self.progress) else None
+
+        def decide(one: Direction) -> DirectionReport:
+            stream = Stream(entropy, PURPOSE, number or 1, one.value)
+            trial = Trial(one.value, composition.simplified(one), claim, settings, number, budget, stream)
+            found = trial.prepared(planner(trial))
+            if isinstance(found, DirectionReport):
+                return found
+            with working(self.executor, self.workers) as pool:
+                return found.play(pool, progress=progress, alive=self.alive)
+
+        directions, rate = tested_directions(composition, self.direction), math.exp(budget)
+        return tested(claim, directions, decide, settings.method, number, rate, self.direction, entropy, self.seed)
+
+
+def decided(
+    direction: Direction, steps: tuple[Step, ...], claim: Claim, planner: StrictPlanner, in_hand: Proof | None = None
+) -> DirectionReport:
+    """Accepted iff a proof shows the claim, in rational numbers (docs/guarantees_strict.md, S7): the one in hand, if it
+    is about these steps and this epsilon and shows enough; else one made from the plans.
+    """
+    enough, at, proof = threshold_of(claim), Fraction(claim.epsilon), in_hand
+    if proof is None or proof.delta > enough or not proof.is_about(steps, at):
+        proof = prove_within(steps, at, planner(direction, steps), enough)
+    accepted, bound = proof.delta <= enough, proof.shown
+    rest = "" if accepted else ", which is above the claim: claim more"
+    return DirectionReport(
+        direction=direction.value,
+        accepted=accepted,
+        reason=f"{'proved: ' if accepted else ''}delta is at most {bound!r}{rest}",
+        estimate=bound,
+        standard_error=0.0,
+        threshold=enough.numerator / enough.denominator,
+        bound=bound,
+        strict=proof,
+    )
+
+
+def tested_directions(composition: Composition, direction: str | None) -> list[Direction]:
+    """The directions to test: the one asked for, or both, or one where they are the same."""
+    if direction is not None:
+        return [Direction(direction)]
+    return [Direction.REMOVE] if composition.is_symmetric else [Direction.REMOVE, Direction.ADD]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One direction of one attempt: what is claimed of which steps, and what may be spent on it."""
+
+    direction: str
+    steps: tuple[Step, ...]  # of that direction, simplified
+    claim: Claim
+    settings: Settings
+    attempt: int | None  # its number; None for the paper's single attempt
+    log_budget: float  # ``log`` of the false-positive probability that it may have
+    stream: Stream  # the random numbers
+
+    def prepared(self, plan: DrawPlan | None) -> DirectionReport | Driver:
+        """The report of a claim that needs no sample (``plan`` may be None then); else the driver of its test."""
+        claim = self.claim
+        if found := shortcut(self.steps, claim):
+            return self._decided(found, None)
+        if plan is None:
+            raise ValueError(f"direction {self.direction!r} needs samples, and has no plan")
+        validate.one_of(tuple(BACKENDS), device=plan.device)
+        drawing = drawing_of(built(plan.proposal, self.steps), claim.epsilon)
+        proposal, rounding = drawing.proposal, drawing.rounding
+        composed = rounding if proposal.composed else None
+        if proposal.steps != self.steps and (found := shortcut(proposal.steps, claim, composed)):
+            return self._decided(found, plan)
+        log_bound = drawing.log_greatest + rounding.weight
+        if not log_bound > -math.inf:
+            raise ValueError(
+                f"direction {self.direction!r}: no sample of this plan is above 0: it is out of the range of floats"
+            )
+        if log_bound <= math.log(claim.threshold):
+            found = Ending(True, "a proved bound on delta is below the claim")
+            return self._decided(found, plan, bound=math.exp(log_bound))
+        check_rounding(drawing, claim, self.steps)
+        return self.of_drawing(drawing, plan)
+
+    def _decided(self, found: Ending, plan: DrawPlan | None, bound: float | None = None) -> DirectionReport:
+        trivial = self.claim.delta if found.accepted else 1.0
+        return DirectionReport(
+            direction=self.direction,
+            accepted=found.accepted,
+            reason=found.reason,
+            threshold=self.claim.threshold,
+            bound=trivial if bound is None else bound,
+            plan=None if plan is None else replace(plan, clip=None, variance=1.0, block_size=1),
+        )
+
+    def of_drawing(self, drawing: Drawing, plan: DrawPlan) -> Driver:
+        """The test of what is drawn. A sample more than ``10 weight`` above its bound stops the run."""
+        claim, most, weight = self.claim, self.settings.max_samples, drawing.rounding.weight
+        if self.settings.method == "fixed":
+            fixed = plan_fixed(claim, drawing.log_moment(2.0) + 2.0 * weight, attempt=self.attempt, rounding=weight)
+            if most is not None and fixed.samples > most:
+                raise ValueError(
+                    f"max_samples={most!r} is below the {fixed.samples:.6g} samples that the false-positive bound "
+                    f"needs in direction {self.direction!r} (nu = {fixed.second_moment:.4g}, Delta = "
+                    f"{fixed.offset:.4g}): raise it, lower tau, or use method='sequential'"
+                )
+            test: Test = fixed
+            unit, most = fixed.threshold, fixed.samples
+        else:
+            test, unit = sequential_test(drawing, claim, self.log_budget, plan), claim.threshold
+        log_greatest = drawing.log_greatest - math.log(unit) + 10.0 * weight
+        work = Work(
+            proposal=drawing.proposal,
+            stream=self.stream,
+            block_size=plan.block_size,
+            epsilon=drawing.sampled,
+            log_unit=math.log(unit),
+            greatest=math.exp(min(log_greatest, 700.0)),
+            clip=test.clip,
+            mean=test.mean,
+            device=plan.device,
+        )
+        return Driver(self.direction, plan, drawing, work, test, unit, most)
+
+
+def shortcut(steps: tuple[Step, ...], claim: Claim, rounding: Rounding | None = None) -> Ending | None:
+    """Whether the claim is accepted, and why, where no sample is needed: delta is known, or the claim is trivial or
+    hopeless. What floats cannot tell is refused by a ``ValueError``. ``rounding`` is that of the single steps which
+    composed ones stand for (docs/guarantees.md, Sections 4.4 and 6.10).
+    """
+    if claim.delta >= 1.0:
+        return Ending(True, "every delta is at most 1")
+    if not steps:
+        return Ending(True, "nothing costs privacy")
+    finite, infinite = finite_losses(steps), infinite_mass(steps)  # greatest finite losses; chance of infinite ones
+    greatest = math.fsum(count * loss for _, count, loss in finite)
+    doubt = math.fsum(count * (greatest_error(law) + 4.0 * UNIT * abs(loss)) for law, count, loss in finite)
+    endless = any(is_cut(step.law) or loss_range(step.law)[1] == math.inf for step in steps)
+    at = claim.epsilon if rounding is None else rounding.bounded(claim.epsilon)
+    # what finite losses contribute to delta at the most: by how much their sum may exceed epsilon, rounding included
+    excess = max(LEFT_OUT if endless else 0.0, greatest + doubt - at)
+    if not endless and excess == 0.0:
+        return Ending(True, "no privacy loss exceeds epsilon")
+    if claim.delta == 0.0 and (endless or greatest > claim.epsilon):
+        return Ending(False, "delta is positive: no sample could show it to be 0")
+    if infinite >= 1.0:
+        return Ending(False, "a mechanism without privacy")
+    raised = infinite * (1.0 + (rounding or Rounding.of(steps, claim.epsilon)).weight)
+    if raised > claim.threshold:
+        return Ending(False, f"infinite losses alone have a probability of {infinite:.6g}")
+    if greatest > claim.epsilon:
+        return None
+    if raised + excess > claim.threshold:
+        near = claim.epsilon + 2 * doubt
+        raise ValueError(
+            f"epsilon={claim.epsilon!r}: to within rounding, the greatest loss is epsilon, and floats cannot tell "
+            f"whether a loss exceeds it: claim epsilon={near!r} or more, or use method='strict', which compares exactly"
+        )
+    rest = f", and infinite ones have a probability of {infinite:.6g}" if raised else ""
+    return Ending(True, f"no finite loss exceeds epsilon{rest}")
+
+
+def check_rounding(drawing: Drawing, claim: Claim, steps: tuple[Step, ...]) -> None:
+    """Refuse where floats are too coarse for the slack: a true claim would be rejected, and nobody could tell why."""
+    proposal, rounding = drawing.proposal, drawing.rounding
+    sensitivity = 1.0 + rounding.order if rounding.order else 1.0 / claim.threshold
+    # all losses may exceed it by little
+    beyond = min(greatest_loss(steps), greatest_loss(proposal.steps)) - claim.epsilon
+    sensitivity = max(sensitivity, 1.0 / beyond if beyond > 0.0 else 0.0)
+    if isinstance(proposal, TiltedProposal) and proposal.composed:
+        # the law of all steps is known: delta falls with epsilon at the rate P(loss > epsilon)
+        whole = on_outcomes(proposal.steps[0])
+        above = whole.losses > drawing.epsilon
+        masses = np.exp(np.array(whole.log_p)[above])
+        delta = float(masses @ -np.expm1(drawing.epsilon - whole.losses[above]))
+        sensitivity = max(sensitivity, float(masses.sum()) / max(claim.threshold, delta))
+    if not min(2.0 * rounding.loss * sensitivity, 1.0) < (1.0 - claim.tau) / 2.0:
+        raise ValueError(
+            f"epsilon={claim.epsilon!r}: floats know total losses of this composition to within {rounding.loss:.2g} "
+            f"only, and delta may change by more than the slack 1 - tau = {1.0 - claim.tau:.2g} within that: lower "
+            "tau, or use method='strict'"
+        )
+    if not rounding.weight < 1.0 - claim.tau:
+        raise ValueError(
+            f"rounding over {sum(step.count for step in proposal.steps)} steps may be as large as {rounding.weight:.2g}"
+            f" of delta, and tau = {claim.tau!r} leaves less than that: lower tau, or account for fewer steps"
+        )

@@ -1,0 +1,1 @@
+"""Proof files: the writer, and the checker that is copied beside them."""

@@ -1,0 +1,184 @@
+"""``verify``: one attempt to prove a claim; and the line that shows how far it is, on a terminal or in a notebook."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from dp_accounting import dp_event
+
+from evr._basics import validate
+from evr._kernel.events import Composition
+from evr._kernel.events.relations import Relation
+from evr._kernel.sampled.driver import Hook, ProgressHook
+from evr._kernel.sampled.plan import DrawPlan
+from evr._kernel.verdict.attempts import Attempt, Trial
+from evr._kernel.verdict.results import Progress, Verification
+from evr._kernel.verdict.settings import Claim, Settings, threshold_of
+from evr._plan.sampled import Planning
+from evr._proving.choosing import DEFAULT, Forecast, Sampling, StrictProving, affordable, likely_tau
+
+_AFTER = 1.0  # seconds: what is over by then needs no progress
+_OFTEN = 5.0  # seconds between lines of a log
+
+
+def verify(
+    event: dp_event.DpEvent | Composition,
+    *,
+    epsilon: float,
+    delta: float,
+    tau: float | None = None,
+    method: str = "auto",
+    attempt: int | None = None,
+    direction: str | None = None,
+    neighboring_relation: Relation | None = None,
+    progress: ProgressHook | None = None,
+    **sampling: Any,
+) -> Verification:
+    """Try to prove, in exact arithmetic or by Monte Carlo, that everything that ran is ``(epsilon, delta)``-DP.
+
+    Sampled methods rest on: fresh samples in each attempt; a claim that does not depend on them; trials and stopping
+    that do not depend on the data; one output for each release, attempts counted before they run (``evr.release`` and
+    the ledger do that). docs/guarantees.md, Section 5.
+
+    Parameters
+    ----------
+    event
+        A ``DpEvent`` tree, or a ``Composition``.
+    epsilon, delta
+        What is promised.
+    tau
+        For sampled methods, in (0, 1): the truth is taken to be about ``tau delta``. The closer to 1, the more samples.
+        By default it is chosen from an estimate. For the paper's estimate ``d`` and slack ``tau``, give ``delta=d /
+        tau`` and ``tau``.
+    method
+        ``"strict"``: no sample, a bound in exact arithmetic that is never wrong (compositions of one-dimensional
+        mechanisms; docs/guarantees_strict.md); ``"sequential"`` (testing by betting); ``"fixed"`` (Algorithm 2 of the
+        paper); ``"both"``: the strict and the sequential one, and an error if they do not agree; or ``"auto"``:
+        ``"strict"`` where every law has an exact form and the proof takes seconds and succeeds, else ``"sequential"``.
+        A seed, ``proposal``, ``max_samples`` or ``device`` belong to samples and choose them.
+    attempt
+        The number of this attempt at the release, from 1: it sets the false-positive rate ``kappa delta 2^-attempt``.
+        The fixed verifier without one spends the paper's budget, ``delta``, which is good for a single attempt.
+    direction
+        Test only ``"remove"`` or ``"add"``: then there is no guarantee, for it needs both.
+    neighboring_relation
+        Which data sets are neighbours: as of ``evr.estimate_delta``.
+    progress
+        Called with a ``Progress`` now and then. By default a line is shown on a terminal and in a notebook; True shows
+        lines elsewhere too, and False nothing.
+    sampling
+        ``seed``, ``max_samples``, ``workers``, ``executor``, ``device``, ``proposal``: the fields of
+        ``evr._proving.choosing.Sampling``.
+
+    Returns
+    -------
+    Verification
+        The verdict, the guarantee if it is ``ACCEPTED``, and what happened in each direction.
+
+    Raises
+    ------
+    UnsupportedEventError
+        If some mechanism has no law here, or none under the relation.
+    ValueError, TypeError, DeviceError
+        If a value is out of its range, no GPU can be used, or the claim cannot be tested: the error says what can.
+
+    Examples
+    --------
+    >>> import evr
+    >>> event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=100)
+    >>> evr.estimate_delta(event, epsilon=0.5).value
+    1.609...e-11
+    >>> verification = evr.verify(event, epsilon=0.5, delta=1.7e-11)
+    >>> verification.guarantee
+    Guarantee(epsilon=0.5, delta=1.7e-11)
+
+    The paper's verifier, for an estimate of 1.62e-11 and its slack 0.8:
+
+    >>> evr.verify(event, epsilon=0.5, delta=1.62e-11 / 0.8, tau=0.8, method="sequential").verdict
+    <Verdict.ACCEPTED: 'accepted'>
+    """
+    drawn = Sampling.of(sampling)
+    claim = Claim(epsilon, delta, DEFAULT if tau is None else tau)
+    how = Attempt(attempt, drawn.seed, direction, drawn.executor, drawn.workers, check_progress(progress))
+    composition = Composition.of(event, neighboring_relation)
+    strict = StrictProving(composition)
+    settings = strict.settings(method, drawn, claim, threshold_of(claim))
+    if tau is None and settings.method != "strict":
+        claim = replace(claim, tau=likely_tau(composition, claim))
+    return prove(composition, claim, settings, how, Forecast(claim, settings, strict))
+
+
+def prove(
+    composition: Composition, claim: Claim, settings: Settings, how: Attempt, ahead: Forecast | None = None
+) -> Verification:
+    """``verify`` with value objects, for the ledger. ``ahead`` has the proofs and plans in hand."""
+    ahead = ahead or Forecast(claim, settings, StrictProving(composition))
+    grids, proofs = ahead.strict.planner(claim), ahead.strict.proofs
+    if settings.method == "strict":
+        return how.run(composition, claim, settings, strictly=grids, proofs=proofs)
+    planning = ahead.planning or Planning(settings)
+
+    def planned(trial: Trial) -> DrawPlan | None:
+        plan = planning(trial)
+        affordable(trial, plan)
+        return plan
+
+    with watching(how.progress) as hook:
+        found = replace(how, progress=hook).run(composition, claim, settings, planned, grids, proofs)
+    return found.noted(*planning.notes)
+
+
+def check_progress(progress: ProgressHook | None) -> ProgressHook | None:
+    """Refuse what is neither a hook nor True nor False."""
+    if progress is not None and not isinstance(progress, bool):
+        validate.function(progress=progress)
+    return progress
+
+
+@contextlib.contextmanager
+def watching(progress: ProgressHook | None) -> Iterator[Hook | None]:
+    """The caller's hook; none for False; else one that renews a line where somebody looks, or logs one now and then."""
+    if callable(progress) or progress is False or (progress is None and not _somebody_looks()):
+        yield progress if callable(progress) else None
+        return
+    width, last = 0, -math.inf
+
+    def show(state: Progress) -> None:
+        nonlocal width, last
+        text = in_words(state)
+        if _somebody_looks():
+            if state.seconds > _AFTER:
+                print(f"\r{text.ljust(width)}", end="", file=sys.stderr, flush=True)
+                width = len(text)
+        elif not last < state.seconds < last + _OFTEN:  # less: the next direction
+            last = state.seconds
+            print(text, file=sys.stderr)
+
+    try:
+        yield show
+    finally:
+        if width:
+            print(f"\r{' ' * width}", end="\r", file=sys.stderr, flush=True)
+
+
+def in_words(state: Progress) -> str:
+    """How far a verification is.
+
+    >>> in_words(Progress("remove", 40_000, None, 9.5e-10, 10.0, 20.0, 2.0, 3.2))
+    'evr, remove: 40,000 samples, delta about 9.5e-10, evidence 50%, about 3 s left'
+    """
+    left = "" if state.seconds_left is None else f", about {state.seconds_left:,.0f} s left"
+    what = "evidence" if state.log_target > 0 else "done"
+    drawn = f"evr, {state.direction}: {state.samples:,} samples, delta about {state.estimate:.4g}"
+    return f"{drawn}, {what} {state.fraction:.0%}{left}"
+
+
+def _somebody_looks() -> bool:
+    """Whether there is a terminal or a notebook."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return type(shell).__name__ == "ZMQInteractiveShell" or bool(sys.stderr and sys.stderr.isatty())

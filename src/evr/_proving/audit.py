@@ -1,0 +1,405 @@
+"""Audits in one run: what canaries that took part by fair coins say of a privacy curve (docs/guarantees_audit.md)."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import attrs
+import numpy as np
+import scipy
+from dp_accounting.dp_event import DpEvent, GaussianDpEvent
+from scipy.special import ndtr
+
+from evr._accounting import estimate_epsilon, privacy_curve
+from evr._basics import validate
+from evr._basics.numbers import above, round_up
+from evr._kernel.events.relations import Relation
+from evr._kernel.pairs import Floats
+from evr._kernel.strict.tradeoff import Tradeoff
+from evr._proving.risk import of_certificate, risk
+
+FEWEST_CANARIES = 10
+CONSISTENT, CONTRADICTS = "consistent", "contradicts the certificate"
+_SPACING, _POINTS = 0.1, 24  # the distance of the epsilons that define a curve of the family, and their greatest number
+_FARTHEST = 64.0  # a bound is searched from 1/64 to 64 times the event's strength, or as mu or epsilon
+_CLOSE = 4e-3  # of a bound, relatively
+_LEVELS = (0.8, 0.1, 0.1)  # the share of the level that each of three tests has
+_TAIL = 0.01  # the share of canaries with the highest scores: a few canaries that leak whole show there
+_MOST = 0.45  # the share guessed in, and out, in case that the scores tell nearly all canaries apart
+_SHARES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5)  # of canaries that are guessed in, and out
+
+
+@dataclass(frozen=True)
+class Curve:
+    """``tau`` of docs/guarantees_audit.md, U1, by its corners: rates that rise from 0 to 1."""
+
+    false: Floats
+    true: Floats
+
+    def at(self, rate: float) -> float:
+        """The greatest true positive rate."""
+        return float(np.interp(rate, self.false, self.true))
+
+    def inverse(self) -> Callable[[float], float]:
+        """The least false positive rate at which a true positive rate is possible."""
+        true, first = np.unique(self.true, return_index=True)
+        return partial(np.interp, xp=true, fp=self.false[first], left=0.0, right=math.inf)
+
+
+@dataclass(frozen=True)
+class Count:
+    """So many right guesses of so many, for so many canaries."""
+
+    correct: int
+    guesses: int
+    canaries: int
+
+    def rejects(self, curve: Curve, level: float) -> bool:
+        """Whether so many right guesses or more have at most that probability, whatever is guessed (U3)."""
+        if scipy.stats.binom.sf(self.correct - 1, self.guesses, 0.5) > level:
+            return False
+        least, number, whole = curve.inverse(), self.guesses, self.guesses / self.canaries * (1 + 1e-12)
+        right, wrong = (count * level / self.canaries for count in (self.correct, number - self.correct))
+        for t in range(self.correct, 0, -1):
+            needed = float(least(right))
+            if needed <= wrong:
+                break  # nothing changes any more
+            right += (t - 1) / (number - t + 1) * (needed - wrong)
+            wrong = needed
+            if right + wrong > whole:
+                break  # the recursion of U3 leaves no room for that chance
+        return not right + wrong <= whole  # also where the least rate is infinite
+
+
+@dataclass(frozen=True)
+class Independent:
+    """As ``Count``, where every canary is guessed and their scores are independent (U5)."""
+
+    correct: int
+    guesses: int
+
+    def rejects(self, curve: Curve, level: float) -> bool:
+        # the greatest chance a of a right guess solves a = tau(1 - a)
+        chance = _end(0.5, 1.0, lambda a: a <= curve.at(1 - a))
+        return float(scipy.stats.binom.sf(self.correct - 1, self.guesses, chance)) <= level
+
+
+@dataclass(frozen=True)
+class Several:
+    """Tests at once, each at its share of the level; the shares sum to one (U6)."""
+
+    tests: Sequence[tuple[float, Count | Independent]]
+
+    def rejects(self, curve: Curve, level: float) -> bool:
+        return any(test.rejects(curve, share * level) for share, test in self.tests)
+
+
+def p_value_of(test: Count | Independent | Several, curve: Curve) -> float:
+    """The least level at which a test rejects the curve; 1 if it rejects at none."""
+    return math.exp(_end(math.log(1e-300), 0.0, lambda log: not test.rejects(curve, math.exp(log))))
+
+
+def _end(low: float, high: float, holds: Callable[[float], bool]) -> float:
+    """The number up to which something holds, from above, by bisection."""
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return high
+
+
+def hull(ways: Sequence[Tradeoff]) -> Curve:
+    """The least concave curve above all of them."""
+    points = sorted({(float(x), min(float(y), 1.0)) for way in ways for x, y in way.corners})
+    kept: list[tuple[float, float]] = []
+    for x, y in points:
+        if kept and x == kept[-1][0]:
+            kept.pop()  # the higher of two at one rate comes last
+        while len(kept) > 1:
+            (a, b), (c, d) = kept[-2:]
+            if (c - a) * (y - b) < (d - b) * (x - a):
+                break  # the last corner stays above the chord
+            kept.pop()
+        kept.append((x, y))
+    false, true = np.array(kept).T
+    return Curve(false, true)
+
+
+def gaussian(mu: float) -> Curve:
+    """A curve above that of telling N(mu, 1) from N(0, 1): the corners of its tangents."""
+    places = np.linspace(-8.0, 8.0 + mu, 400)  # thresholds
+    slopes = np.exp(mu * places - mu * mu / 2)[::-1]
+    heights = ndtr(mu - places[::-1]) - slopes * ndtr(-places[::-1])
+    meets = np.diff(heights) / -np.diff(slopes)
+    values = np.minimum(1.0, heights[:-1] + slopes[:-1] * meets)
+    false = np.concatenate(([0.0], np.clip(meets, 0.0, 1.0), [1.0]))
+    true = np.concatenate((heights[:1], values, [1.0]))
+    return Curve(np.maximum.accumulate(false), np.maximum.accumulate(true))
+
+
+def pair(epsilon: float, delta: float) -> Curve:
+    """The curve of one pair."""
+    return hull([Tradeoff.of_point(Fraction(epsilon), Fraction(delta))])
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What an audit found.
+
+    Attributes
+    ----------
+    verdict, p_value
+        ``"consistent"`` or ``"contradicts the certificate"``: the p-value is at most ``1 - confidence``. It bounds how
+        probable so many right guesses are if the claimed curve is true; that curve is proved.
+    epsilon, delta, confidence
+        With this confidence, epsilon at delta is at least ``epsilon``, for mechanisms of ``family``, whose curves are
+        near-exact estimates.
+    family, epsilon_of_any
+        ``"noise"``: the event with another noise multiplier; ``"gaussian"``. Without a family, the bound is weaker.
+    claimed
+        Epsilon at delta of the claimed curve, about; None if no curve was claimed.
+    guesses, correct, canaries
+        How many canaries the first test guessed, how many of these rightly, and how many there are.
+    attack, claimed_curve
+        True over false positive rates of the scores, and at most by the claim: what ``evr audit --plot`` draws.
+    """
+
+    verdict: str
+    p_value: float | None
+    epsilon: float
+    delta: float
+    confidence: float
+    family: str
+    epsilon_of_any: float
+    claimed: float | None
+    guesses: int
+    correct: int
+    canaries: int
+    attack: Curve = field(repr=False)
+    claimed_curve: Curve | None = field(repr=False)
+
+    def __bool__(self) -> bool:
+        raise TypeError("an Audit has no truth value: use .verdict")
+
+    @property
+    def sentence(self) -> str:
+        """What was found, in words."""
+        whom = {"noise": "this mechanism with any noise multiplier", "gaussian": "Gaussian mechanisms"}[self.family]
+        least = f"{abs(round_up(-self.epsilon, 3)):.3g} with confidence {self.confidence:g}"
+        words = f"{self.correct:,} of {self.guesses:,} guesses were right, of {self.canaries:,} canaries. "
+        words += f"Epsilon at delta = {self.delta:g} is at least {least}, for {whom}."
+        if self.p_value is None or self.claimed is None:
+            return words
+        verb = "is consistent with" if self.verdict == CONSISTENT else "contradicts"
+        p_value = above(self.p_value, 2)
+        return f"{words} The audit {verb} epsilon {above(self.claimed, 3)}, as claimed: p-value {p_value}."
+
+
+def audit(
+    scores: Iterable[float],
+    included: Iterable[bool],
+    event: Any = None,
+    *,
+    delta: float | None = None,
+    confidence: float = 0.95,
+    independent: bool = False,
+    neighboring_relation: Relation | None = None,
+) -> Audit:
+    """Test a claimed privacy curve against the scores of canaries, and bound epsilon from below.
+
+    Parameters
+    ----------
+    scores, included
+        For each canary, a number that is higher the more it seems to have taken part, and whether its fair coin let it.
+    event
+        The ``DpEvent`` tree or the ``Certificate`` that is claimed; None for a lower bound alone.
+    delta, confidence
+        Of the lower bound on epsilon; ``delta`` is by default the certificate's, or 1e-5. The claim is contradicted at
+        a p-value of at most ``1 - confidence``.
+    independent
+        Whether the scores of different canaries are independent given the coins, as those of one-hot gradients with
+        independent noise are. The bounds are much stronger then.
+    neighboring_relation
+        As of ``estimate_delta``; a certificate has its own.
+
+    Returns
+    -------
+    Audit
+        The p-value of the claim, the verdict, and the lower bound.
+
+    Raises
+    ------
+    ValueError
+        If scores and coins do not match, or a value is out of its range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dp_accounting.dp_event import GaussianDpEvent
+    >>> rng = np.random.default_rng(1)
+    >>> included = rng.random(2000) < 0.5
+    >>> honest = included + 2.0 * rng.standard_normal(2000)
+    >>> audit(honest, included, GaussianDpEvent(2.0)).verdict
+    'consistent'
+    >>> too_little_noise = included + 0.5 * rng.standard_normal(2000)
+    >>> audit(too_little_noise, included, GaussianDpEvent(2.0)).verdict
+    'contradicts the certificate'
+    """
+    values, coins = _checked(scores, included)
+    tree, relation, proved = of_certificate(event, neighboring_relation)
+    if delta is None:
+        delta = 1e-5 if proved is None else proved.delta
+    delta = validate.open_probability(delta=delta)
+    level = 1.0 - validate.open_probability(confidence=confidence)
+    known = None if event is None else risk(event, neighboring_relation=neighboring_relation)
+    curve = None if known is None else hull(known.both_ways)
+    found = _tests(values, coins, _chosen(curve or gaussian(1.0), values.size, level), independent=independent)
+    p_value = None if curve is None else p_value_of(found, curve)
+    is_strict = known is not None and known.proof == "strict"
+    family, epsilon = _family_bound(found, tree if is_strict else None, relation, delta, level)
+    claimed = proved.epsilon if proved is not None and delta == proved.delta else None
+    if claimed is None and known is not None:
+        claimed = estimate_epsilon(tree, delta=delta, neighboring_relation=relation).value
+    first = found.tests[0][1]
+    return Audit(
+        verdict=CONTRADICTS if p_value is not None and p_value <= level else CONSISTENT,
+        p_value=p_value,
+        epsilon=epsilon,
+        delta=delta,
+        confidence=confidence,
+        family=family,
+        epsilon_of_any=_greatest(lambda one: found.rejects(pair(one, delta), level)),
+        claimed=claimed,
+        guesses=first.guesses,
+        correct=first.correct,
+        canaries=values.size,
+        attack=_attack(values, coins),
+        claimed_curve=curve,
+    )
+
+
+def _tests(values: Floats, coins: Any, number: int, *, independent: bool) -> Several:
+    """What the scores are tested by, the heaviest first (U6): so many are guessed in, and out, of the chosen test."""
+
+    ordered = coins[np.argsort(values, kind="stable")]  # ties are broken by place
+
+    def count(top: int, bottom: int) -> Count:
+        right = ordered[values.size - top :].sum() + (~ordered[:bottom]).sum()
+        return Count(int(right), top + bottom, values.size)
+
+    chosen, tail = count(number, number), count(math.ceil(_TAIL * values.size), 0)
+    every = math.floor(_MOST * values.size)
+    tests: list[Count | Independent] = [chosen, tail, count(every, every)]
+    if independent:
+        tests = [_all_guessed(values, coins), tail, chosen]
+    return Several(list(zip(_LEVELS, tests, strict=True)))
+
+
+def _chosen(curve: Curve, canaries: int, level: float) -> int:
+    """How many canaries to guess in, and out: as many as bound best if the attack is the best against the curve."""
+
+    def bound(share: float) -> tuple[float, int]:
+        each = min(max(1, round(share * canaries)), canaries // 2)
+        right = np.interp(each / canaries, (curve.false + curve.true) / 2, curve.true / 2)  # of those guessed in
+        hits = Count(min(math.floor(2 * float(right) * canaries), 2 * each), 2 * each, canaries)
+        return _greatest(lambda mu: hits.rejects(gaussian(mu), level)), each
+
+    return max(map(bound, _SHARES))[1]
+
+
+def _all_guessed(values: Floats, coins: Any) -> Independent:
+    """Guesses by a threshold that a tenth of the canaries set, halfway between those in and those out."""
+    aside = max(1, values.size // 10)
+    seen, known = values[:aside], coins[:aside]
+    both = 0 < known.sum() < aside
+    threshold = (np.median(seen[known]) + np.median(seen[~known])) / 2 if both else np.median(seen)
+    guessed = values[aside:] > threshold
+    return Independent(int((guessed == coins[aside:]).sum()), guessed.size)
+
+
+def _attack(values: Floats, coins: Any) -> Curve:
+    """The rates of guessing in whatever scores more than a threshold, for each threshold."""
+    order = np.argsort(-values, kind="stable")
+    last = np.flatnonzero(np.append(np.diff(values[order]) != 0, True))  # of canaries with equal scores
+    true, false = (np.cumsum(one[order])[last] / one.sum() for one in (coins, ~coins))
+    return Curve(np.append(0.0, false), np.append(0.0, true))
+
+
+def _family_bound(found: Several, tree: Any, relation: Any, delta: float, level: float) -> tuple[str, float]:
+    """The family, and its lower bound on epsilon (U4)."""
+    if tree is not None and scaled(tree, 2.0) is not None:
+        strength = _greatest(lambda one: found.rejects(_estimated(scaled(tree, 1 / one), relation), level))
+        if not strength:
+            return "noise", 0.0
+        return "noise", estimate_epsilon(scaled(tree, 1 / strength), delta=delta, neighboring_relation=relation).value
+    mu = _greatest(lambda mu: found.rejects(gaussian(mu), level))
+    return "gaussian", estimate_epsilon(GaussianDpEvent(1 / mu), delta=delta).value if mu else 0.0
+
+
+def _greatest(rejected: Callable[[float], bool]) -> float:
+    """The greatest parameter that is rejected, about; 0 if none is."""
+    high = 1.0
+    while high <= _FARTHEST and rejected(high):
+        high *= 2
+    low = high / 2
+    while not rejected(low):
+        low, high = low / 2, low
+        if high * _FARTHEST < 1:
+            return 0.0
+    while high - low > _CLOSE * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if rejected(middle) else (low, middle)
+    return low
+
+
+def scaled(event: Any, factor: float) -> DpEvent | None:
+    """The event with every noise multiplier times a factor; None where something else adds the noise."""
+    if hasattr(event, "noise_multiplier"):
+        return attrs.evolve(event, noise_multiplier=event.noise_multiplier * factor)
+    if hasattr(event, "events"):
+        parts = [scaled(part, factor) for part in event.events]
+        return None if None in parts else attrs.evolve(event, events=parts)
+    inner = scaled(event.event, factor) if hasattr(event, "event") else None
+    return None if inner is None else attrs.evolve(event, event=inner)
+
+
+def _estimated(event: Any, relation: Any) -> Curve:
+    """The curve of an event by estimates, which err by far less than samples do."""
+    last = estimate_epsilon(event, delta=1e-6, neighboring_relation=relation).value
+    epsilons = np.linspace(0.0, last, max(2, min(_POINTS, math.ceil(last / _SPACING))) + 1)
+
+    def points(direction: str) -> list[tuple[Fraction, Fraction]]:
+        deltas = privacy_curve(event, epsilons, direction=direction, neighboring_relation=relation).deltas
+        return [(Fraction(e), Fraction(min(d, 1.0))) for e, d in zip(epsilons, deltas, strict=True)]
+
+    remove, add = points("remove"), points("add")
+    return hull([Tradeoff.of_points(remove, add), Tradeoff.of_points(add, remove)])
+
+
+def _checked(scores: Iterable[float], included: Iterable[bool]) -> tuple[Floats, Any]:
+    """Scores and coins as arrays in a random order; what cannot be audited is refused."""
+    values = np.asarray(list(scores), dtype=np.float64)
+    coins = np.asarray(list(included))
+    if values.ndim != 1 or coins.shape != values.shape:
+        shapes = f"scores has the shape {values.shape} and included {coins.shape}"
+        raise ValueError(f"{shapes}: give one of each for every canary")
+    if values.size < FEWEST_CANARIES:
+        raise ValueError(f"{values.size} canaries are too few to audit by: give {FEWEST_CANARIES} or more, best 1,000")
+    if np.isnan(values).any():
+        raise ValueError(f"{int(np.isnan(values).sum())} of the scores are NaN: score every canary")
+    if not np.isin(coins, (0, 1)).all():
+        raise ValueError("included holds something other than true and false (or 1 and 0)")
+    coins = coins.astype(bool)
+    more = max(coins.sum(), (~coins).sum())
+    if more == coins.size or 2 * scipy.stats.binom.sf(more - 1, coins.size, 0.5) < 1e-6:
+        unfair = f"{coins.mean():.1%} of the canaries took part, which fair coins do not give"
+        raise ValueError(f"{unfair}: include each by a fair coin of its own")
+    values = np.clip(values, -1e300, 1e300)
+    # canaries are often listed by their coins; an order from fresh entropy knows nothing of them (Section U7)
+    order = np.random.default_rng(secrets.randbits(128)).permutation(values.size)
+    return values[order], coins[order]

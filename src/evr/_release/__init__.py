@@ -1,0 +1,1 @@
+"""Step 3 of EVR: let out what was verified, and count every attempt."""

@@ -1,0 +1,365 @@
+"""One attempt: requested and checked, written down, verified, certified."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import BrokenExecutor, CancelledError
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from evr._accounting import Estimate, UpperBound, calibrate, estimate_delta, estimate_epsilon
+from evr._accounting.calibration import TIGHTEST, Goal, noise_of, other_noise
+from evr._basics import atomic, validate
+from evr._basics.numbers import below, round_up
+from evr._basics.randomness import entropy_of
+from evr._certificate.build import build, epsilon_per_record, software
+from evr._certificate.certificate import Certificate
+from evr._certificate.event_json import digest_of, event_from_json, event_to_json
+from evr._dpsgd import stated_in
+from evr._kernel.events import Composition
+from evr._kernel.events.relations import Relation
+from evr._kernel.pairs import Direction
+from evr._kernel.sampled.driver import ProgressHook, check_at_work
+from evr._kernel.verdict.attempts import Attempt as Trying
+from evr._kernel.verdict.results import Verification
+from evr._kernel.verdict.settings import Claim, Settings, threshold_of
+from evr._plan.sampled import chosen_device
+from evr._proof.writer import check_texts, proof_file, seal_of, write_proof
+from evr._proving.api import check_progress, prove
+from evr._proving.choosing import (
+    DEFAULT,
+    LOOSEST,
+    Announce,
+    Forecast,
+    Sampling,
+    StrictProving,
+    forecast,
+    not_below,
+    tau_of,
+)
+from evr._proving.refuting import refute
+from evr._release.budget import Budget
+from evr._release.journal import Attempt
+from evr._release.ledger import Ledger, Wanted, now
+from evr._wording.events import describe
+from evr._wording.statement import description_of, protected
+from evr.errors import ClusterError, DeviceError, EvrError, FalseClaimError, LedgerError, UnsupportedEventError
+
+_LEAST = 1e-290 / LOOSEST  # of a delta that is not 0
+_STOPPED = (KeyboardInterrupt, SystemExit, GeneratorExit)
+_RESUMABLE = (*_STOPPED, OSError, MemoryError, LedgerError, BrokenExecutor, CancelledError, DeviceError)
+
+
+class Request:
+    """What ``certify`` is asked for, checked before an attempt is counted. With ``for_output``, the release must not
+    have let out its one output, and a pair that seems to be false is tested all the same.
+    """
+
+    def __init__(
+        self,
+        event: Any,
+        for_output: bool,
+        /,
+        *,
+        epsilon: float | None,
+        delta: float | None,
+        advantage: float | None = None,
+        true_positive_rate: float | None = None,
+        false_positive_rate: float | None = None,
+        tau: float | None = None,
+        method: str = "auto",
+        ledger: Ledger | str | Path | None = None,
+        path: str | Path | None = None,
+        proof: str | Path | None = None,
+        name: str | None = None,
+        budget: Budget | str | None = None,
+        progress: ProgressHook | None = None,
+        announce: Announce | None = None,
+        neighboring_relation: Relation | None = None,
+        unit: str | None = None,
+        record: dict[str, Any] | None = None,
+        description: Mapping[str, Any] | None = None,
+        **sampling: Any,
+    ) -> None:
+        self.sampling = Sampling.of(sampling)
+        self.ledger, self.record, self.progress = ledger, record, check_progress(progress)
+        self.announce = None if announce is None else validate.function(announce=announce)
+        self.budget = None if budget is None else Budget.of(budget, ledger)
+        if self.budget is not None:
+            self.ledger = self.budget.ledger
+            neighboring_relation = self.budget.relation(neighboring_relation)
+        _refuse_event_of_bands(event)
+        self.document = event_to_json(event)
+        self.composition = Composition.of(event, neighboring_relation)
+        if proof is not None:
+            check_texts(self.composition)
+        written = event_from_json(self.document)
+        describe(written)  # the words of a mechanism of somebody's own may fail
+        names = ("advantage", "true_positive_rate", "false_positive_rate")
+        rates = zip(names, (advantage, true_positive_rate, false_positive_rate), strict=True)
+        risk = {name: rate for name, rate in rates if rate is not None}
+        if risk:
+            goal = Goal.of(epsilon, delta, **risk)
+            epsilon = goal.nearest(self.composition, None)
+            delta = goal.delta(epsilon)
+        more = {"unit": unit, "false_positive_rate": false_positive_rate}
+        given = {} if record else stated_in(event)
+        given |= {**(description or {}), **{key: value for key, value in more.items() if value is not None}}
+        self.description = description_of(given, written)
+        self.path = writable(path=path)
+        if self.budget is not None:
+            account = self.budget.account()
+            account.check_open()
+            account.check_unit(written, self.description["unit"])
+            account.check(event)
+        refused = None if for_output else partial(_false, self.composition, ran=event, risk=risk)
+        self.claim = _claimed(self.composition, epsilon, delta, tau, refused)
+        whose = protected(written, self.description["unit"])
+        self.wanted = Wanted(self.claim, name, self.composition.relation, whose, for_output)
+        self.strict = StrictProving(self.composition)
+        enough = threshold_of(self.claim) * (1 - Fraction(self.claim.kappa))  # as an attempt of a release
+        self.settings = self.strict.settings(method, self.sampling, self.claim, enough)
+        self.proof = writable(proof=proof)
+        if proof is not None:
+            if self.settings.method not in ("strict", "both"):
+                raise ValueError(f"method={self.settings.method!r} draws samples: a proof file needs method='strict'")
+            if self.proof == self.path:
+                raise ValueError(f"proof={str(proof)!r} is where the certificate goes, too")
+        check_at_work(self.sampling.executor)
+        if self.settings.method != "strict":
+            self.composition.check_drawn()
+
+
+def _refuse_event_of_bands(event: Any) -> None:
+    """Refuse the bare ``dp_event`` of a plan of JAX Privacy with several bands. It is equal to an event of DP-SGD and
+    does not say that fixed groups took turns, for which there is no proof under add-or-remove; so it is known as an
+    object, while its plan is in memory.
+    """
+    if "jax_privacy" not in sys.modules:
+        return
+    parts = {id(one) for one in (event, *getattr(event, "events", ()))}
+    for plan in gc.get_objects():
+        if type(plan).__name__ != "DPExecutionPlan" or id(plan.dp_event) not in parts:
+            continue
+        if (bands := getattr(plan.batch_selection_strategy, "cycle_length", 1)) != 1:
+            what = f"this is the dp_event of a plan of JAX Privacy with {bands} bands, whose groups take turns"
+            raise UnsupportedEventError(f"{what}: give evr.events.from_jax_privacy(config) of its configuration")
+
+
+def writable(**named: str | Path | None) -> Path | None:
+    """Where a file goes, absolute; refused if it cannot be written there."""
+    if None in named.values():
+        return None
+    target = validate.path(**named).absolute()
+    atomic.check_writable(path=target)
+    return target
+
+
+def _claimed(
+    event: Composition,
+    epsilon: float | None,
+    delta: float | None,
+    tau: float | None,
+    refused: Callable[..., FalseClaimError] | None,
+) -> Claim:
+    """The claim to test. A pair that seems to be false is refused by the error given, or tested."""
+    epsilon = None if epsilon is None else validate.level(epsilon=epsilon)
+    tau = None if tau is None else validate.open_probability(tau=tau)
+    if delta is None:
+        if epsilon is None:
+            raise ValueError("certify what? Give delta (epsilon is found), epsilon (delta is found), or both")
+        tau = DEFAULT if tau is None else tau
+        least = not_below(estimate_delta(event, epsilon)) / tau
+        digits = 5 + math.ceil(-math.log10(1.0 - tau))  # a thousandth of the slack, or less
+        return Claim(epsilon, max(min(1.0, round_up(least, digits)), _LEAST) if least > 0 else least, tau)
+    if epsilon is None:
+        delta = validate.half_open_probability(delta=delta)
+        if delta <= _LEAST:
+            raise ValueError(f"delta={delta!r} is not above {_LEAST:g}: floats cannot tell it from 0; claim more")
+        return _with_epsilon(event, delta, tau)
+    delta = validate.probability(delta=delta)
+    if tau is not None:
+        return Claim(epsilon, delta, tau)
+    found = estimate_delta(event, epsilon)
+    if refused is not None and not_below(found) > TIGHTEST * delta:
+        raise refused(epsilon, delta, found)
+    return Claim(epsilon, delta, tau_of(found, delta))
+
+
+def _with_epsilon(event: Composition, delta: float, tau: float | None) -> Claim:
+    """The least epsilon of three digits; without a tau, the estimate there leaves one, 0.99 at the most."""
+    failing = estimate_delta(event, math.inf).value
+    if failing > (TIGHTEST if tau is None else tau) * delta:
+        why = f"no epsilon lets delta={delta!r} be verified, for mechanisms fail with a chance of {failing:.6g}"
+        raise ValueError(f"{why}: claim delta={round_up(failing / (tau or DEFAULT), 3)!r} or more")
+    least = estimate_epsilon(event, delta if tau is None else tau * delta)
+    epsilon = round_up(not_below(least), 3)
+    if tau is not None:
+        return Claim(epsilon, delta, tau)
+    found = estimate_delta(event, epsilon)
+    for _ in range(3):
+        if not_below(found) <= DEFAULT * delta:
+            break
+        epsilon = round_up(epsilon * (1.0 + 1e-9), 3)
+        found = estimate_delta(event, epsilon)
+    return Claim(epsilon, delta, tau_of(found, delta))
+
+
+def _false(
+    event: Composition, epsilon: float, delta: float, found: Estimate | UpperBound, ran: Any, risk: dict[str, float]
+) -> FalseClaimError:
+    """The refusal of a pair that is false, or true by too little, with what would hold. ``ran`` is the event as it was
+    given, and ``risk`` what the pair is for, if anything.
+    """
+    is_false = found.value - (found.doubt or 0.0) > delta
+    known = "seems to be false" if is_false else "is true by too little to be verified, if it is true"
+    known += f", for delta({epsilon!r}) is about {found.value:.6g}"
+    if found.value > delta:
+        with contextlib.suppress(ValueError):  # a law without an exact form
+            refutation = refute(ran, epsilon=epsilon, delta=delta, neighboring_relation=event.relation)
+            if refutation.refuted:
+                known = f"is false, for delta({epsilon!r}) is at least {below(refutation.lower, 6)}"
+                known += " for some training of this description, as is proved (its mathematics is on paper)"
+    ways = [f"delta={round_up(found.value / DEFAULT, 3)!r} at this epsilon"]
+    with contextlib.suppress(ValueError):  # no epsilon may be enough
+        ways.insert(0, f"epsilon={_with_epsilon(event, delta, None).epsilon!r} at this delta")
+    ways[0] += " would hold"
+    if (with_noise := other_noise(ran)) is not None:  # what ran is one Gaussian mechanism, sampled and repeated
+        with contextlib.suppress(ValueError):  # no noise is enough
+            asked: dict[str, Any] = risk or {"epsilon": epsilon, "delta": delta}
+            noise = calibrate(with_noise, **asked, neighboring_relation=event.relation, low=noise_of(ran)).value
+            ways.append(f"this {'risk' if risk else 'pair'} with noise_multiplier={noise!r}")
+    what = f"epsilon={epsilon!r}, delta={delta!r}: this {known}"
+    if risk:
+        what = f"{', '.join(f'{name}={rate!r}' for name, rate in risk.items())} would follow from {what}"
+    return FalseClaimError(f"{what}; {', or '.join(ways)}")
+
+
+def attempted(ledger: Ledger, request: Request) -> tuple[Attempt, Certificate]:
+    """One attempt from its forecast, which may refuse it and is announced before it counts, to its certificate."""
+    terms, number = ledger.upcoming(request.wanted)
+    claim, drawn, strict = replace(request.claim, terms=terms), request.sampling, request.strict
+    settings, workers = request.settings, drawn.workers
+    ahead = forecast(request.composition, claim, settings, attempt=number, workers=workers, strict=strict)
+    if request.announce is not None:
+        request.announce(ahead)
+    attempt = start(ledger, request)
+    return attempt, perform(ledger, attempt, drawn, progress=request.progress, ahead=ahead)
+
+
+def start(ledger: Ledger, request: Request) -> Attempt:
+    """Write an attempt down; from here on it counts. What can be refused is refused before."""
+    device, seed, path, budget = drawing_device(request.settings), request.sampling.seed, request.path, request.budget
+    return ledger.begin(
+        request.wanted,
+        settings=request.settings,
+        entropy=entropy_of(seed),
+        entropy_is_fresh=seed is None,
+        event=request.document,
+        event_digest=digest_of(request.document),
+        options={
+            "device": device,
+            "path": path and str(path),
+            "proof": request.proof and str(request.proof),
+            "record": request.record,
+            "description": request.description,
+            "replaces": path is not None and path.is_file(),
+            "budget": budget and {"name": budget.name, "by": budget.by},
+        },
+        software=software(),
+    )
+
+
+def drawing_device(settings: Settings) -> str | None:
+    """Who draws; None where nothing is drawn. A device that is not here is refused."""
+    return None if settings.method == "strict" else chosen_device(settings.device)[0]
+
+
+def perform(
+    ledger: Ledger,
+    attempt: Attempt,
+    sampling: Sampling | None = None,
+    *,
+    progress: ProgressHook | None = None,
+    path: Path | None = None,
+    ahead: Forecast | None = None,
+) -> Certificate:
+    """Verify an attempt that is written down, write its certificate to ``path``, or else where the attempt says, and
+    close it. Its entropy fixes every block, so nothing of an earlier run is needed, nor the forecast ``ahead`` of it.
+    """
+    with ledger.counting(writes=False) as held:
+        release = held.row("releases", attempt.release_id)
+    event, options, drawn = event_from_json(attempt.event), attempt.options, sampling or Sampling()
+    composition = Composition.of(event, attempt.relation) if ahead is None else ahead.strict.composition
+    claim = Claim(attempt.epsilon, attempt.delta, attempt.tau, release.terms)
+    begun = time.perf_counter()
+    with _accounted_for(ledger, attempt):
+        how = Trying(
+            number=attempt.number,
+            seed=attempt.entropy,
+            executor=drawn.executor,
+            workers=drawn.workers,
+            progress=progress,
+            alive=partial(ledger.keep, attempt),
+        )
+        verification = prove(composition, claim, attempt.settings, how, ahead)
+        given: dict[str, Any] = {
+            **dict.fromkeys(("budget", "proof", "per_record")),
+            "event": attempt.event,
+            "description": options["description"],
+            "neighboring_relation": attempt.relation.name,
+            "software": attempt.software,
+            "record": options["record"],
+        }
+        if verification.accepted:
+            given["budget"] = options["budget"] and _spent(ledger, attempt)
+            given["proof"] = options["proof"] and _proof_written(composition, claim, verification, options["proof"])
+            if verification.method in ("strict", "both"):
+                given["per_record"] = epsilon_per_record(event, claim.delta, attempt.relation)
+        given["times"] = {"started": attempt.started, "finished": now(), "seconds": time.perf_counter() - begun}
+        name, fresh = release.name, attempt.entropy_is_fresh
+        certificate = build(verification, claim, attempt.settings, name=name, entropy_is_fresh=fresh, given=given)
+        if (where := path or options["path"]) is not None:
+            certificate.save(where)
+        ledger.finish(attempt, certificate.verdict, samples=verification.samples, written=path and str(path))
+    return certificate
+
+
+def _spent(ledger: Ledger, attempt: Attempt) -> dict[str, Any]:
+    """Spend what an attempt is about from its budget; an attempt that is continued spends once."""
+    budget = Budget(**attempt.options["budget"], ledger=ledger)
+    spending = budget.spend(event_from_json(attempt.event), unit=attempt.unit, attempt=attempt)
+    row = budget.account().row
+    named = {name: getattr(row, name) for name in ("name", "epsilon", "delta", "kind")}
+    return {**named, "spending": spending.number, "by": spending.spender}
+
+
+def _proof_written(composition: Composition, claim: Claim, verification: Verification, path: str) -> str:
+    """Write the proof file and the checker beside it; the file's digest."""
+    reports = verification.directions.items()
+    plans = {Direction(name): None if one.strict is None else one.strict.plan for name, one in reports}
+    data = proof_file(composition, Fraction(claim.epsilon), Fraction(claim.delta), plans)
+    write_proof(path, data)
+    return seal_of(data)
+
+
+@contextlib.contextmanager
+def _accounted_for(ledger: Ledger, attempt: Attempt) -> Iterator[None]:
+    """Write down how an attempt ended if it does not end well; where that fails too, its row says that it runs."""
+    try:
+        yield
+    except BaseException as error:
+        state = "interrupted" if isinstance(error, _RESUMABLE) else "failed"
+        with contextlib.suppress(EvrError):
+            ledger.finish(attempt, state, message=f"{type(error).__name__}: {error}"[:1000])
+        if isinstance(error, ClusterError | KeyboardInterrupt):
+            error.add_note("the attempt counts; `evr resume` continues it")
+        raise

@@ -1,0 +1,31 @@
+"""The calculator: one page that estimates the epsilon of DP-SGD and proves it in the browser, without a network."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+
+from evr._dpsgd import dpsgd
+from evr._kernel.events.meaning import hypotheses_of
+from evr._kernel.events.relations import ADD_OR_REMOVE
+
+_HERE = Path(__file__).parent
+
+
+def page() -> str:
+    """The page's text, made of its parts. The judge is ``verifier.js``, as it is; what is assumed is said in the words
+    of the table of meanings.
+    """
+
+    def text(*names: str) -> str:
+        return ";\n".join((_HERE / f"{name}.js").read_text(encoding="utf-8") for name in names)
+
+    core = text("../verifier", "../checking", "estimate", "plan", "file", "prove", "worker")
+    event = dpsgd(noise_multiplier=1.0, sampling_probability=0.5, steps=2)
+    sentences = [assumption.sentence for assumption in hypotheses_of(event, ADD_OR_REMOVE)]
+    assumed = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
+    parts = {"HYPOTHESES": assumed, "CORE": core, "UI": text("file", "ui")}
+    whole = (_HERE / "page.html").read_text(encoding="utf-8")
+    for name, part in parts.items():
+        whole = whole.replace(f"@{name}@", part)
+    return whole

@@ -1,0 +1,1 @@
+"""Events and certificates in words."""

@@ -1,0 +1,43 @@
+"""Masses by power series are those of the curve, place by place."""
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from evr._kernel.pairs.exact import ExactCurve, ExactGaussian
+from evr._kernel.pairs.exact.sampled import SampledCurve
+from evr._kernel.strict import one_step
+from evr._kernel.strict.one_step import losses_of
+from evr._kernel.strict.plan import Grid
+from evr.types import Direction
+
+LAWS = [
+    ExactGaussian(Fraction(1, 4)),
+    *(SampledCurve(ExactGaussian(Fraction(1)), Fraction(1, 100), one) for one in Direction),
+    SampledCurve(ExactGaussian(Fraction(4)), Fraction(1, 1000), Direction.REMOVE),
+]
+GRIDS = [Grid(Fraction(1, 700), 3, -20, 30, -60, 200), Grid(Fraction(0), 0, 0, 1, -100, 300)]
+
+
+def masses_of(law: ExactCurve, grid: Grid, bits: int) -> tuple[list[int], int]:
+    return one_step._spread_curve(law, losses_of(grid, Fraction(1, 512)), bits)
+
+
+@pytest.mark.parametrize("bits", [20, 70, 300])
+@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize("law", LAWS)
+def test_series_give_the_integers_of_the_curve(
+    law: ExactCurve, grid: Grid, bits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used, near = list[bool](), one_step._mass_near
+
+    def counted(*given: Any) -> Any:
+        used.append(near(*given) is not None)
+        return near(*given)
+
+    monkeypatch.setattr(one_step, "_mass_near", counted)
+    by_series = masses_of(law, grid, bits)
+    assert any(used) or grid != GRIDS[0] or bits > 100  # elsewhere blocks may have to be too short
+    monkeypatch.setattr(type(law), "is_analytic", False)
+    assert by_series == masses_of(law, grid, bits)

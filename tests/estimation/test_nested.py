@@ -1,0 +1,71 @@
+"""Samples of compositions, groups, draws with replacement: values that use nothing of evr (Fourier inversion along a
+line, quadrature, closed forms), and strict bounds that are above them by at most a two-thousandth.
+"""
+
+from typing import Any
+
+import attr
+import pytest
+from dp_accounting import dp_event as d
+
+import evr
+from evr._kernel.events import schemes as s
+from helpers import near
+
+G, L, S, C, P = (d.GaussianDpEvent, d.LaplaceDpEvent, d.SelfComposedDpEvent, d.ComposedDpEvent, d.PoissonSampledDpEvent)
+
+
+def cyclic(noise: float, q: float, turns: int, groups: int) -> Any:
+    return s.CyclicPoissonDpEvent(noise, turns * groups, groups, q, "independent")
+
+
+CASES = {
+    "three queries of one batch": (S(P(0.01, C([G(1.0), L(5.0), L(10.0)])), 1000), 0.2, "remove", 9.67776e-2),
+    "three queries, add": (S(P(0.01, C([G(1.0), L(5.0), L(10.0)])), 1000), 1.0, "add", 1.08642e-3),
+    "a federated client": (S(P(0.05, S(P(0.1, G(1.0)), 20)), 100), 1.0, "remove", 7.00513e-4),
+    "a federated client, add": (S(P(0.05, S(P(0.1, G(1.0)), 20)), 100), 1.0, "add", 2.89556e-6),
+    "one batch": (P(0.1, C([S(G(3.0), 10), S(L(4.0), 10)])), 0.5, "remove", 7.93345e-3),
+    "ten batches": (S(P(0.3, C([G(2.0), S(L(2.0), 2)])), 10), 0.5, "add", 1.45205e-1),
+    "groups": (cyclic(1.0, 0.1, 100, 10), 2.58, "remove", 9.570558e-4),
+    "groups, add": (cyclic(1.0, 0.1, 100, 10), 2.58, "add", 5.110514e-14),
+    "small groups": (cyclic(1.5, 0.3, 8, 32), 0.2, "remove", 3.842234e-3),
+    "two groups of one turn": (cyclic(1.0, 0.5, 1, 2), 0.3, "add", 2.9867551e-2),
+    "six bins": (s.AllocatedDpEvent(G(1.0), 1, 6), 0.5, "remove", 5.263412e-2),
+    "draws": (S(d.SampledWithReplacementDpEvent(1000, 10, G(1.0)), 100), 1.0, "remove", 3.601032e-2),
+    "draws, add": (S(d.SampledWithReplacementDpEvent(100, 10, G(2.0)), 20), 1.0, "add", 6.06873e-4),
+}
+
+
+@pytest.mark.parametrize(("event", "epsilon", "direction", "truth"), CASES.values(), ids=CASES)
+def test_estimates_and_bounds_are_near_the_truth(event: Any, epsilon: float, direction: Any, truth: float) -> None:
+    assert evr.estimate_delta(event, epsilon, direction=direction).value == near(truth, rel=5e-6)
+    bound = evr.estimate_delta(event, epsilon, method="strict", direction=direction).value
+    assert truth * (1 - 5e-6) <= bound <= truth * (1 + 5e-4)
+
+
+def test_a_bound_from_below_of_one_batch() -> None:
+    event = P(0.01, C([G(1.0), L(2.0)]))
+    found = evr.enclose_delta(event, 1.0)
+    assert found.lower <= evr.estimate_delta(event, 1.0).value <= found.upper
+    assert found.upper <= 1.001 * found.lower
+
+
+def test_certificates_replay() -> None:
+    for event in (P(0.1, C([G(3.0), L(4.0)])), s.OneOfDpEvent([P(0.5, L(1.0))] * 3)):
+        delta = 1.01 * evr.estimate_delta(event, 0.5).value
+        certificate = evr.certify(event, epsilon=0.5, delta=delta)
+        assert certificate.accepted
+        assert evr.replay(certificate).agrees
+        assert "Poisson sampling" in certificate.statement
+
+
+def test_the_event_of_dp_accounting_is_known_by_its_fields() -> None:
+    @attr.s(frozen=True, slots=True, auto_attribs=True)
+    class RandomAllocationDpEvent(d.DpEvent):
+        event: d.DpEvent
+        num_selected: int
+        num_steps: int
+
+    theirs = RandomAllocationDpEvent(L(1.0), 1, 4)
+    ours = s.AllocatedDpEvent(L(1.0), 1, 4)
+    assert evr.estimate_delta(theirs, 0.5).value == evr.estimate_delta(ours, 0.5).value
