@@ -20,7 +20,7 @@ def commit() -> str | None:
         found = json.loads(source or "{}").get("vcs_info", {}).get("commit_id")
     except (PackageNotFoundError, ValueError):
         found = None
-    clone = Path(__file__).parents[2] / ".git"
+    clone = Path(__file__).parents[3] / ".git"
     if found is None and clone.exists():
         command = ["git", "--git-dir", str(clone), "rev-parse", "HEAD"]
         with contextlib.suppress(OSError):  # there is no Git
