@@ -45,11 +45,16 @@ def sealed(document: dict[str, Any]) -> evr.Certificate:
     return evr.Certificate.from_json(text(assuming(document)))
 
 
+_MADE: dict[Alter, evr.Certificate] = {}
+
+
 def hostile(genuine: dict[str, Any], alter: Alter) -> evr.Certificate:
-    """Consistent with itself."""
-    document = copy.deepcopy(genuine)
-    alter(document)
-    return sealed(consistent(document))
+    """Consistent with itself. Certificates are frozen, and large ones take seconds to seal: each is made once."""
+    if alter not in _MADE:
+        document = copy.deepcopy(genuine)
+        alter(document)
+        _MADE[alter] = sealed(consistent(document))
+    return _MADE[alter]
 
 
 def many_steps(document: dict[str, Any]) -> None:

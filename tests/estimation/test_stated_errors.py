@@ -237,12 +237,17 @@ class TestTrees:
         assert len(online.epsilons) == 2
 
     @pytest.mark.parametrize(
-        "wrap",
-        [lambda e: repeat(e, 1), lambda e: composed([e]), lambda e: sampled(1.0, e), lambda e: sampled(0.9999, e)],
+        ("levels", "wrap"),
+        [
+            (1500, lambda e: repeat(e, 1)),
+            (1500, lambda e: composed([e])),
+            (1500, lambda e: sampled(1.0, e)),
+            (400, lambda e: sampled(0.9999, e)),  # an exact product of as many probabilities
+        ],
     )
-    def test_fifteen_hundred_levels(self, wrap: Any) -> None:
+    def test_many_levels(self, levels: int, wrap: Any) -> None:
         event: Any = gaussian(5.0)
-        for _ in range(1500):
+        for _ in range(levels):
             event = wrap(event)
         online = evr.online_epsilon(event, 1e-5)
         assert online.epsilons[-1] == near(evr.estimate_epsilon(event, 1e-5).value)
