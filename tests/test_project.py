@@ -21,6 +21,7 @@ import yaml
 
 import evr
 import messages
+from evr._basics.version import commit
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -31,6 +32,12 @@ APACHE = "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
 
 def read(name: str) -> Any:
     return yaml.safe_load((ROOT / name).read_text("utf-8"))
+
+
+@pytest.mark.skipif(not (ROOT / ".git").is_dir(), reason="no clone")
+def test_a_clone_knows_its_commit() -> None:
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert commit() == head.stdout.strip()
 
 
 def test_the_licence_is_the_apache_licence_word_for_word() -> None:
