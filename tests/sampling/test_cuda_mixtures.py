@@ -14,7 +14,7 @@ import evr
 import messages
 from evr._basics.randomness import Stream
 from evr._kernel.events import Composition
-from evr._kernel.pairs import Direction, DominatingPair, arrays
+from evr._kernel.pairs import Direction, arrays
 from evr._kernel.pairs.patterns import law, min_sep
 from evr._kernel.sampled import cuda, philox
 from evr._kernel.sampled.cuda import moved, why_not
@@ -82,7 +82,7 @@ def proposal_of(name, *, by_place=True):
     event, direction, plan = CASES[name]
     steps = Composition.of(event).simplified(Direction(direction))
     line = Kind(Tilt(1.0, 50.0, -1.0), tuple(np.linspace(-8.0, 8.0, 400).tolist()))
-    kinds = (line,) * sum(isinstance(step.law, DominatingPair) for step in steps)
+    kinds = (line,) * sum(step.is_on_a_line for step in steps)
     found = built(replace(plan, kinds=kinds, by_place=by_place), steps)
     assert isinstance(found, MixtureProposal)
     return found

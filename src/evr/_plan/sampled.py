@@ -37,7 +37,7 @@ def planned(
     if on_a_line(steps):
         if device == "cuda":
             raise DeviceError(
-                f"device={device!r}: {steps[0].law.describe()} is a law on a line, which a GPU does "
+                f"device={device!r}: {steps[0].floats.describe()} is a law on a line, which a GPU does "
                 "not draw. A strict proof takes seconds: leave device out, or use method='strict'"
             )
         found = _capped(steps, claim, composing) if proposal == "capped" else SimplePlan()
@@ -48,7 +48,7 @@ def planned(
         mixture = plain_plan(steps)
     if device != "cuda":
         return replace(_clipped(mixture, steps, claim), device=device)
-    if (most := max(s.count for s in steps if isinstance(s.law, PatternLaw))) > MOST_COPIES:
+    if (most := max(s.count for s in steps if isinstance(s.floats, PatternLaw))) > MOST_COPIES:
         raise DeviceError(
             f"a GPU draws up to {MOST_COPIES:,} equal laws in many dimensions, and these are "
             f"{most:,}: take device='cpu' or 'auto'"

@@ -255,7 +255,7 @@ def affordable(trial: Trial, plan: DrawPlan | None) -> Driver | None:
         f"lower tau (now {trial.claim.tau:.6g})": True,
         "use method='sequential'": trial.settings.method == "fixed",
         "use proposal='capped'": trial.settings.proposal != "capped",
-        "use method='strict'": all(step.exact is not None for step in trial.steps),
+        "use method='strict'": all(step.is_exact for step in trial.steps),
         "draw on a GPU (device='cuda')": on_gpu,
     }
     ways = ", ".join(way for way, helps in remedies.items() if helps)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from evr._kernel.pairs import Direction, DominatingPair, Step
+from evr._kernel.pairs import Direction, Step
 from evr._kernel.pairs.law import UNIT, Floats
 from evr._kernel.pairs.line.pair import log_sum_exp
 from evr._kernel.pairs.patterns.bins import Bins
@@ -50,14 +50,14 @@ class MixtureProposal(Proposal):
 
     def __init__(self, plan: MixturePlan, steps: Sequence[Step]) -> None:
         self.plan, self.steps = plan, tuple(steps)
-        self.laws = [(s.law, s.count) for s in self.steps if isinstance(s.law, PatternLaw)]
+        self.laws = [(s.floats, s.count) for s in self.steps if isinstance(s.floats, PatternLaw)]
         if not self.laws:
             raise ValueError("the plan is for laws in many dimensions, and there are none")
         if len({(law.direction, isinstance(law, ReplacedPatterns)) for law, _ in self.laws}) > 1:
             raise ValueError("laws of replace-one are not drawn with others: describe all under one relation")
         if plan.by_place and max(count for _, count in self.laws) > MOST_COPIES:
             raise ValueError(f"more than {MOST_COPIES} copies of a law have no places")
-        on_line = [step for step in self.steps if isinstance(step.law, DominatingPair)]
+        on_line = [step for step in self.steps if step.is_on_a_line]
         spread = spread_steps(on_line, plan.kinds)
         tilts = [kind.tilt or Tilt() for kind in plan.kinds]
         self.line = TiltedProposal(spread, tilts) if spread else None
