@@ -144,5 +144,5 @@ def test_a_recursion_in_logarithms_rounds_more() -> None:
     chain = Chain(40, 4, 0.9, True)  # which is in range, if exponents are
     assert chain.is_in_range(300.0)
     logs = np.random.default_rng(2).uniform(-3000.0, 300.0, (40, 50))
-    assert chain._log_sum_in_range(logs, 1.0, np.zeros(40)) is not None
+    assert chain.log_sum_in_range(logs, 1.0, np.zeros(40)) is not None
     assert not chain.is_in_range(300.1)

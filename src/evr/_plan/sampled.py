@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from evr._devices.cuda import why_not
 from evr._estimate.capped import capped_plan
 from evr._estimate.clipping import block_size, choose_clip
 from evr._estimate.mixtures import mixture_proposal, pilot_variance, plain_plan
 from evr._kernel.pairs import Step, on_a_line
 from evr._kernel.pairs.patterns.law import PatternLaw
 from evr._kernel.sampled.composing import composed, masses_of
-from evr._kernel.sampled.cuda import why_not
 from evr._kernel.sampled.line import spread_steps
 from evr._kernel.sampled.mixtures import MOST_COPIES
 from evr._kernel.sampled.plan import CappedPlan, DrawPlan, MixturePlan, ProposalPlan, SimplePlan

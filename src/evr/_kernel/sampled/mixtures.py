@@ -9,7 +9,7 @@ the part *dominates a tilt* of that order, so weights are at most ``M e^{-order 
 import abc
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, singledispatch
 from typing import Any
 
 import numpy as np
@@ -24,13 +24,12 @@ from evr._kernel.pairs.patterns.law import (
     density_error,
     in_parts,
     log_mean_exp,
-    log_mean_power,
     magnitude,
 )
 from evr._kernel.pairs.patterns.min_sep import Chain, MinSep
 from evr._kernel.sampled.line import TiltedProposal, spread_steps
 from evr._kernel.sampled.moments import Rounding, Tilt, log_peak
-from evr._kernel.sampled.philox import CHOICES, Place, RowNumbers, unit
+from evr._kernel.sampled.philox import CHOICES, Place, RowNumbers, unit, words_at
 from evr._kernel.sampled.plan import ByOrder, ByScale, ByShift, ByWindow, MixturePlan
 from evr._kernel.sampled.proposals import BUILDERS, Block, Proposal, log_with_infinite
 from evr._kernel.sampled.replica_tables import MOST_REPLICAS, STEEPEST, ChainTable, OccupancyTable, RingTable
@@ -93,7 +92,7 @@ class MixtureProposal(Proposal):
                 count = self.laws[law][1]
                 return RowNumbers(places[law], (samples[chosen][:, None] * count + self.xp.arange(count)).reshape(-1))
 
-            first = unit(chooser.calls(samples, CHOICES)[0][:, 0]) < self.weights[0]
+            first = unit(words_at(samples, chooser, CHOICES)[0][:, 0]) < self.weights[0]
             found.append(self._weighted(self._coordinates(first, numbers)))
         losses, log_weights = (self.xp.concatenate(one) for one in zip(*found, strict=True))
         return losses, log_weights
@@ -313,18 +312,7 @@ class ByReplicas(Part):
         if not isinstance(self.table, RingTable):
             return self.power * log_ratio - self.log_normaliser
         half_squares, length = self.law.energies / 2, self.table.length
-        if not isinstance(coordinates, np.ndarray):
-            return log_mean_power(coordinates, half_squares, 1.0, length, self.power) - self.log_normaliser
-        found = np.empty_like(log_ratio)
-        for rows in in_parts(coordinates):
-            logs = coordinates[rows] - half_squares
-            top = logs.max(axis=1, keepdims=True)
-            logs -= top
-            means = ring_sums(np.exp(logs, out=logs), length)
-            means /= length  # 1 / length or more somewhere, 1 at the most
-            powers = power(means, self.power, np.multiply).mean(axis=1)  # by squares: off by as many units
-            found[rows] = np.log(powers) + self.power * top[:, 0] - self.log_normaliser
-        return found
+        return log_ring_power(coordinates, half_squares, length, self.power) - self.log_normaliser
 
 
 class LocalBins(Part):
@@ -383,6 +371,23 @@ def with_odds(probability: float, odds: float) -> float:
     found = odds * probability / (1.0 - probability + odds * probability)
     if not 0 < found < 1:
         raise ValueError(f"odds={odds!r} of a part make {probability!r} no probability")
+    return found
+
+
+@singledispatch
+def log_ring_power(x: Floats, halves: Floats, length: int, exponent: int) -> Floats:
+    """``log`` of the mean, over each row as a ring, of a power of the mean of ``length`` terms ``e^{x - halves}`` in a
+    row.
+    """
+    found = np.empty(len(x))
+    for rows in in_parts(x):
+        logs = x[rows] - halves
+        top = logs.max(axis=1, keepdims=True)
+        logs -= top
+        means = ring_sums(np.exp(logs, out=logs), length)
+        means /= length  # 1 / length or more somewhere, 1 at the most
+        powers = power(means, exponent, np.multiply).mean(axis=1)  # by squares: off by as many units
+        found[rows] = np.log(powers) + exponent * top[:, 0]
     return found
 
 

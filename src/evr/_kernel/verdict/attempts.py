@@ -214,7 +214,7 @@ class Trial:
             greatest=math.exp(min(log_greatest, 700.0)),
             clip=test.clip,
             mean=test.mean,
-            device=plan.device,
+            backend=BACKENDS[plan.device],
         )
         return Driver(self.direction, plan, drawing, work, test, unit, most)
 
