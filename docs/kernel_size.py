@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "architecture.md"
-KERNEL = ("pairs", "events", "strict", "sampled", "verdict")
+KERNEL = ("order.py", "pairs", "events", "strict", "sampled", "verdict")
 LEAVES = ("errors.py", "types.py", "_basics/validate.py", "_basics/randomness.py")
 START, END = "<!-- kernel size -->\n", "<!-- end of kernel size -->\n"
 

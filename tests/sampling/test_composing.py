@@ -139,7 +139,7 @@ def _without(chosen: int) -> Callable[..., Any]:
     def split(*arguments: Any) -> Any:
         found: list[Any] = list(genuine(*arguments))
         found[chosen] = found[chosen] * 0.999
-        return tuple(found)
+        return kernel.Split(*found)
 
     return split
 

@@ -18,6 +18,7 @@ from evr._basics import validate
 from evr._kernel.events import schemes
 from evr._kernel.events.noise import gaussians, labelled
 from evr._kernel.events.relations import NON_PRIVATE, Laws, Translator
+from evr._kernel.order import ceil_div
 from evr._kernel.pairs import Pairs, as_floats, exact
 from evr._kernel.pairs.patterns.bins import CorrelatedBins
 from evr._kernel.pairs.patterns.law import PatternLaw, ReplacedPatterns
@@ -66,7 +67,7 @@ def balls_in_bins(event: schemes.BallsInBinsDpEvent) -> Laws:
     if bins == 1:
         return dp_event.GaussianDpEvent(noise_over(noise, strategy.square_of(np.ones(event.iterations))))
     if strategy.bands == 1 and strategy.is_toeplitz:
-        cycles, entry = -(-event.iterations // bins), Fraction(strategy.columns[0][0])
+        cycles, entry = ceil_div(event.iterations, bins), Fraction(strategy.columns[0][0])
         energy = cycles * (entry / Fraction(noise)) ** 2
         return Pairs.each(lambda one: exact.ExactBins(one, bins, energy))
     return Pairs.each(lambda one: CorrelatedBins(one, noise, bins, strategy))

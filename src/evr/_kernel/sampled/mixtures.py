@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from evr._kernel.order import power
 from evr._kernel.pairs import Direction, Step
 from evr._kernel.pairs.law import UNIT, Floats
 from evr._kernel.pairs.line.pair import log_sum_exp
@@ -33,7 +34,6 @@ from evr._kernel.sampled.philox import CHOICES, Place, RowNumbers, unit, words_a
 from evr._kernel.sampled.plan import ByOrder, ByScale, ByShift, ByWindow, MixturePlan
 from evr._kernel.sampled.proposals import BUILDERS, Block, Proposal, log_with_infinite
 from evr._kernel.sampled.replica_tables import MOST_REPLICAS, STEEPEST, ChainTable, OccupancyTable, RingTable
-from evr._kernel.strict.plan import power
 
 MOST_COPIES = 1 << 12
 """The most copies of one law that are drawn by place: rows of a block, of up to 2^20 samples, have 32-bit numbers."""
