@@ -20,13 +20,13 @@ import numpy as np
 
 import evr
 from evr._basics.randomness import Stream
+from evr._devices import cuda
 from evr._estimate.clipping import block_size
 from evr._kernel.events import Composition
 from evr._kernel.pairs import Direction
-from evr._kernel.sampled import cuda
 from evr._kernel.sampled.plan import DrawPlan, MixturePlan
 from evr._kernel.sampled.proposals import built
-from evr._kernel.sampled.summary import Work
+from evr._kernel.sampled.summary import BACKENDS, Work
 
 MANY_DIMENSIONS = [
     highdim.bins(1, 100, 10, 4),
@@ -70,7 +70,7 @@ def sample_seconds(case: highdim.Case, plan: DrawPlan, delta: float) -> tuple[fl
     found = []
     for proposal, size, device in ((there, plan.block_size, "cuda"), (here, block_size(here), "cpu")):
         unit, stream = float(np.log(delta)), Stream(1, "")
-        work = Work(proposal, stream, size, case.epsilon, unit, np.inf, 1e3, 1.0, device)
+        work = Work(proposal, stream, size, case.epsilon, unit, np.inf, 1e3, 1.0, BACKENDS[device])
         work(0, size, 1e-3)
         taken = []
         for block in range(1, 6):

@@ -25,9 +25,8 @@ from scipy.stats import norm
 from evr._kernel.events import Composition
 from evr._kernel.events.composition import Walk
 from evr._kernel.events.relations import ADD_OR_REMOVE
-from evr._kernel.pairs import NON_PRIVATE_PAIR, Pairs, Step
-from evr._kernel.pairs.exact import ExactLaw, exact_sampled
-from evr._kernel.pairs.line import poisson
+from evr._kernel.pairs import Pairs
+from evr._kernel.pairs.exact import exact_sampled
 
 
 def near(expected: Any, rel: float | None = None, abs: float = 0.0) -> Any:
@@ -53,10 +52,8 @@ def answers(noise: float, buckets: int, q: float = 1.0) -> Pairs:
     """
     found = Composition.of(dp_event.RandomizedResponseDpEvent(noise, buckets), "replace-one").remove[0]
     if q == 1.0:
-        return Pairs.both(found.law, found.exact_law)
-    return Pairs.each(
-        lambda one: poisson.sampled(found.pair, q, one), lambda one: exact_sampled(found.exact_law, Fraction(q), one)
-    )
+        return Pairs.both(found.law)
+    return Pairs.each(lambda one: exact_sampled(found.exact_law, Fraction(q), one))
 
 
 def together(*parts: dp_event.DpEvent | tuple[Pairs, int]) -> Composition:
@@ -73,11 +70,6 @@ def proof_script(name: str) -> Any:
         return importlib.import_module(name)
     finally:
         sys.path.pop(0)
-
-
-def exact_step(law: ExactLaw, count: int) -> Step:
-    """A step of which floats say nothing."""
-    return Step(NON_PRIVATE_PAIR, count, law)
 
 
 @contextmanager

@@ -4,7 +4,6 @@ of yours. No law rests on what is here.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 from dp_accounting import NeighboringRelation, dp_event
@@ -12,9 +11,8 @@ from dp_accounting import NeighboringRelation, dp_event
 from evr._basics import validate
 from evr._kernel.events import schemes
 from evr._kernel.events.registry import MECHANISMS, SHARED, is_writable, written_fields
-from evr._kernel.events.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT, Hypothesis, Laws, Mechanism, Translator
+from evr._kernel.events.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT, Hypothesis, Mechanism, Translator
 from evr._kernel.events.table import registered
-from evr._kernel.pairs import Pairs, check_agreement
 
 DPSGD = "dpsgd"
 """The one kind in spec files without an event of its own: a sampled Gaussian mechanism, many times."""
@@ -163,18 +161,8 @@ def register(
     ids = [f"{description.kind.replace('_', '-')}-{number}" for number in range(1, len(assumptions) + 1)]
     hypotheses = tuple(map(Hypothesis, ids, assumptions))
     kind_of_law = "scheme" if not takes_sampling else "own" if adds_noise_to_a_sum else "any"
-    others_under = {one: laws and partial(_agreeing, laws) for one, laws in (under or {}).items()}
-    checked = partial(_agreeing, translator)
-    mechanism = registered(event_type, checked, hypotheses, kind_of_law, relation, others_under)
+    mechanism = registered(event_type, translator, hypotheses, kind_of_law, relation, under or {})
     MECHANISMS[event_type], _OWN[mechanism] = mechanism, description
-
-
-def _agreeing(translator: Translator, event: Any) -> Laws:
-    """What a translator returns; refused where a law in floats and its exact form plainly differ."""
-    laws = translator(event)
-    if isinstance(laws, Pairs):
-        check_agreement(laws)
-    return laws
 
 
 def _kind(event_type: type) -> str:

@@ -30,7 +30,7 @@ from evr._kernel.events.schemes import (
     UsersDpEvent,
     ZeroOutDpEvent,
 )
-from evr._kernel.pairs import DiscretePair, DominatingPair, Measure, Pairs
+from evr._kernel.pairs import DiscretePair, DominatingPair, Measure, Pairs, as_floats
 from evr._kernel.pairs.exact import ExactCurve, ExactOutcomes, RationalOutcomes
 from evr._tuning import Tuning, tuning
 
@@ -68,6 +68,7 @@ __all__ = [
     "Tuning",
     "UsersDpEvent",
     "ZeroOutDpEvent",
+    "as_floats",
     "dpsgd",
     "from_jax_privacy",
     "opacus_history",

@@ -7,7 +7,7 @@ import pytest
 
 import evr
 from certification.gpu_certificates import CERTIFICATES
-from evr._kernel.sampled import cuda
+from evr._devices import cuda
 from helpers import full
 
 DATA = Path(__file__).parent / "data"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evr._kernel.sampled import cuda
+from evr._devices import cuda
 from evr._plan import sampled
 
 WHY = "no NVIDIA GPU is visible: look"

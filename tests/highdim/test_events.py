@@ -44,19 +44,19 @@ E = evr.events
 def test_one_bin_is_a_gaussian() -> None:
     (step,) = Composition.of(E.BallsInBinsDpEvent(3.0, 5, 1, (1.0, 0.5))).remove
     column_sums = np.tril(np.eye(5) + 0.5 * np.eye(5, k=-1)).sum(axis=1)
-    assert isinstance(step.law, GaussianPair)
-    assert step.law.mu == near(np.linalg.norm(column_sums) / 3.0, rel=1e-14)
+    assert isinstance(step.floats, GaussianPair)
+    assert step.floats.mu == near(np.linalg.norm(column_sums) / 3.0, rel=1e-14)
 
 
 def test_redrawn_bins_are_epochs_of_bins() -> None:
     (step,) = Composition.of(E.RedrawnBinsDpEvent(2.0, 50, 7)).add
     assert step.count == 7
-    assert step.law == IndependentBins(Direction.ADD, 50, 0.25)
+    assert step.floats == IndependentBins(Direction.ADD, 50, 0.25)
 
 
 def test_independent_noise_rounds_a_last_cycle_up() -> None:
     (step,) = Composition.of(E.BallsInBinsDpEvent(2.0, 101, 50)).remove
-    assert step.law == IndependentBins(Direction.REMOVE, 50, 3 / 4)
+    assert step.floats == IndependentBins(Direction.REMOVE, 50, 3 / 4)
 
 
 def test_laws_hold_their_direction() -> None:
@@ -67,8 +67,8 @@ def test_laws_hold_their_direction() -> None:
         composition = Composition.of(event)
         for direction in Direction:
             (step,) = composition.steps(direction)
-            assert isinstance(step.law, kind)
-            assert step.law.direction is direction
+            assert isinstance(step.floats, kind)
+            assert step.floats.direction is direction
         assert not composition.is_symmetric
 
 
@@ -191,8 +191,8 @@ def test_matrix_mechanism_is_one_gaussian() -> None:
     column = (math.sqrt(2.0), 1.0, 1.0)
     event = E.MatrixMechanismDpEvent(8.0, column, 18, 5)
     (step,) = Composition.of(event).remove
-    assert isinstance(step.law, GaussianPair)
-    assert step.law.mu == near(0.5, rel=1e-14)
+    assert isinstance(step.floats, GaussianPair)
+    assert step.floats.mu == near(0.5, rel=1e-14)
 
 
 def exact_square(column: tuple[float, ...], steps: int, separation: int) -> Fraction:

@@ -374,7 +374,7 @@ def test_a_chain_of_replicas_is_drawn_step_by_step() -> None:
     cumulated = np.cumsum(table._first * table.values[0])
     state = np.searchsorted(cumulated, generator.random(300) * cumulated[-1], side="right")
     for step in range(50):
-        weights = table._weights(state, step) * table.values[step + 1][table.next[state]]
+        weights = table.weights(state, step) * table.values[step + 1][table.next[state]]
         sums = np.cumsum(weights, axis=1)
         drawn = generator.random(300) * sums[:, -1]
         chosen = (drawn[:, None] >= sums[:, :-1]).sum(axis=1)

@@ -78,9 +78,9 @@ def test_weights_of_more_replicas_than_are_eligible_do_not_overflow() -> None:
     """Infinite times 0 once made a moment no number."""
     event = E.BMinSepDpEvent(0.21, 4, 4, 0.3, True, (1.0, 0.6, 0.3))
     (step,) = Composition.of(event).simplified(Direction.REMOVE)
-    assert isinstance(step.law, MinSep)
-    energy, share = float(step.law.energies.max()), 5 * math.log(0.3 / 1.9)
-    found = table_of(step.law, 5).log_moment  # most of it: all in one step
+    assert isinstance(step.floats, MinSep)
+    energy, share = float(step.floats.energies.max()), 5 * math.log(0.3 / 1.9)
+    found = table_of(step.floats, 5).log_moment  # most of it: all in one step
     assert 10 * energy + share <= found <= 10 * energy + share + math.log(4**5)
 
 
@@ -134,8 +134,8 @@ def test_a_recursion_in_logarithms_rounds_more() -> None:
     def error(noise: float, probability: float) -> float:
         event = E.BMinSepDpEvent(noise, 400, 4, probability, False)
         (step,) = Composition.of(event).simplified(Direction.REMOVE)
-        assert isinstance(step.law, MinSep)
-        return (density_error(step.law, 1.0) - 8 * UNIT * 400) / (1 + magnitude(step.law, 1.0))
+        assert isinstance(step.floats, MinSep)
+        return (density_error(step.floats, 1.0) - 8 * UNIT * 400) / (1 + magnitude(step.floats, 1.0))
 
     usual = error(1.0, 0.2)
     assert usual == near(32 * UNIT)
@@ -144,5 +144,5 @@ def test_a_recursion_in_logarithms_rounds_more() -> None:
     chain = Chain(40, 4, 0.9, True)  # which is in range, if exponents are
     assert chain.is_in_range(300.0)
     logs = np.random.default_rng(2).uniform(-3000.0, 300.0, (40, 50))
-    assert chain._log_sum_in_range(logs, 1.0, np.zeros(40)) is not None
+    assert chain.log_sum_in_range(logs, 1.0, np.zeros(40)) is not None
     assert not chain.is_in_range(300.1)

@@ -13,14 +13,14 @@ from dp_accounting import dp_event
 import evr
 import messages
 from evr._kernel.events import Composition
-from evr._kernel.pairs import Direction
+from evr._kernel.pairs import Direction, Step
 from evr._kernel.pairs.exact import ExactBins
 from evr._kernel.pairs.exact.law import ball
 from evr._kernel.strict import ProofPlan, one_step, prove
 from evr._kernel.strict.one_step import outcomes_of
 from evr._kernel.strict.proof import one_step_delta
 from evr.errors import UnsupportedEventError
-from helpers import exact_step, full, near
+from helpers import full, near
 
 E = evr.events
 REMOVE, ADD = Direction.REMOVE, Direction.ADD
@@ -155,7 +155,7 @@ def test_other_schemes_have_no_strict_proof() -> None:
 
 
 def test_too_many_places_are_refused() -> None:
-    step = exact_step(ExactBins(REMOVE, 1000, Fraction(1)), 1)
+    step = Step(ExactBins(REMOVE, 1000, Fraction(1)), 1)
     with pytest.raises(ValueError, match=messages.WIDER_SPACING):
         prove((step,), Fraction(40), ProofPlan.of_one_step(80, Fraction(1, 1000)))
 

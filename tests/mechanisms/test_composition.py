@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 import messages
 from evr._estimate.closed_forms import pair_delta
 from evr._kernel.events import Composition
-from evr._kernel.pairs import NON_PRIVATE_PAIR, Direction, DominatingPair, Pairs, Step, infinite_loss_mass
+from evr._kernel.pairs import Direction, DominatingPair, Pairs, Step, infinite_loss_mass
+from evr._kernel.pairs.exact import NON_PRIVATE_LAW
 from evr._kernel.pairs.line.gaussian import GaussianPair
 from evr.errors import UnsupportedEventError
 from evr.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent, ExponentialMechanismDpEvent, dpsgd
@@ -131,9 +132,10 @@ def test_what_has_no_privacy(event):
     composition = Composition.of(event)
     assert composition.is_non_private
     for direction in Direction:
-        assert [step.pair for step in composition.steps(direction)] == [NON_PRIVATE_PAIR]
-    assert pair_delta(NON_PRIVATE_PAIR, 1e6) == 1.0
-    assert infinite_loss_mass(NON_PRIVATE_PAIR) == 1.0
+        assert [step.law for step in composition.steps(direction)] == [NON_PRIVATE_LAW]
+    pair = Step(NON_PRIVATE_LAW, 1).pair
+    assert pair_delta(pair, 1e6) == 1.0
+    assert infinite_loss_mass(pair) == 1.0
 
 
 @pytest.mark.parametrize("event", FREE, ids=repr)

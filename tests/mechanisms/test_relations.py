@@ -109,7 +109,7 @@ def test_a_tree_is_as_many_gaussians_as_it_is_deep(steps, depth):
     """ceil(log2(steps + 1)), as the peer's RDP accountant has it."""
     event = dp_event.SingleEpochTreeAggregationDpEvent(2.5, steps)
     (step,) = Composition.of(event).steps("remove")
-    assert (step.law, step.count) == (GaussianPair(1 / 2.5), depth)
+    assert (step.floats, step.count) == (GaussianPair(1 / 2.5), depth)
     assert Composition.of(event).relation is ZERO
 
 
@@ -167,7 +167,7 @@ def test_truncation_at_its_extremes(event, same):
     truncated = dp_event.TruncatedSubsampledGaussianDpEvent(*event, 1.0)
     for one in ("remove", "add"):
         found, expected = (
-            [(step.law, step.count) for step in Composition.of(each).steps(one)] for each in (truncated, same)
+            [(step.floats, step.count) for step in Composition.of(each).steps(one)] for each in (truncated, same)
         )
         assert found == expected
 
@@ -176,7 +176,7 @@ def test_truncation_that_no_float_can_see():
     rare = dp_event.TruncatedSubsampledGaussianDpEvent(10_000, 1e-3, 2_000, 1.0)
     never = dp_event.PoissonSampledDpEvent(1e-3, GAUSSIAN)
     (step,) = Composition.of(rare).exact("remove")
-    assert step.law == Composition.of(never).remove[0].law
+    assert step.floats == Composition.of(never).remove[0].floats
     assert type(step.exact_law).__name__ == "ExactTruncated"  # the strict proof knows it
 
 
@@ -245,7 +245,7 @@ def test_chances_of_truncated_batches_are_right_to_the_last_digits(event):
     """Sums of single steps take them to be good to 1e-13 (docs/guarantees.md, Section 6.4)."""
     size, q, most, _ = event
     (step,) = Composition.of(dp_event.TruncatedSubsampledGaussianDpEvent(*event)).remove
-    law: Any = step.law
+    law: Any = step.floats
 
     def at_least(k: int, n: int) -> mpmath.mpf:
         """``Pr[Bin(n, q) >= k]``, term by term."""
@@ -268,9 +268,9 @@ def test_shares_are_rounded_up():
     """More records leak no less: the float of 1/3 is below it."""
     event = dp_event.SampledWithoutReplacementDpEvent(3, 1, GAUSSIAN)
     (step,) = Composition.of(event, REPLACE).remove
-    law: Any = step.law
+    law: Any = step.floats
     assert Fraction(law.g) >= Fraction(1, 3)
     almost_all = dp_event.TruncatedSubsampledGaussianDpEvent(3, 1.0, 1, 1.0)
     (step,) = Composition.of(almost_all).add
-    law = step.law
+    law = step.floats
     assert Fraction(law.q) >= Fraction(1, 3)

@@ -18,7 +18,6 @@ from evr._estimate.closed_forms import pair_delta
 from evr._kernel.events import MECHANISMS, Composition
 from evr._kernel.pairs import Pairs
 from evr._kernel.pairs.exact import Ball, ExactCurve, ExactGaussian
-from evr._kernel.pairs.line.gaussian import GaussianPair
 from evr.errors import UnsupportedEventError
 from evr.events import PoissonSampledUsersDpEvent
 from helpers import full, near
@@ -95,9 +94,9 @@ def test_one_step_for_users(
 def test_one_step_below_epsilon_0() -> None:
     event = dp_event.PoissonSampledDpEvent(0.3, dp_event.GaussianDpEvent(1.3))
     (step,) = Composition.of(event, "replace-one").steps("remove")
-    assert isinstance(step.exact, ExactCurve)
+    assert isinstance(step.law, ExactCurve)
     assert pair_delta(step.pair, -0.4) == near(0.36378196759199, rel=1e-13)
-    assert float(step.exact.curve()(Ball(-0.4).exp()).mid()) == near(0.36378196759199, rel=1e-13)
+    assert float(step.law.curve()(Ball(-0.4).exp()).mid()) == near(0.36378196759199, rel=1e-13)
 
 
 def test_a_longer_training_for_users() -> None:
@@ -166,7 +165,7 @@ def test_a_registered_pair_of_gaussians_is_not_sampled_under_replace_one() -> No
     """
     evr.register(
         CountDpEvent,
-        lambda event: Pairs.both(GaussianPair(1 / event.sigma), ExactGaussian(1 / Fraction(event.sigma) ** 2)),
+        lambda event: Pairs.both(ExactGaussian(1 / Fraction(event.sigma) ** 2)),
         relation=lambda event: Relation.REPLACE_ONE,
     )
     try:

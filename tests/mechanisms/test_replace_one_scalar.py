@@ -60,14 +60,14 @@ def strict_delta(law: Any, epsilon: float) -> float:
 def test_laplace(q: float, scale: float, epsilon: float, expected: float) -> None:
     step = step_of(dp_event.PoissonSampledDpEvent(q, dp_event.LaplaceDpEvent(scale)))
     assert pair_delta(step.pair, epsilon) == near(expected, rel=5e-12)
-    assert strict_delta(step.exact, epsilon) == near(expected, rel=5e-12)
+    assert strict_delta(step.law, epsilon) == near(expected, rel=5e-12)
 
 
 @pytest.mark.parametrize(("q", "sigma", "sensitivity", "epsilon", "expected"), DISCRETE_GAUSSIAN)
 def test_discrete_gaussian(q: float, sigma: float, sensitivity: int, epsilon: float, expected: float) -> None:
     step = step_of(dp_event.PoissonSampledDpEvent(q, DiscreteGaussianDpEvent(sigma, sensitivity)))
     assert pair_delta(step.pair, epsilon) == near(expected, rel=5e-12)
-    assert strict_delta(step.exact, epsilon) == near(expected, rel=5e-12)
+    assert strict_delta(step.law, epsilon) == near(expected, rel=5e-12)
 
 
 def test_sampling_everybody_doubles_the_sensitivity() -> None:
@@ -89,7 +89,7 @@ def test_a_place_of_sampled_laplace_noise_has_its_loss(q: float, scale: float, l
 
 
 def test_the_curve_of_sampled_laplace_noise_encloses_also_around_1() -> None:
-    law = step_of(dp_event.PoissonSampledDpEvent(0.25, dp_event.LaplaceDpEvent(1.0))).exact
+    law = step_of(dp_event.PoissonSampledDpEvent(0.25, dp_event.LaplaceDpEvent(1.0))).law
     wide = Ball(1, 0.01)
     assert law.curve()(wide).contains(law.curve()(Ball(1.005)))
     assert law.curve()(wide).contains(law.curve()(Ball(0.995)))

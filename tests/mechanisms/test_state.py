@@ -130,7 +130,7 @@ def test_one_choice_in_closed_form(epsilon: float, x: float, value: float) -> No
     [(1.0, 1.0, 0.06404256873), (0.5, 0.3, 0.06545121005), (2.0, 1.0, 0.3756093119), (0.1, 0.1, 0.004377194926)],
 )
 def test_two_choices_as_a_product(epsilon: float, x: float, value: float) -> None:
-    steps = (Step(BoundedRangePair(epsilon), 2, ExactBoundedRange(Fraction(epsilon))),)
+    steps = (Step(ExactBoundedRange(Fraction(epsilon)), 2),)
     found = StrictCurve(steps)
     assert found.estimate(x) == near(value, 3e-8)
     assert value * (1 - 1e-9) <= float(found.bound(x)) <= 1.001 * value
@@ -389,8 +389,8 @@ def test_false_claims_of_integer_noise() -> None:
 def test_small_noise_and_unknown_dimensions_cost_zcdp() -> None:
     for event in (E.DiscreteGaussianDpEvent(1.0, 1.0, 10**6), E.DiscreteGaussianDpEvent(1.0, 1.0, None)):
         (step,) = Composition.of(event).exact("remove")
-        assert isinstance(step.exact, ExactConcentrated)
-        assert 0 <= step.exact.rho - Fraction(1, 2) < Fraction(1, 10**12)
+        assert isinstance(step.law, ExactConcentrated)
+        assert 0 <= step.law.rho - Fraction(1, 2) < Fraction(1, 10**12)
     with pytest.raises(ValueError, match=messages.NOISE_OF_EACH_CLIENT):
         Composition.of(E.SummedDiscreteGaussiansDpEvent(0.4, 10, 1.0, 10**6))
 
@@ -432,7 +432,7 @@ def test_allocation_at_its_ends() -> None:
     )
     assert Composition.of(E.RandomAllocationDpEvent(1.5, 7, 1)) == Composition.of(E.BallsInBinsDpEvent(1.5, 7, 7))
     ten = Composition.of(E.RandomAllocationDpEvent(1.5, 10, 3))
-    assert [(step.law.bins, step.count) for step in ten.remove] == [(4, 1), (3, 2)]  # type: ignore[attr-defined]
+    assert [(step.law.bins, step.count) for step in ten.remove] == [(4, 1), (3, 2)]
 
 
 def test_allocation_by_dpsgd() -> None:

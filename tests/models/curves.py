@@ -37,7 +37,7 @@ def deltas_of(steps: tuple[Step, ...], epsilons: np.ndarray) -> tuple[np.ndarray
         return testing.deltas_of(steps, epsilons)
     wide = WideGenerator()
     log_p, log_q = np.zeros(DRAWS), np.zeros(DRAWS)  # densities of both laws at the draws
-    for law in (step.law for step in steps for _ in range(step.count)):
+    for law in (step.floats for step in steps for _ in range(step.count)):
         if isinstance(law, PatternLaw):
             coordinates = law.draw_null(wide, DRAWS)  # type: ignore[arg-type]
             ratio = law.log_ratio(coordinates)

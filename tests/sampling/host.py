@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evr._kernel.pairs import arrays
+from evr._devices.kernels import SOURCE
 
 HERE = Path(__file__).parent
 
@@ -97,7 +97,7 @@ class HostBench:
         if shutil.which("g++") is None:
             pytest.skip("no C++ compiler here")
         target = folder / "kernels.so"
-        flags = ["-O1", "-shared", "-fPIC", "-w", f'-DKERNELS="{arrays.SOURCE}"']
+        flags = ["-O1", "-shared", "-fPIC", "-w", f'-DKERNELS="{SOURCE}"']
         subprocess.run(["g++", *flags, str(HERE / "on_host.cpp"), "-o", str(target)], check=True)
         self.library = ctypes.CDLL(str(target))
 

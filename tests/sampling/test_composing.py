@@ -139,7 +139,7 @@ def _without(chosen: int) -> Callable[..., Any]:
     def split(*arguments: Any) -> Any:
         found: list[Any] = list(genuine(*arguments))
         found[chosen] = found[chosen] * 0.999
-        return tuple(found)
+        return kernel.Split(*found)
 
     return split
 
@@ -220,7 +220,7 @@ def test_composites_are_known_as_well_as_the_steps_they_hold(
     whole = single.count
     assert whole == 1200
     least = whole * 8.0 * UNIT * single.pair.loss_magnitude
-    drawn = sum(sum_error(step.law, step.count) for step in proposal.steps)
+    drawn = sum(sum_error(step.floats, step.count) for step in proposal.steps)
     rounding = proposal.rounding(EPSILON)
     assert rounding.loss > least > 0.0
     assert rounding.loss < least + drawn + 8.0 * UNIT * EPSILON

@@ -13,11 +13,11 @@ from dp_accounting import dp_event
 import evr
 import messages
 from evr._basics.randomness import Stream
+from evr._devices import cuda, kernels
+from evr._devices.cuda import moved, on_gpu, why_not
 from evr._kernel.events import Composition
-from evr._kernel.pairs import Direction, DominatingPair, arrays
-from evr._kernel.pairs.patterns import law, min_sep
-from evr._kernel.sampled import cuda, philox
-from evr._kernel.sampled.cuda import moved, why_not
+from evr._kernel.pairs import Direction
+from evr._kernel.pairs.law import module_of
 from evr._kernel.sampled.mixtures import (
     MOST_COPIES,
     ByReplicas,
@@ -32,8 +32,8 @@ from evr._kernel.sampled.philox import Place
 from evr._kernel.sampled.plan import ByOrder, ByScale, ByShift, ByWindow, DrawPlan, Kind, MixturePlan
 from evr._kernel.sampled.proposals import built
 from evr._kernel.sampled.replica_tables import OccupancyTable, RingTable
-from evr._kernel.sampled.summary import Work, on_gpu, on_processor, summed
-from sampling.host import HostBench
+from evr._kernel.sampled.summary import Work, on_processor, summed
+from sampling.host import Array, HostBench
 
 E = evr.events
 
@@ -82,7 +82,7 @@ def proposal_of(name, *, by_place=True):
     event, direction, plan = CASES[name]
     steps = Composition.of(event).simplified(Direction(direction))
     line = Kind(Tilt(1.0, 50.0, -1.0), tuple(np.linspace(-8.0, 8.0, 400).tolist()))
-    kinds = (line,) * sum(isinstance(step.law, DominatingPair) for step in steps)
+    kinds = (line,) * sum(step.is_on_a_line for step in steps)
     found = built(replace(plan, kinds=kinds, by_place=by_place), steps)
     assert isinstance(found, MixtureProposal)
     return found
@@ -99,9 +99,8 @@ def built_bench(tmp_path_factory):
 
 @pytest.fixture
 def bench(built_bench, monkeypatch):
-    monkeypatch.setattr(min_sep, "launch", built_bench.launch)
-    monkeypatch.setattr(law, "launch", built_bench.launch)
-    monkeypatch.setattr(philox, "launch", built_bench.launch)
+    monkeypatch.setattr(kernels, "launch", built_bench.launch)
+    kernels.serve(Array)
     return built_bench
 
 
@@ -156,7 +155,7 @@ def test_arrays_are_as_strict_as_those_of_a_gpu(bench):
     for wrong in (lambda: one + np.zeros(3), lambda: np.asarray(one), lambda: one[np.arange(2)]):
         with pytest.raises(TypeError):
             wrong()
-    assert arrays.module_of(np.exp(one)) is bench.arrays
+    assert module_of(np.exp(one)) is bench.arrays
 
 
 @pytest.mark.skipif(why_not() is not None, reason="no GPU here")
@@ -164,7 +163,7 @@ def test_arrays_are_as_strict_as_those_of_a_gpu(bench):
 def test_a_gpu_draws_the_numbers_of_numpy(name):
     proposal = proposal_of(name)
     assert cuda.draws(proposal)
-    work = Work(proposal, Stream(1, "test"), 5000, 0.1, -1.0, math.inf, 5.0, 0.9, "cuda")
+    work = Work(proposal, Stream(1, "test"), 5000, 0.1, -1.0, math.inf, 5.0, 0.9, on_gpu)
     expected, found = on_processor(work, 3, 4500, 0.1), on_gpu(work, 3, 4500, 0.1)
     assert on_gpu(work, 3, 4500, 0.1) == found
     np.testing.assert_allclose(found[2:7], expected[2:7], rtol=1e-9)

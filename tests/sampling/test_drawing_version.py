@@ -28,7 +28,7 @@ def tilted(order: float, cap: float, floor: float) -> Callable[[tuple[Step, ...]
     edges = tuple(np.linspace(-8.0, 8.0, 400).tolist())
 
     def make(steps: tuple[Step, ...], epsilon: float) -> Proposal:
-        spread = None if isinstance(steps[0].law, DiscretePair) else edges
+        spread = None if isinstance(steps[0].floats, DiscretePair) else edges
         plan = CappedPlan((Kind(Tilt(order, cap, floor), spread),))
         return TiltedProposal.from_plan(plan, steps)
 

@@ -13,7 +13,7 @@ from dp_accounting import dp_event
 
 import evr
 import messages
-from evr._kernel.sampled import cuda as device
+from evr._devices import cuda as device
 from evr._kernel.verdict.settings import Settings
 from evr._plan import sampled
 from evr.errors import DeviceError, LedgerError

@@ -69,7 +69,7 @@ def capped(draw: random.Random, composing: bool = False) -> Callable[[Trial], Dr
         kinds = tuple(
             Kind(
                 tilt if composing else hostile_tilt(draw),
-                None if isinstance(step.law, DiscretePair) else hostile_edges(draw),
+                None if isinstance(step.floats, DiscretePair) else hostile_edges(draw),
             )
             for step in trial.steps
         )

@@ -10,7 +10,7 @@ from dp_accounting import dp_event as d
 
 import evr
 from evr._kernel.events import Composition
-from evr._kernel.pairs import DiscretePair, Pairs
+from evr._kernel.pairs import Pairs
 from evr._kernel.pairs.exact import Ball, RationalOutcomes
 from evr._kernel.pairs.exact.law import at_precision, ball
 from laws.registered import registered
@@ -81,8 +81,7 @@ def test_a_registered_law_near_ratio_1() -> None:
     hit, alarm = 0.500001, 0.499999
     exact = RationalOutcomes.of(*((1 - Fraction(x), Fraction(x)) for x in (hit, alarm)))
     swapped = RationalOutcomes(exact.q, exact.p)
-    floats = [DiscretePair.from_probabilities([1 - x, x], [1 - y, y]) for x, y in ((hit, alarm), (alarm, hit))]
-    with registered(Pairs(floats[0], floats[1], (exact, swapped))) as event:
+    with registered(Pairs(exact, swapped)) as event:
         most = greatest(event, "add-or-remove")
         epsilon = math.nextafter(float(most), 0.0)
         for lower in (epsilon, epsilon * (1 - 1e-14), epsilon * (1 - 1e-12)):

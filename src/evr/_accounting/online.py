@@ -24,7 +24,7 @@ from evr._estimate.results import Count, OnlineEpsilon, counter
 from evr._kernel.events import Composition
 from evr._kernel.events.composition import Begin, Visited, Walk
 from evr._kernel.events.relations import ADD_OR_REMOVE, Relation
-from evr._kernel.pairs import Direction, Pairs, line_pair
+from evr._kernel.pairs import Direction, Pairs
 
 _MOST_REPORTS = 1_000_000
 MOST_RUNS = 5_000_000
@@ -270,7 +270,7 @@ def _counts(period: Period, steps: int) -> Counts:
     for pairs, count in period.runs:
         if pairs is not None:
             for one in Direction:
-                line_pair(pairs.of(one))
+                _ = pairs.step(one, 1).pair
             found[pairs] += min(count, max(steps, 0))
         steps -= count
     return +found

@@ -13,6 +13,7 @@ from functools import lru_cache, partial
 import numpy as np
 import scipy
 
+from evr._kernel.order import power
 from evr._kernel.pairs import DiscretePair, DominatingPair, Floats, Measure, Step, greatest_loss, outcomes
 from evr._kernel.pairs.law import UNIT
 from evr._kernel.pairs.line.pair import log_sum_exp
@@ -31,7 +32,6 @@ from evr._kernel.sampled.composing import (
 from evr._kernel.sampled.line import TiltedProposal, on_outcomes, spread_steps
 from evr._kernel.sampled.moments import Tilt, log_peak
 from evr._kernel.sampled.plan import CappedPlan, Kind
-from evr._kernel.strict.plan import power
 
 GROWTH = 1e-4  # the share by which delta may grow where nothing else is asked for
 _MOST_EPSILON = 1e8  # steps are composed below it: places have a few digits behind the point

@@ -284,7 +284,7 @@ def by_failures(steps: tuple[Step, ...], delta: float) -> float | None:
     if infinite < delta * (1.0 - slack):
         return None
     more = infinite > delta * (1.0 + slack)
-    if infinite > 0 and all(step.exact is not None for step in steps):
+    if infinite > 0 and all(step.is_exact for step in steps):
         more = infinite_delta(steps) > Fraction(delta)
     return math.inf if more else max(0.0, greatest_loss(steps))
 

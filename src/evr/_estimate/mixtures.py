@@ -88,7 +88,7 @@ def mixture_proposal(
 
 
 def _laws(steps: tuple[Step, ...]) -> Laws:
-    return [(s.law, s.count) for s in steps if isinstance(s.law, PatternLaw)]
+    return [(s.floats, s.count) for s in steps if isinstance(s.floats, PatternLaw)]
 
 
 def _shifted(steps: tuple[Step, ...], epsilon: float, threshold: float) -> Iterator[MixtureProposal]:
@@ -177,7 +177,7 @@ def _scaled(laws: Laws, epsilon: float) -> ByScale:
 def with_lines(steps: tuple[Step, ...], part: ByOrder | ByScale | ByShift, order: float) -> MixtureProposal:
     """The proposal, with steps on a line as outcomes, tilted by that order without a cap that could be reached."""
     slope = loss_order(_laws(steps)[0][0], order)
-    kinds = tuple(_uncapped(s.law, s.count, slope) for s in steps if isinstance(s.law, DominatingPair))
+    kinds = tuple(_uncapped(s.pair, s.count, slope) for s in steps if s.is_on_a_line)
     return MixtureProposal(MixturePlan(part, kinds), steps)
 
 

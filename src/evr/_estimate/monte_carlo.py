@@ -24,7 +24,7 @@ from evr._estimate.rdp import rdp_curve_delta
 from evr._estimate.results import Estimate
 from evr._estimate.tilting import is_certain, likely_epsilon
 from evr._kernel.events import Composition
-from evr._kernel.pairs import Direction, DominatingPair, Floats, Step, greatest_loss, infinite_mass, on_a_line
+from evr._kernel.pairs import Direction, Floats, Step, greatest_loss, infinite_mass, on_a_line
 from evr._kernel.pairs.patterns.law import PatternLaw
 from evr._kernel.sampled.line import SimpleProposal
 from evr._kernel.sampled.proposals import Block, Proposal
@@ -270,8 +270,9 @@ def _estimated(value: float, error: float, direction: Direction, samples: int) -
 
 def _first_guess(steps: tuple[Step, ...], delta: float) -> float:
     """About an epsilon, as if sums on a line were normal and the worst pattern of mixtures were known."""
-    lines = tuple(step for step in steps if isinstance(step.law, DominatingPair))
-    energy = math.fsum(step.count * step.law.greatest_energy for step in steps if isinstance(step.law, PatternLaw))
+    lines = tuple(step for step in steps if step.is_on_a_line)
+    patterns = [(step.floats, step.count) for step in steps if isinstance(step.floats, PatternLaw)]
+    energy = math.fsum(count * law.greatest_energy for law, count in patterns)
     known = energy / 2 + math.sqrt(2 * energy * -math.log(min(delta, 0.5)))
     likely = likely_epsilon(lines, delta) if lines else 0.0
     return max(1e-6, known + min(likely, 0.999 * greatest_loss(lines)))

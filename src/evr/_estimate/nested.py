@@ -20,12 +20,12 @@ from evr._estimate.fft import delta_of
 from evr._estimate.grid import spread
 from evr._estimate.points import points_of, rough_points
 from evr._estimate.tilting import TiltedSum
+from evr._kernel.order import power
 from evr._kernel.pairs import DiscretePair, DominatingPair, Floats, Measure, Step, finite_part, infinite_mass
 from evr._kernel.pairs.line.pair import log_sum_exp
 from evr._kernel.pairs.line.poisson import outcomes, sampled, sampled_without_replacement
 from evr._kernel.pairs.nested import NestedLaw, OneOf, SampledSteps, inner_epsilon
 from evr._kernel.strict.one_step import Ratios, Sum, grid_of_ratios
-from evr._kernel.strict.plan import power
 from evr.types import Direction
 
 _DEPTH = 60.0  # nats below which a probability under both laws is left out

@@ -120,7 +120,7 @@ def on_lines(steps: tuple[Step, ...]) -> tuple[Step, ...]:
         elif isinstance(step.law, NestedLaw):
             inside, is_alone = tuple(map(on_lines, step.law.compositions)), len(steps) == step.count == 1
             step = Step(line_pair_of(step.law, inside, is_alone=is_alone), step.count)
-        elif isinstance(step.law, IndependentBins):
-            step = Step(BinsPair(step.law), step.count)
+        elif isinstance(bins := step.floats, IndependentBins):
+            step = Step(BinsPair(bins), step.count)
         found.append(step)
     return tuple(found)

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from evr._devices.cuda import why_not
 from evr._estimate.capped import capped_plan
 from evr._estimate.clipping import block_size, choose_clip
 from evr._estimate.mixtures import mixture_proposal, pilot_variance, plain_plan
 from evr._kernel.pairs import Step, on_a_line
 from evr._kernel.pairs.patterns.law import PatternLaw
 from evr._kernel.sampled.composing import composed, masses_of
-from evr._kernel.sampled.cuda import why_not
 from evr._kernel.sampled.line import spread_steps
 from evr._kernel.sampled.mixtures import MOST_COPIES
 from evr._kernel.sampled.plan import CappedPlan, DrawPlan, MixturePlan, ProposalPlan, SimplePlan
@@ -37,7 +37,7 @@ def planned(
     if on_a_line(steps):
         if device == "cuda":
             raise DeviceError(
-                f"device={device!r}: {steps[0].law.describe()} is a law on a line, which a GPU does "
+                f"device={device!r}: {steps[0].floats.describe()} is a law on a line, which a GPU does "
                 "not draw. A strict proof takes seconds: leave device out, or use method='strict'"
             )
         found = _capped(steps, claim, composing) if proposal == "capped" else SimplePlan()
@@ -48,7 +48,7 @@ def planned(
         mixture = plain_plan(steps)
     if device != "cuda":
         return replace(_clipped(mixture, steps, claim), device=device)
-    if (most := max(s.count for s in steps if isinstance(s.law, PatternLaw))) > MOST_COPIES:
+    if (most := max(s.count for s in steps if isinstance(s.floats, PatternLaw))) > MOST_COPIES:
         raise DeviceError(
             f"a GPU draws up to {MOST_COPIES:,} equal laws in many dimensions, and these are "
             f"{most:,}: take device='cpu' or 'auto'"

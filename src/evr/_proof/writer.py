@@ -22,7 +22,7 @@ from evr._basics import atomic
 from evr._certificate.certificate import Certificate
 from evr._kernel.events import Composition
 from evr._kernel.events.relations import name_of
-from evr._kernel.pairs import Direction, Step, exact
+from evr._kernel.pairs import Direction, Law, Step, exact
 from evr._kernel.pairs.exact import ExactCurve, ExactLaw, ExactOutcomes
 from evr._kernel.pairs.exact.law import at_precision, ball
 from evr._kernel.pairs.selection import Selection
@@ -134,7 +134,7 @@ def check_texts(composition: Composition) -> list[tuple[str, str]]:
     remove, add = (composition.simplified(one) for one in Direction)
     if [step.count for step in remove] != [step.count for step in add]:
         raise UnsupportedEventError("the two directions are not made of the same steps, and a proof file is about both")
-    found = [(law_text(one.exact), law_text(other.exact)) for one, other in zip(remove, add, strict=True)]
+    found = [(law_text(one.law), law_text(other.law)) for one, other in zip(remove, add, strict=True)]
     try:
         for law in (text for pair in found for text in pair):
             check_proof.check_law(name_of(composition.relation), law)
@@ -143,7 +143,7 @@ def check_texts(composition: Composition) -> list[tuple[str, str]]:
     return found
 
 
-def law_text(law: exact.ExactLaw | None) -> str:
+def law_text(law: Law) -> str:
     """The law as a word; one without a text is refused.
 
     >>> law_text(exact.ExactGaussian(Fraction(4, 9)))

@@ -24,7 +24,7 @@ from evr._kernel.pairs import Direction, on_a_line
 from evr._kernel.sampled.deciding import LEAST, FixedTest, State
 from evr._kernel.sampled.driver import Driver
 from evr._kernel.sampled.plan import DrawPlan
-from evr._kernel.sampled.summary import Work
+from evr._kernel.sampled.summary import Work, on_processor
 from evr._kernel.strict import Proof, prove_within
 from evr._kernel.verdict.attempts import PURPOSE, Attempt, StrictPlanner, Trial, tested_directions
 from evr._kernel.verdict.results import DirectionReport
@@ -255,7 +255,7 @@ def affordable(trial: Trial, plan: DrawPlan | None) -> Driver | None:
         f"lower tau (now {trial.claim.tau:.6g})": True,
         "use method='sequential'": trial.settings.method == "fixed",
         "use proposal='capped'": trial.settings.proposal != "capped",
-        "use method='strict'": all(step.exact is not None for step in trial.steps),
+        "use method='strict'": all(step.is_exact for step in trial.steps),
         "draw on a GPU (device='cuda')": on_gpu,
     }
     ways = ", ".join(way for way, helps in remedies.items() if helps)
@@ -290,7 +290,7 @@ def _piloted(work: Work) -> tuple[float, State]:
     pilot = replace(work, stream=stream, block_size=max(1, work.block_size // 8))
     replace(pilot, block_size=1)(0, 1, 0.0)  # sets things up
     # the time of this thread alone, so that a busy machine does not make the forecast longer
-    clock = time.thread_time if pilot.device == "cpu" else time.perf_counter
+    clock = time.thread_time if pilot.backend is on_processor else time.perf_counter
     start, seen = clock(), State()
     for block in range(_PILOT_BLOCKS):
         seen = seen.added(pilot(block, pilot.block_size, 0.0))

@@ -25,7 +25,7 @@ from evr._basics.numbers import round_up
 from evr._certificate.event_json import event_digest, event_from_json, event_to_json, in_alphabet, named
 from evr._kernel.events import Composition
 from evr._kernel.events.relations import ZERO_OUT, Relation, name_of, relation_named
-from evr._kernel.pairs import TRIVIAL_PAIR, Direction
+from evr._kernel.pairs import Direction, reveals_nothing
 from evr._kernel.pairs.exact import ExactGaussian
 from evr._kernel.verdict.attempts import Attempt as Trying
 from evr._kernel.verdict.settings import Claim, Settings, Terms
@@ -190,8 +190,8 @@ def _is_one_law(total: Composition) -> bool:
     """
     for direction in Direction:
         folded = total.simplified(direction)
-        laws = {(step.law, step.exact) for step in total.steps(direction) if step.law != TRIVIAL_PAIR}
-        if len(laws) != 1 and not (len(folded) == 1 and isinstance(folded[0].exact, ExactGaussian)):
+        laws = {step.law for step in total.steps(direction) if not reveals_nothing(step.law)}
+        if len(laws) != 1 and not (len(folded) == 1 and isinstance(folded[0].law, ExactGaussian)):
             return False
     return True
 

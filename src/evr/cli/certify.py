@@ -325,7 +325,7 @@ class Reporting:
 
 def _who_drew(certificate: Certificate) -> str:
     """The device that ``--device auto`` chose, and why."""
-    from evr._kernel.sampled.cuda import why_not
+    from evr._devices.cuda import why_not
 
     drew = {one.plan["device"] for one in certificate.verification.directions.values() if one.plan is not None}
     if "cpu" not in drew:

@@ -328,7 +328,7 @@ def describe(ran: options.WhatRan, json: options.Json = False) -> None:
     steps: list[dict[str, Any]] = []
     for direction in Direction:
         for step in composition.steps(direction):
-            law = step.law
+            law = step.floats
             exact = partial(pair_delta, law) if isinstance(law, DominatingPair) else None
             deltas = {str(epsilon): exact and exact(epsilon) for epsilon in _STEP_EPSILONS}
             about = {"direction": direction.value, "count": step.count, "pair": law.describe()}

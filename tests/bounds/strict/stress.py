@@ -26,7 +26,6 @@ from evr._kernel.pairs import Direction, Step
 from evr._kernel.pairs.exact import ExactLaw, RationalOutcomes, SampledOutcomes
 from evr._kernel.strict import Grid, ProofPlan, Window, schedule
 from evr._kernel.strict.masses import Masses
-from helpers import exact_step
 
 Table = tuple[tuple[Fraction, Fraction], ...]
 """Probabilities of outcomes under ``P`` and ``Q``."""
@@ -104,7 +103,7 @@ def random_case(seed: int) -> Case:
     rng = random.Random(seed)
     laws = [random_law(rng) for _ in range(rng.choice((1, 1, 2)))]
     counts = tuple(rng.randint(1, 5) if len(laws) == 1 else rng.randint(1, 3) for _ in laws)
-    steps = tuple(exact_step(law, count) for (law, _), count in zip(laws, counts, strict=True))
+    steps = tuple(Step(law, count) for (law, _), count in zip(laws, counts, strict=True))
     epsilon = Fraction(rng.randint(0, 300), 100)
     return Case(steps, tuple(table for _, table in laws), epsilon, random_plan(rng, counts))
 
@@ -124,9 +123,7 @@ def lattice_case(seed: int) -> Case:
     reach = count * (parts + 1) + 1
     windows = tuple(Window(0, 0, 1, -reach, reach) for _ in schedule((count,)))
     epsilon = spacing * parts * rng.randint(0, count - 2)
-    return Case(
-        (exact_step(law, count),), (table,), epsilon, ProofPlan(rng.choice((8, 10, 48)), spacing, (grid,), windows)
-    )
+    return Case((Step(law, count),), (table,), epsilon, ProofPlan(rng.choice((8, 10, 48)), spacing, (grid,), windows))
 
 
 def lost_in_splits(cases: int) -> Iterator[str]:

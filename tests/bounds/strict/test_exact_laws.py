@@ -21,7 +21,7 @@ from conformance.reference import delta
 from evr import events
 from evr._described import register
 from evr._kernel.events import MECHANISMS, Composition
-from evr._kernel.pairs import Direction, DiscretePair, Pairs
+from evr._kernel.pairs import Direction, DiscretePair, Pairs, Step
 from evr._kernel.pairs.exact import (
     ExactGaussian,
     ExactLaplace,
@@ -35,7 +35,6 @@ from evr._kernel.strict import Grid, ProofPlan
 from evr._kernel.strict.masses import NOTHING, GridLaw
 from evr._kernel.strict.proof import halves, one_step_delta, stays_within
 from evr.errors import UnsupportedEventError
-from helpers import exact_step
 
 BITS = 160
 EPSILONS = (-4.0, -0.7, -1e-3, 0.0, 1e-9, 0.01, 0.4, 1.0, 3.7, 12.0)
@@ -72,7 +71,7 @@ def test_one_step_on_any_grid_is_never_below(event, direction):
         floor, top = -rng.randint(2, 30), rng.randint(2, 30)
         low = rng.randint(floor, top - 1)
         grid = Grid(Fraction(rng.uniform(-0.1, 0.1)), rng.randint(0, 2), low, rng.randint(low + 1, top), floor, top)
-        found = halves((exact_step(law, 1),), ProofPlan(rng.randint(12, 60), spacing, (grid,), ()))
+        found = halves((Step(law, 1),), ProofPlan(rng.randint(12, 60), spacing, (grid,), ()))
         for epsilon in (0.0, 0.4, 1.0, 3.7):
             assert as_mp(found.delta(Fraction(epsilon))) >= delta(reference, epsilon) - mpf(10) ** -50
 
@@ -128,12 +127,12 @@ def test_balls_that_cannot_decide_a_case_still_hold_the_truth():
 
 
 def test_no_loss_beyond_epsilon_is_decided_exactly():
-    laplace = exact_step(ExactLaplace(Fraction(10)), 7)
+    laplace = Step(ExactLaplace(Fraction(10)), 7)
     assert stays_within((laplace,), Fraction(7, 10))
     assert not stays_within((laplace,), Fraction(7, 10) - Fraction(1, 10**40))
     remove, add = (exact_sampled(ExactLaplace(Fraction(10)), Fraction(1, 2), one) for one in Direction)
-    assert stays_within((exact_step(add, 7),), Fraction(4, 10))
-    assert not stays_within((exact_step(remove, 7),), Fraction(35, 100))
+    assert stays_within((Step(add, 7),), Fraction(4, 10))
+    assert not stays_within((Step(remove, 7),), Fraction(35, 100))
 
 
 def test_probabilities_must_sum_to_exactly_one():
@@ -159,40 +158,37 @@ def test_a_law_of_ones_own_without_an_exact_one_is_refused_by_name():
         del MECHANISMS[PlainDpEvent]
 
 
-def test_a_law_is_known_twice_in_one_step():
-    """A composition of a composition's steps is known as exactly as that; equal pairs whose exact
-    laws differ are not merged.
-    """
+def test_laws_are_merged_by_their_exact_parameters():
+    """A composition's steps are known as exactly as it is; laws whose floats are equal are not merged."""
     composition = Composition.of(dp_event.ComposedDpEvent([dp_event.LaplaceDpEvent(3.0)] * 2))
     assert Composition(composition.remove, composition.add).exact("add") == composition.exact("add")
-    pair = DiscretePair.from_probabilities([0.3, 0.7], [0.6, 0.4])
     laws = [RationalOutcomes.of([p, 1 - p], [Fraction(3, 5), Fraction(2, 5)]) for p in (Fraction(3, 10), Fraction(0.3))]
-    parts = [(Pairs.both(pair, law), 2) for law in (laws[0], laws[1], laws[0])]
+    parts = [(Pairs.both(law), 2) for law in (laws[0], laws[1], laws[0])]
     found = Composition.from_counts(parts).exact("remove")
     assert [(step.exact_law, step.count) for step in found] == [(laws[0], 4), (laws[1], 2)]
 
 
-def test_a_gaussian_pair_with_another_exact_law_is_not_folded():
+def test_gaussians_add_up_exactly():
     other = ExactLaplace(Fraction(3))
-    parts = [(Pairs.both(GaussianPair(0.5), law), 3) for law in (ExactGaussian(Fraction(1, 4)), other)]
+    parts = [(Pairs.both(law), 3) for law in (other, ExactGaussian(Fraction(1, 4)), ExactGaussian(Fraction(1, 100)))]
     found = Composition.from_counts(parts).exact("remove")
-    assert [(step.exact_law, step.count) for step in found] == [(ExactGaussian(Fraction(3, 4)), 1), (other, 3)]
+    assert [(step.exact_law, step.count) for step in found] == [(ExactGaussian(Fraction(78, 100)), 1), (other, 3)]
 
 
-def test_one_gaussian_without_an_exact_law_leaves_all_without():
-    parts = [(Pairs.both(GaussianPair(0.5)), 1), (Pairs.both(GaussianPair(0.1), ExactGaussian(Fraction(1, 100))), 1)]
+def test_one_gaussian_in_floats_leaves_all_without_a_proof():
+    parts = [(Pairs.both(GaussianPair(0.5)), 1), (Pairs.both(ExactGaussian(Fraction(1, 100))), 1)]
     composition = Composition.from_counts(parts)
-    assert len(composition.simplified("remove")) == 1
+    assert [step.floats for step in composition.simplified("remove")] == [GaussianPair(0.1), GaussianPair(0.5)]
     with pytest.raises(UnsupportedEventError, match=messages.no_exact_law("GaussianPair")):
         composition.exact("remove")
 
 
-def test_exact_laws_are_given_for_both_directions():
-    pair, law = DiscretePair.from_probabilities([0.3, 0.7], [0.6, 0.4]), ExactLaplace(Fraction(3))
-    wrongs: list[Any] = [law, (law,), [law, law], (law, None)]
+def test_a_pair_is_made_of_laws():
+    law = ExactLaplace(Fraction(3))
+    wrongs: list[Any] = [(law, law), None, 0.5]
     for wrong in wrongs:
-        with pytest.raises(TypeError, match=messages.NO_EXACT_PAIR):
-            Pairs(pair, pair, wrong)
+        with pytest.raises(TypeError, match=messages.NO_LAW):
+            Pairs(law, wrong)
 
 
 def test_an_infinite_mass_above_1_is_refused() -> None:

@@ -17,6 +17,7 @@ import pytest
 import messages
 from bounds.strict.stress import Case, Table, lattice_case, plant, random_case, random_plan
 from evr._kernel.events import Composition
+from evr._kernel.pairs import Step
 from evr._kernel.pairs.exact import Ball, ExactCurve
 from evr._kernel.pairs.exact.law import ball
 from evr._kernel.strict import Grid, ProofPlan, Window, schedule
@@ -25,7 +26,7 @@ from evr._plan.lower import delta_below
 from evr._plan.strict import StrictCurve
 from evr._spec import load
 from evr.events import BallsInBinsDpEvent, RedrawnBinsDpEvent, dpsgd
-from helpers import exact_step, full
+from helpers import full
 
 BELOW = 5e-4
 ORACLES = [
@@ -70,7 +71,7 @@ class TableCurve(ExactCurve):
 def curve_case(seed: int) -> Case:
     """A random case all of whose laws are known by their curves."""
     case = random_case(seed)
-    steps = (exact_step(TableCurve(table), one.count) for table, one in zip(case.tables, case.steps, strict=True))
+    steps = (Step(TableCurve(table), one.count) for table, one in zip(case.tables, case.steps, strict=True))
     return replace(case, steps=tuple(steps))
 
 
@@ -194,7 +195,7 @@ def test_plans_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match=messages.FEWER_GRIDS):
         bound(replace(case, steps=case.steps[:1], plan=replace(case.plan, grids=2 * case.plan.grids)))
     with pytest.raises(ValueError, match=messages.ONE_STEP_ALONE):
-        bound(replace(case, steps=(exact_step(case.steps[0].exact_law, 2),), plan=ProofPlan(8, Fraction(1), (), ())))
+        bound(replace(case, steps=(Step(case.steps[0].exact_law, 2),), plan=ProofPlan(8, Fraction(1), (), ())))
 
 
 def test_places_that_balls_cannot_tell_apart_are_refused():

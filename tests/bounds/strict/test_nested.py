@@ -70,9 +70,7 @@ def steps_of(node: Tree, direction: Direction) -> tuple[Step, ...]:
     """The composition of a tree in the kernel's terms."""
     if node[0] == "composed":
         return tuple(
-            Step(step.law, number * step.count, step.exact)
-            for inner, number in node[1]
-            for step in steps_of(inner, direction)
+            Step(step.law, number * step.count) for inner, number in node[1] for step in steps_of(inner, direction)
         )
     law: Any
     if node[0] == "leaf":
@@ -81,7 +79,7 @@ def steps_of(node: Tree, direction: Direction) -> tuple[Step, ...]:
         law = SampledSteps(steps_of(node[1], direction), node[2], direction)
     else:
         law = OneOf(direction, tuple((steps_of(inner, direction), number) for inner, number in node[1]))
-    return (Step(law if isinstance(law, NestedLaw) else law.in_floats(), 1, law),)
+    return (Step(law, 1),)
 
 
 def plan_of(steps: tuple[Step, ...], rng: random.Random, *, grids: bool) -> ProofPlan:

@@ -16,7 +16,7 @@ from flint import ctx
 
 import evr
 import messages
-from evr._kernel.pairs import Direction, Pairs
+from evr._kernel.pairs import Direction, Pairs, Step, as_floats
 from evr._kernel.pairs.exact import (
     Ball,
     ExactCurve,
@@ -29,7 +29,7 @@ from evr._kernel.pairs.exact import (
 from evr._kernel.pairs.exact.law import at_precision, ball
 from evr._kernel.pairs.exact.sampled import SampledOutcomes, WithoutReplacementOutcomes
 from evr._kernel.strict import Grid, ProofPlan, Window, prove, schedule
-from helpers import exact_step, switching_often
+from helpers import switching_often
 from laws.registered import registered
 
 
@@ -57,12 +57,12 @@ def plan(counts: int, bits: int = 64) -> ProofPlan:
 @pytest.mark.parametrize(
     "use",
     [
-        lambda law: law.in_floats(),
+        as_floats,
         lambda law: law.greatest(),
         lambda law: SampledOutcomes(law, Fraction(1, 2), Direction.REMOVE).sets(),
         lambda law: WithoutReplacementOutcomes(law, Fraction(1, 2)).sets(),
-        lambda law: prove([exact_step(law, 3)], Fraction(5), plan(3)),
-        lambda law: prove([exact_step(law, 1)], Fraction(5), ProofPlan.of_one_step(64)),
+        lambda law: prove([Step(law, 3)], Fraction(5), plan(3)),
+        lambda law: prove([Step(law, 1)], Fraction(5), ProofPlan.of_one_step(64)),
     ],
     ids=["floats", "greatest", "poisson", "without replacement", "composed", "one step"],
 )
@@ -74,8 +74,7 @@ def test_sets_that_leave_something_out_are_refused(law: ExactOutcomes, use: Call
 def test_sampling_of_sets_that_leave_out_a_part_of_q_proves_nothing() -> None:
     """Half of all records are sampled, three times: delta at 5 is 0.4633, and no claim of 0.2 is accepted."""
     add = RationalOutcomes.of([Fraction(1, 100), Fraction(99, 100)], [1, 0])
-    floats = RationalOutcomes.of([1, 0], [Fraction(1, 100), Fraction(99, 100)]).in_floats()
-    with registered(Pairs(floats, add.in_floats(), (SHORT_OF_Q, add))) as event:
+    with registered(Pairs(SHORT_OF_Q, add)) as event:
         sampled = dp_event.SelfComposedDpEvent(dp_event.PoissonSampledDpEvent(0.5, event), 3)
         with pytest.raises(ValueError, match=messages.ALL_OF_BOTH_LAWS):
             evr.verify(sampled, epsilon=5.0, delta=0.2, method="strict")
@@ -91,7 +90,7 @@ class Rising(ExactCurve):
 
 def test_a_curve_with_negative_masses_is_refused() -> None:
     with pytest.raises(ValueError, match=messages.NEGATIVE_MASS):
-        prove([exact_step(Rising(), 2)], Fraction(1), plan(2))
+        prove([Step(Rising(), 2)], Fraction(1), plan(2))
 
 
 @contextmanager
@@ -121,17 +120,14 @@ def narrow_ratio(size: int) -> RationalOutcomes:
 
 def test_floats_of_a_law_are_the_same_while_another_thread_proves() -> None:
     law, before = narrow_ratio(11), ctx.prec
-    alone = law.in_floats()
-    with working_beside(lambda: prove([exact_step(law, 3)], Fraction(1, 10), plan(3, bits=8))):
-        assert all(law.in_floats() == alone for _ in range(3000))
+    alone = as_floats(law)
+    with working_beside(lambda: prove([Step(law, 3)], Fraction(1, 10), plan(3, bits=8))):
+        assert all(as_floats(law) == alone for _ in range(3000))
     assert ctx.prec == before
 
 
 def test_proofs_are_the_same_while_another_thread_proves() -> None:
-    step, before = (
-        exact_step(exact_sampled(ExactGaussian(Fraction(1)), Fraction(1, 100), Direction.REMOVE), 50),
-        ctx.prec,
-    )
+    step, before = (Step(exact_sampled(ExactGaussian(Fraction(1)), Fraction(1, 100), Direction.REMOVE), 50), ctx.prec)
     alone = prove([step], Fraction(1, 2), plan(50, bits=200))
     with working_beside(lambda: prove([step], Fraction(1, 2), plan(50, bits=20))):
         assert all(prove([step], Fraction(1, 2), plan(50, bits=200)) == alone for _ in range(5))
@@ -141,7 +137,7 @@ def test_proofs_are_the_same_while_another_thread_proves() -> None:
 def test_floats_are_right_however_close_to_1_a_ratio_is() -> None:
     """At 10^-100 the first precision holds no digit of the loss."""
     for size in (11, 70, 100):
-        assert narrow_ratio(size).in_floats().loss_values[-1] == float(4 / Fraction(10**size))
+        assert Step(narrow_ratio(size), 1).pair.privacy_loss(1.0) == float(4 / Fraction(10**size))
 
 
 def end() -> None:

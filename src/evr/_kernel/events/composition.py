@@ -32,7 +32,7 @@ from evr._kernel.events.sampling import (
     part_of,
 )
 from evr._kernel.events.schemes import AllocatedDpEvent, OneOfDpEvent
-from evr._kernel.pairs import NON_PRIVATE_PAIR, Direction, Pairs, Step, merged, simplify
+from evr._kernel.pairs import Direction, Pairs, Step, is_non_private, merged, simplify
 from evr._kernel.pairs.nested import NestedLaw
 from evr._kernel.pairs.selection import Selection
 from evr.errors import OtherRelationError, UnsupportedEventError
@@ -211,7 +211,7 @@ class Composition:
     >>> from evr._dpsgd import dpsgd
     >>> composition = Composition.of(dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=10**6))
     >>> [(step.count, type(step.law).__name__) for step in composition.steps(Direction.REMOVE)]
-    [(1000000, 'SampledPair')]
+    [(1000000, 'SampledCurve')]
     """
 
     remove: tuple[Step, ...]
@@ -280,7 +280,7 @@ class Composition:
     @cached_property
     def is_non_private(self) -> bool:
         """Whether some mechanism has no privacy at all."""
-        return any(step.law == NON_PRIVATE_PAIR for step in self.remove)
+        return any(is_non_private(step.law) for step in self.remove)
 
     @cached_property
     def is_never_drawn(self) -> bool:

@@ -8,22 +8,19 @@ Viswanath (2015); zCDP and choices among many are in docs/guarantees_state.md, G
 import math
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 
 from dp_accounting import dp_event
 
 from evr._basics import validate
 from evr._kernel.events import schemes
 from evr._kernel.events.relations import NON_PRIVATE, Laws
-from evr._kernel.pairs import TRIVIAL_PAIR, Pairs, exact
-from evr._kernel.pairs.exact.law import ball, floats_of
+from evr._kernel.pairs import Law, Pairs, exact
 from evr._kernel.pairs.exact.line import integer_gaussian
-from evr._kernel.pairs.line import discrete, poisson
-from evr._kernel.pairs.line.gaussian import NORMAL_REACH, GaussianPair, MixturePair
-from evr._kernel.pairs.line.laplace import BoundedRangePair, LaplacePair, TwoSidedLaplacePair
+from evr._kernel.pairs.line.gaussian import NORMAL_REACH
 
-NOTHING = Pairs.both(TRIVIAL_PAIR, exact.RationalOutcomes.of([1], [1]))
+NOTHING = Pairs.both(exact.RationalOutcomes.of([1], [1]))
 """The laws of a mechanism that reveals nothing."""
 _MOST_SENSITIVITY = 1_000_000  # discrete Laplace noise has as many outcomes
 _MOST_SIGMA, _MOST_SIGMA_IN_MANY = 20_000.0, 1e12  # of discrete Gaussian noise on one integer, and on many
@@ -35,8 +32,7 @@ def gaussian(event: dp_event.GaussianDpEvent, times: int = 1) -> Laws:
     noise = validate.noise_scale(noise_multiplier=event.noise_multiplier)
     if noise == 0:
         return NON_PRIVATE
-    law = exact.ExactGaussian(Fraction(times) ** 2 / Fraction(noise) ** 2)
-    return Pairs.both(GaussianPair(times / noise), law)
+    return Pairs.both(exact.ExactGaussian((times / Fraction(noise)) ** 2))
 
 
 def adaptive_clipping(event: schemes.AdaptiveClippingDpEvent, times: int = 1) -> Laws:
@@ -46,14 +42,14 @@ def adaptive_clipping(event: schemes.AdaptiveClippingDpEvent, times: int = 1) ->
     if noise == 0 or count == 0:
         return NON_PRIVATE
     square = Fraction(times) ** 2 * (1 / Fraction(noise) ** 2 + 1 / (2 * Fraction(count)) ** 2)
-    return Pairs.both(GaussianPair(math.sqrt(square)), exact.ExactGaussian(square))
+    return Pairs.both(exact.ExactGaussian(square))
 
 
 def laplace(event: dp_event.LaplaceDpEvent, times: int = 1) -> Laws:
     noise = validate.noise_scale(noise_multiplier=event.noise_multiplier)
     if noise == 0:
         return NON_PRIVATE
-    return Pairs.both(LaplacePair(noise / times), exact.ExactLaplace(Fraction(noise) / times))
+    return Pairs.both(exact.ExactLaplace(Fraction(noise) / times))
 
 
 def discrete_laplace(event: dp_event.DiscreteLaplaceDpEvent, times: int = 1) -> Laws:
@@ -64,7 +60,7 @@ def discrete_laplace(event: dp_event.DiscreteLaplaceDpEvent, times: int = 1) -> 
         raise ValueError(f"sensitivity={shift!r} is above {_MOST_SENSITIVITY}: rescale the values")
     if a == 0:
         return NON_PRIVATE
-    return Pairs.both(discrete.discrete_laplace(a, shift), exact.ExactDiscreteLaplace(Fraction(a), shift))
+    return Pairs.both(exact.ExactDiscreteLaplace(Fraction(a), shift))
 
 
 def discrete_gaussian(
@@ -89,7 +85,7 @@ def discrete_gaussian(
         return NON_PRIVATE
     law = None if dimension is None else integer_gaussian(sigma, sensitivity, dimension, clients)
     if law is not None:
-        return Pairs.both(law.in_floats(), law)
+        return Pairs.both(law)
     if clients > 1:
         why = f"sigma={sigma!r} of each of clients={clients!r} is too small for dimension={dimension!r}"
         raise ValueError(f"{why}: their sum is not near a Gaussian. Scale the values up, and sigma with them")
@@ -104,7 +100,7 @@ def _scalar(sigma: float, shift: int) -> Laws:
         raise ValueError(f"sigma={sigma!r} is above {_MOST_SIGMA:g}, too many outcomes: rescale the values")
     if shift > 10 * NORMAL_REACH * sigma + 10:
         return NON_PRIVATE  # the two laws do not overlap within what a float can tell
-    return Pairs.both(discrete.discrete_gaussian(sigma, shift), exact.ExactDiscreteGaussian(Fraction(sigma), shift))
+    return Pairs.both(exact.ExactDiscreteGaussian(Fraction(sigma), shift))
 
 
 def mixture(event: dp_event.MixtureOfGaussiansDpEvent, times: int = 1) -> Laws:
@@ -130,60 +126,41 @@ def mixture(event: dp_event.MixtureOfGaussiansDpEvent, times: int = 1) -> Laws:
 
 def gaussians(chances: Mapping[Fraction, Fraction], deviation: float, times: int) -> Pairs:
     """The pairs of noise around values of given sizes by their chances, up to a factor (guarantees_relations, R5.3)."""
-    sizes, total = sorted(chances), sum(chances.values())
-    ratios = tuple(size / Fraction(deviation) for size in sizes)
-    means = tuple(float(size) / deviation for size in sizes)
-    if len(sizes) == 1:
-        return Pairs.both(GaussianPair(times * means[0]), exact.ExactGaussian((times * ratios[0]) ** 2))
-    weights = tuple(chances[size] / total for size in sizes)
-    floats = tuple(map(float, weights))
-    if times == 2:
-        return Pairs.both(MixturePair(means, floats, None), exact.ExactMixture(ratios, weights, None))
-    return Pairs.each(partial(MixturePair, means, floats), partial(exact.ExactMixture, ratios, weights))
+    total = sum(chances.values())
+    ratios = {size / Fraction(deviation): chance / total for size, chance in sorted(chances.items())}
+    if times == 2 and len(ratios) > 1:
+        return Pairs.both(exact.ExactMixture(tuple(ratios), tuple(ratios.values()), None))
+    return gaussians_by_square(ratios, Fraction(times) ** 2)
 
 
 def gaussians_by_square(chances: Mapping[Fraction, Fraction], square: Fraction) -> Pairs:
     """Noise around values of sizes ``j sqrt(square)`` by their chances, in units of its deviation."""
-    sizes, unit = sorted(chances), math.sqrt(square)
-    weights, means = tuple(chances[size] for size in sizes), tuple(float(size) * unit for size in sizes)
+    sizes = tuple(sorted(chances))
     if len(sizes) == 1:
-        return Pairs.both(GaussianPair(means[0]), exact.ExactGaussian(sizes[0] ** 2 * square))
-    floats = tuple(map(float, weights))
-    return Pairs.each(
-        partial(MixturePair, means, floats), lambda one: exact.ExactMixture(tuple(sizes), weights, one, square)
-    )
+        return Pairs.both(exact.ExactGaussian(sizes[0] ** 2 * square))
+    weights = tuple(chances[size] for size in sizes)
+    return Pairs.each(lambda direction: exact.ExactMixture(sizes, weights, direction, square))
 
 
 def labelled(chances: Mapping[int, Fraction], square: Fraction, share: Fraction) -> Pairs:
     """Noise around values of sizes ``j sqrt(square)``, in which everybody sees ``j``, on a share of the batches that is
     drawn without replacement (guarantees_relations, R7.3).
     """
-    weights = tuple(chances.values())
-    law = exact.ExactLabelled(tuple(j**2 * square for j in chances), weights)
-    logs = floats_of(lambda: [tuple(ball(weight).log() for weight in weights)])[0]
-    pair = poisson.EitherPair(tuple(GaussianPair(j * math.sqrt(square)) for j in chances), logs)
-    if share == 1:
-        return Pairs.both(pair, law)
-    return Pairs.both(poisson.sampled_without_replacement(pair, share), exact.exact_without_replacement(law, share))
+    law = exact.ExactLabelled(tuple(j**2 * square for j in chances), tuple(chances.values()))
+    return Pairs.both(law if share == 1 else exact.exact_without_replacement(law, share))
 
 
-def replaced(base: exact.ExactLaw | None, q: Fraction) -> Pairs | None:
+def replaced(base: Law, q: Fraction) -> Pairs | None:
     """The pairs of noise sampled with probability ``q`` under replace-one (guarantees_relations, R5 and R6), given its
     law there, which has twice the norm of a record. None where there is no theorem.
     """
-    chance = float(q)
     match base:
         case exact.ExactGaussian(square):
-            mixed = MixturePair((0.0, math.sqrt(square) / 2), (float(1 - q), chance), None)
-            return Pairs.both(mixed, exact.ExactMixture((Fraction(0), Fraction(1)), (1 - q, q), None, square / 4))
+            return Pairs.both(exact.ExactMixture((Fraction(0), Fraction(1)), (1 - q, q), None, square / 4))
         case exact.ExactLaplace(scale):
-            return Pairs.both(TwoSidedLaplacePair(float(2 * scale), chance), exact.ExactTwoSidedLaplace(2 * scale, q))
-        case exact.ExactDiscreteLaplace(parameter, shift):
-            pair = discrete.discrete_laplace(float(parameter), shift // 2, chance)
-            return Pairs.both(pair, exact.ExactTwoSidedOutcomes(exact.ExactDiscreteLaplace(parameter, shift // 2), q))
-        case exact.ExactDiscreteGaussian(sigma, shift):
-            pair = discrete.discrete_gaussian(float(sigma), shift // 2, chance)
-            return Pairs.both(pair, exact.ExactTwoSidedOutcomes(exact.ExactDiscreteGaussian(sigma, shift // 2), q))
+            return Pairs.both(exact.ExactTwoSidedLaplace(2 * scale, q))
+        case exact.ExactDiscreteLaplace(_, shift) | exact.ExactDiscreteGaussian(_, shift):
+            return Pairs.both(exact.ExactTwoSidedOutcomes(replace(base, sensitivity=shift // 2), q))
     return None
 
 
@@ -201,10 +178,9 @@ def randomized_response(event: dp_event.RandomizedResponseDpEvent, *, uniform: b
     true = 1 - noise + other
     if uniform:
         held, absent = (1 - true, true), (1 - Fraction(1, buckets), Fraction(1, buckets))
-        laws = exact.RationalOutcomes(held, absent), exact.RationalOutcomes(absent, held)
-        return Pairs(laws[0].in_floats(), laws[1].in_floats(), laws)
-    law = exact.RationalOutcomes((other, noise - 2 * other, true), (true, noise - 2 * other, other))
-    return Pairs.both(law.in_floats(), law)
+        return Pairs(exact.RationalOutcomes(held, absent), exact.RationalOutcomes(absent, held))
+    others = noise - 2 * other
+    return Pairs.both(exact.RationalOutcomes((other, others, true), (true, others, other)))
 
 
 def epsilon_delta(event: schemes.EpsilonDeltaDpEvent) -> Laws:
@@ -212,8 +188,7 @@ def epsilon_delta(event: schemes.EpsilonDeltaDpEvent) -> Laws:
     delta = validate.probability(delta=event.delta)
     if delta == 1 or math.isinf(epsilon):
         return NON_PRIVATE
-    law = exact.ExactEpsilonDelta(Fraction(epsilon), Fraction(delta))
-    return Pairs.both(law.in_floats(), law)
+    return Pairs.both(exact.ExactEpsilonDelta(Fraction(epsilon), Fraction(delta)))
 
 
 def concentrated(event: dp_event.ZCDpEvent) -> Laws:
@@ -224,8 +199,7 @@ def concentrated(event: dp_event.ZCDpEvent) -> Laws:
         return NON_PRIVATE
     if rho == xi == 0:
         return NOTHING
-    law = exact.ExactConcentrated(Fraction(max(rho, _LEAST_RHO)), Fraction(xi))
-    return Pairs.both(law.in_floats(), law)
+    return Pairs.both(exact.ExactConcentrated(Fraction(max(rho, _LEAST_RHO)), Fraction(xi)))
 
 
 def exponential(event: schemes.ExponentialMechanismDpEvent) -> Laws:
@@ -233,7 +207,7 @@ def exponential(event: schemes.ExponentialMechanismDpEvent) -> Laws:
     epsilon = validate.non_negative_or_infinite(epsilon=event.epsilon)
     if not _LEAST_RANGE <= epsilon <= _MOST_RANGE:  # the range says no more than pure differential privacy
         return schemes.EpsilonDeltaDpEvent(epsilon, 0.0)
-    return Pairs.both(BoundedRangePair(epsilon), exact.ExactBoundedRange(Fraction(epsilon)))
+    return Pairs.both(exact.ExactBoundedRange(Fraction(epsilon)))
 
 
 def above_threshold(event: schemes.AboveThresholdDpEvent) -> dp_event.DpEvent:

@@ -22,15 +22,14 @@ from evr._kernel.events.schemes import (
     ThresholdSelectDpEvent,
 )
 from evr._kernel.events.training import MOST_BINS, binomial
-from evr._kernel.pairs import NON_PRIVATE_PAIR, TRIVIAL_PAIR, Direction, DominatingPair, Pairs, Step, merged, simplify
-from evr._kernel.pairs.exact import NON_PRIVATE_LAW, ExactGaussian, exact_sampled, exact_without_replacement
-from evr._kernel.pairs.line import poisson
+from evr._kernel.pairs import Direction, Pairs, Step, merged, reveals_nothing, simplify
+from evr._kernel.pairs.exact import NON_PRIVATE_LAW, ExactBins, ExactGaussian
 from evr._kernel.pairs.nested import NestedLaw, OneOf, SampledSteps
-from evr._kernel.pairs.patterns.bins import IndependentBins
 from evr._kernel.pairs.selection import BinomialRuns, NegativeBinomialRuns, PoissonRuns, Rule, Selection, UntilGood
+from evr._kernel.pairs.subsampled import sampled, without_replacement
 from evr.errors import UnsupportedEventError
 
-NON_PRIVATE_PAIRS = Pairs.both(NON_PRIVATE_PAIR, NON_PRIVATE_LAW)
+NON_PRIVATE_PAIRS = Pairs.both(NON_PRIVATE_LAW)
 _LEAST = 1e-250  # the least sampling probability above 0
 FIXED_SIZE = (dp_event.SampledWithoutReplacementDpEvent, dp_event.SampledWithReplacementDpEvent)
 SAMPLED = (dp_event.PoissonSampledDpEvent, *FIXED_SIZE)
@@ -73,23 +72,18 @@ class Sampling:
         alone = {one: step for one, (step,) in steps.items()}
         remove, q = alone[Direction.REMOVE], self.share
         if not self._is_poisson:
-            exact = remove.exact and exact_without_replacement(remove.exact, q)
-            return Pairs.both(poisson.sampled_without_replacement(remove.pair, q), exact)
+            return Pairs.both(without_replacement(remove.law, q))
         if self.relation is REPLACE_ONE:
-            if (found := replaced(remove.exact, q)) is None:
-                raise self._no_pair(remove.law.describe(), "Under replace-one, give one kind of noise on a sum.")
+            if (found := replaced(remove.law, q)) is None:
+                raise self._no_pair(remove.floats.describe(), "Under replace-one, give one kind of noise on a sum.")
             return found
-        known = all(step.exact is not None for step in alone.values())
-        return Pairs.each(
-            lambda one: poisson.sampled(alone[one].pair, q, one),
-            (lambda one: exact_sampled(alone[one].exact_law, q, one)) if known else None,
-        )
+        return Pairs.each(lambda direction: sampled(alone[direction].law, q, direction))
 
     def _fixed_size(self, steps: tuple[Step, ...]) -> Pairs:
         """Gaussian noise on batches of a fixed size (guarantees_nested, G4)."""
-        law = steps[0].exact
+        law = steps[0].law
         if len(steps) != 1 or steps[0].count != 1 or not isinstance(law, ExactGaussian):
-            raise self._no_pair(steps[0].law.describe(), "Give Gaussian noise, or replace-one without replacement.")
+            raise self._no_pair(steps[0].floats.describe(), "Give Gaussian noise, or replace-one without replacement.")
         square = law.square if self.relation is REPLACE_ONE else 4 * law.square  # of records that take a place
         share, numbers = self.share, {1: Fraction(1)}  # how often the record is in a batch that holds it
         if isinstance(self.node, dp_event.SampledWithReplacementDpEvent):
@@ -103,7 +97,7 @@ class Sampling:
 
     @staticmethod
     def _is_alone(steps: tuple[Step, ...]) -> bool:
-        return len(steps) == 1 and steps[0].count == 1 and isinstance(steps[0].law, DominatingPair)
+        return len(steps) == 1 and steps[0].count == 1 and steps[0].is_on_a_line
 
     def _composed(self, steps: dict[Direction, tuple[Step, ...]]) -> Pairs:
         """Several mechanisms on one sample (guarantees_nested, G1)."""
@@ -112,14 +106,9 @@ class Sampling:
             remedy = f"Under replace-one, sample one mechanism, or a composition of Gaussian mechanisms only; {anew}"
             raise self._no_pair("a composition of several mechanisms", remedy)
         for step in steps[Direction.REMOVE]:
-            if not isinstance(step.law, DominatingPair | IndependentBins | NestedLaw):
-                raise self._no_pair(step.law.describe(), "Sample mechanisms whose laws are on a line.")
-
-        def law(one: Direction) -> SampledSteps:
-            return SampledSteps(steps[one], self.share, one if self._is_poisson else None)
-
-        known = all(step.exact is not None for own in steps.values() for step in own)
-        return Pairs.each(law, law if known else None)
+            if not (step.is_on_a_line or isinstance(step.law, ExactBins | NestedLaw)):
+                raise self._no_pair(step.floats.describe(), "Sample mechanisms whose laws are on a line.")
+        return Pairs.each(lambda one: SampledSteps(steps[one], self.share, one if self._is_poisson else None))
 
     def _no_pair(self, what: str, remedy: str) -> UnsupportedEventError:
         name = "Poisson sampling" if self._is_poisson else "sampling of batches of a fixed size"
@@ -168,18 +157,13 @@ def one_of(node: Any, path: str, groups: Mapping[tuple[tuple[Pairs, int], ...], 
         for one in Direction:
             parts[one].append((steps[one] if steps else (NOTHING.step(one, 1),), number))
     for step in (step for own, _ in parts[Direction.REMOVE] for step in own):
-        if not isinstance(step.law, DominatingPair | IndependentBins | NestedLaw):
+        if not (step.is_on_a_line or isinstance(step.law, ExactBins | NestedLaw)):
             raise unsupported(
-                node, path, f"{step.law.describe()} is not on a line: groups of such laws have no pair here"
+                node, path, f"{step.floats.describe()} is not on a line: groups of such laws have no pair here"
             )
-    if all(step.law == TRIVIAL_PAIR for own in parts.values() for steps, _ in own for step in steps):
+    if all(reveals_nothing(step.law) for own in parts.values() for steps, _ in own for step in steps):
         return None
-
-    def law(one: Direction) -> OneOf:
-        return OneOf(one, tuple(parts[one]))
-
-    known = all(step.exact is not None for own in parts.values() for steps, _ in own for step in steps)
-    return Pairs.each(law, law if known else None)
+    return Pairs.each(lambda one: OneOf(one, tuple(parts[one])))
 
 
 def part_of(node: Any, path: str, relation: NeighboringRelation) -> Sampling | Selecting | None:
@@ -246,10 +230,8 @@ class Selecting:
         if steps is None or isinstance(steps, Pairs):
             return steps
         for step in steps[Direction.REMOVE]:
-            if not isinstance(step.law, DominatingPair | IndependentBins):
-                why = f"a selection needs proofs about one run, and {step.law.describe()} is known by samples only"
+            if not (step.is_on_a_line or isinstance(step.law, ExactBins)):
+                why = f"a selection needs proofs about one run, and {step.floats.describe()} is known by samples only"
                 raise unsupported(self.node, self.path, f"{why}. Select among runs whose steps are on a line")
         remove, add = steps[Direction.REMOVE], steps[Direction.ADD]
-        laws = Selection(self.rule, remove, add), Selection(self.rule, add, remove)
-        known = all(step.exact is not None for step in (*remove, *add))
-        return Pairs(*laws, laws if known else None)
+        return Pairs(Selection(self.rule, remove, add), Selection(self.rule, add, remove))

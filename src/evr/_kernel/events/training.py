@@ -18,11 +18,9 @@ from evr._basics import validate
 from evr._kernel.events import schemes
 from evr._kernel.events.noise import gaussians, labelled
 from evr._kernel.events.relations import NON_PRIVATE, Laws, Translator
-from evr._kernel.pairs import Direction, DominatingPair, Pairs, exact
-from evr._kernel.pairs.exact.law import floats_of
-from evr._kernel.pairs.line import poisson
-from evr._kernel.pairs.line.gaussian import GaussianPair
-from evr._kernel.pairs.patterns.bins import CorrelatedBins, IndependentBins
+from evr._kernel.order import ceil_div
+from evr._kernel.pairs import Pairs, as_floats, exact
+from evr._kernel.pairs.patterns.bins import CorrelatedBins
 from evr._kernel.pairs.patterns.law import PatternLaw, ReplacedPatterns
 from evr._kernel.pairs.patterns.min_sep import MinSep
 from evr._kernel.pairs.patterns.strategy import Strategy, noise_over, square_sensitivity
@@ -69,12 +67,9 @@ def balls_in_bins(event: schemes.BallsInBinsDpEvent) -> Laws:
     if bins == 1:
         return dp_event.GaussianDpEvent(noise_over(noise, strategy.square_of(np.ones(event.iterations))))
     if strategy.bands == 1 and strategy.is_toeplitz:
-        cycles, entry = -(-event.iterations // bins), strategy.columns[0][0]
-        square = cycles * (Fraction(entry) / Fraction(noise)) ** 2
-        energy = cycles * (entry / noise) ** 2
-        return Pairs.each(
-            lambda one: IndependentBins(one, bins, energy), lambda one: exact.ExactBins(one, bins, square)
-        )
+        cycles, entry = ceil_div(event.iterations, bins), Fraction(strategy.columns[0][0])
+        energy = cycles * (entry / Fraction(noise)) ** 2
+        return Pairs.each(lambda one: exact.ExactBins(one, bins, energy))
     return Pairs.each(lambda one: CorrelatedBins(one, noise, bins, strategy))
 
 
@@ -197,25 +192,10 @@ def truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Laws:
         raise ValueError(f"dataset_size={size!r} is above {MOST_SIZE:,}: binomial laws would take too long to enclose")
     if size <= most:
         return dp_event.PoissonSampledDpEvent(q, dp_event.GaussianDpEvent(noise))
-    doubled = GaussianPair(2 / noise)
     if q == 1:
-        part, base = Fraction(most, size), exact.ExactGaussian(4 / Fraction(noise) ** 2)
-        return Pairs.each(partial(poisson.sampled, doubled, part), partial(exact.exact_sampled, base, part))
-    law = partial(exact.ExactTruncated, size, Fraction(q), most, Fraction(noise))
-
-    def chances() -> list[tuple[exact.Ball, ...]]:
-        kept, cut, share = law(Direction.REMOVE).chances()
-        return [(kept.log(), cut.log(), share)]
-
-    ((*logs, share),) = floats_of(chances)
-
-    def pair(one: Direction) -> DominatingPair:
-        whole = poisson.sampled(GaussianPair(1 / noise), q, one)
-        if math.exp(logs[1]) == 0:  # less than the least positive float: the exact law counts it, this pair does not
-            return whole
-        return poisson.EitherPair((whole, poisson.sampled(doubled, min(math.nextafter(share, 1), q), one)), tuple(logs))
-
-    return Pairs.each(pair, law)
+        doubled, share = exact.ExactGaussian(4 / Fraction(noise) ** 2), Fraction(most, size)
+        return Pairs.each(lambda one: exact.exact_sampled(doubled, share, one))
+    return Pairs.each(partial(exact.ExactTruncated, size, Fraction(q), most, Fraction(noise)))
 
 
 def replaced(laws: Translator, event: dp_event.DpEvent) -> Laws:
@@ -227,8 +207,9 @@ def replaced(laws: Translator, event: dp_event.DpEvent) -> Laws:
         found = laws(attr.evolve(event, partition="fixed"))
     if isinstance(found, dp_event.DpEvent):
         return found
-    assert isinstance(found.remove, PatternLaw)
-    return Pairs.both(ReplacedPatterns(found.remove))
+    base = as_floats(found.remove)
+    assert isinstance(base, PatternLaw)
+    return Pairs.both(ReplacedPatterns(base))
 
 
 # --- users who own several records (docs/guarantees_relations.md, R5.4 and R7) --------------------

@@ -1,5 +1,9 @@
 """Privacy losses and their laws: what a guarantee is about, before any event or estimate."""
 
+from evr._kernel.pairs.floats import as_floats as as_floats
+from evr._kernel.pairs.fold import is_non_private as is_non_private
+from evr._kernel.pairs.fold import reveals_nothing as reveals_nothing
+from evr._kernel.pairs.fold import simplify as simplify
 from evr._kernel.pairs.law import Floats as Floats
 from evr._kernel.pairs.law import LossLaw as LossLaw
 from evr._kernel.pairs.line.discrete import TRIVIAL_PAIR as TRIVIAL_PAIR
@@ -9,10 +13,9 @@ from evr._kernel.pairs.line.pair import Measure as Measure
 from evr._kernel.pairs.line.pair import line_pair as line_pair
 from evr._kernel.pairs.line.poisson import finite_part as finite_part
 from evr._kernel.pairs.line.poisson import outcomes as outcomes
-from evr._kernel.pairs.steps import NON_PRIVATE_PAIR as NON_PRIVATE_PAIR
+from evr._kernel.pairs.steps import Law as Law
 from evr._kernel.pairs.steps import Pairs as Pairs
 from evr._kernel.pairs.steps import Step as Step
-from evr._kernel.pairs.steps import check_agreement as check_agreement
 from evr._kernel.pairs.steps import finite_losses as finite_losses
 from evr._kernel.pairs.steps import greatest_loss as greatest_loss
 from evr._kernel.pairs.steps import infinite_loss_mass as infinite_loss_mass
@@ -21,5 +24,4 @@ from evr._kernel.pairs.steps import is_cut as is_cut
 from evr._kernel.pairs.steps import loss_range as loss_range
 from evr._kernel.pairs.steps import merged as merged
 from evr._kernel.pairs.steps import on_a_line as on_a_line
-from evr._kernel.pairs.steps import simplify as simplify
 from evr.types import Direction as Direction

@@ -1,6 +1,8 @@
 """What the laws of all privacy losses have in common, on a line or in many dimensions."""
 
 import abc
+import sys
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +11,11 @@ Floats = NDArray[np.float64]
 
 UNIT = 2.0**-52
 """Twice the greatest relative error of a float64 operation."""
+
+
+def module_of(x: Any) -> Any:
+    """The module whose array it is: NumPy, or that of a device whose arrays are like NumPy's."""
+    return np if isinstance(x, np.ndarray) else sys.modules[type(x).__module__.partition(".")[0]]
 
 
 class LossLaw(abc.ABC):

@@ -17,14 +17,8 @@ from evr.types import Direction
 _COARSE = 53  # bits of greatest losses
 
 
-@dataclass(frozen=True)
 class NestedLaw(LossLaw, ExactLaw):
     """A law of compositions, in one direction."""
-
-    @property
-    def compositions(self) -> tuple[tuple[Step, ...], ...]:
-        """The compositions inside, each in the direction of the law."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -84,7 +78,7 @@ def greatest_of(steps: Sequence[Step]) -> Ball:
 
 
 def described(steps: Sequence[Step]) -> str:
-    return ", ".join(f"{step.count:,} x {step.law.describe()}" for step in steps)
+    return ", ".join(f"{step.count:,} x {step.floats.describe()}" for step in steps)
 
 
 def inner_epsilon(law: SampledSteps, epsilon: float) -> tuple[float, float]:

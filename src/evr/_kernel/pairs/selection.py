@@ -115,6 +115,10 @@ class Selection(LossLaw, ExactLaw):
     steps: tuple[Step, ...]  # the laws of one run in this direction
     reverse: tuple[Step, ...]  # and in the other
 
+    @property
+    def compositions(self) -> tuple[tuple[Step, ...], ...]:
+        return self.steps, self.reverse
+
     def greatest(self) -> Ball:
         return Ball.pos_inf()
 

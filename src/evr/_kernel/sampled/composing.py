@@ -14,12 +14,13 @@ from functools import lru_cache, singledispatch
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from evr._kernel.order import power, share_up
 from evr._kernel.pairs import DiscretePair, DominatingPair, Floats, Measure, Step, is_cut, outcomes
 from evr._kernel.pairs.law import UNIT
 from evr._kernel.pairs.line.pair import mix, mix_error
 from evr._kernel.pairs.line.poisson import SampledPair, WithoutReplacementPair
-from evr._kernel.strict.plan import power
 
 _LOST = 1e-290  # more than all products of two masses that are too small for a float
 _PAIRS = 1 << 17  # of outcomes, that are treated at a time
@@ -93,13 +94,20 @@ class Cells(NamedTuple):
         return cls(low, high, least, greatest, log_p, *mean_and_doubt(pair, low, high))
 
     def spread(self) -> tuple[Floats, Floats]:
-        """``log`` of the masses of ``P`` that go to the lower and to the upper ends."""
+        """``log`` of the masses of ``P`` that go to the lower and to the upper ends: the mean is raised by its error,
+        then split.
+        """
         with np.errstate(divide="ignore", invalid="ignore"):
-            raised = np.clip(self.mean + self.doubt, self.least, self.greatest)
-            share = np.expm1(self.least - raised) / np.expm1(self.least - self.greatest)
-            cut = np.isfinite(self.least) & (self.least < self.greatest) & (self.log_p > -np.inf)
-            share = np.where(cut, np.clip(share, 0.0, 1.0), 1.0)
+            raised_mean = np.clip(self.mean + self.doubt, self.least, self.greatest)
+            share = share_up(self.least, raised_mean, self.greatest, _fall)
+            is_split = np.isfinite(self.least) & (self.least < self.greatest) & (self.log_p > -np.inf)
+            share = np.where(is_split, np.clip(share, 0.0, 1.0), 1.0)
             return self.log_p + np.log1p(-share), self.log_p + np.log(share)
+
+
+def _fall(x: Floats) -> Floats:
+    """``1 - e^x``."""
+    return -np.expm1(x)
 
 
 def spread_to_edges(pair: DominatingPair, edges: Floats) -> DiscretePair:
@@ -200,11 +208,11 @@ class LossMasses:
                 mass[:, last - start :] *= 2.0
             sums = self.losses[first:last, None] + other.losses[start:]
             sums += 2.0 * UNIT * np.abs(sums)  # not below the true sum
-            down, up, infinite, number = _split(sums.ravel(), mass.ravel(), places)
-            total += down
-            total += up
-            counts += number
-            beyond += infinite
+            split = _split(sums.ravel(), mass.ravel(), places)
+            total += split.down
+            total += split.up
+            counts += split.terms
+            beyond += split.infinite
             terms += 3
         room = 1.0 + (int(counts.max()) + terms + 16) * UNIT
         either = self.infinite + other.infinite * (1.0 - self.infinite)
@@ -227,20 +235,27 @@ def product(one: LossMasses, other: LossMasses, places: Places) -> LossMasses:
     return one.times(other, places.losses)
 
 
-def _split(
-    losses: Floats, masses: Floats, places: Floats
-) -> tuple[Floats, Floats, float, np.ndarray[tuple[int], np.dtype[np.int64]]]:
+class Split(NamedTuple):
     """Masses that go down and up to the places, what goes to infinity, and how many terms are in each sum."""
+
+    down: Floats
+    up: Floats
+    infinite: float
+    terms: NDArray[np.int64]
+
+
+def _split(losses: Floats, masses: Floats, places: Floats) -> Split:
+    """Each mass split between the places around its loss, by ``share_up`` rounded up, or raised to the first one."""
     size = places.size
     # places[above - 1] < loss <= places[above]
     above = np.searchsorted(places, losses, side="left")
     edges = np.concatenate((places[:1], places))
     low = edges[above]
-    widths = np.concatenate(([1.0], -np.expm1(-np.diff(places)), [1.0]))
-    share = -np.expm1(np.minimum(low - losses, 0.0)) * ((1.0 + 16.0 * UNIT) / widths)[above]
+    widths = np.concatenate(([1.0], _fall(-np.diff(places)), [1.0]))  # 1 beyond the last: up to infinity
+    share = _fall(np.minimum(low - losses, 0.0)) * ((1.0 + 16.0 * UNIT) / widths)[above]  # as ``share_up``
     share[above == 0] = 1.0  # raised to the first place
     np.minimum(share, 1.0, out=share)
     up: Floats = np.bincount(above, masses * share, size + 1).astype(np.float64)
     down: Floats = np.bincount(above, masses * (1.0 - share), size + 1).astype(np.float64)
     number = np.bincount(above, minlength=size + 1)
-    return down[1:], up[:-1], float(up[-1]), number[1:] + number[:-1]
+    return Split(down[1:], up[:-1], float(up[-1]), number[1:] + number[:-1])

@@ -9,12 +9,13 @@ the part *dominates a tilt* of that order, so weights are at most ``M e^{-order 
 import abc
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, singledispatch
 from typing import Any
 
 import numpy as np
 
-from evr._kernel.pairs import Direction, DominatingPair, Step
+from evr._kernel.order import power
+from evr._kernel.pairs import Direction, Step
 from evr._kernel.pairs.law import UNIT, Floats
 from evr._kernel.pairs.line.pair import log_sum_exp
 from evr._kernel.pairs.patterns.bins import Bins
@@ -24,17 +25,15 @@ from evr._kernel.pairs.patterns.law import (
     density_error,
     in_parts,
     log_mean_exp,
-    log_mean_power,
     magnitude,
 )
 from evr._kernel.pairs.patterns.min_sep import Chain, MinSep
 from evr._kernel.sampled.line import TiltedProposal, spread_steps
 from evr._kernel.sampled.moments import Rounding, Tilt, log_peak
-from evr._kernel.sampled.philox import CHOICES, Place, RowNumbers, unit
+from evr._kernel.sampled.philox import CHOICES, Place, RowNumbers, unit, words_at
 from evr._kernel.sampled.plan import ByOrder, ByScale, ByShift, ByWindow, MixturePlan
 from evr._kernel.sampled.proposals import BUILDERS, Block, Proposal, log_with_infinite
 from evr._kernel.sampled.replica_tables import MOST_REPLICAS, STEEPEST, ChainTable, OccupancyTable, RingTable
-from evr._kernel.strict.plan import power
 
 MOST_COPIES = 1 << 12
 """The most copies of one law that are drawn by place: rows of a block, of up to 2^20 samples, have 32-bit numbers."""
@@ -50,14 +49,14 @@ class MixtureProposal(Proposal):
 
     def __init__(self, plan: MixturePlan, steps: Sequence[Step]) -> None:
         self.plan, self.steps = plan, tuple(steps)
-        self.laws = [(s.law, s.count) for s in self.steps if isinstance(s.law, PatternLaw)]
+        self.laws = [(s.floats, s.count) for s in self.steps if isinstance(s.floats, PatternLaw)]
         if not self.laws:
             raise ValueError("the plan is for laws in many dimensions, and there are none")
         if len({(law.direction, isinstance(law, ReplacedPatterns)) for law, _ in self.laws}) > 1:
             raise ValueError("laws of replace-one are not drawn with others: describe all under one relation")
         if plan.by_place and max(count for _, count in self.laws) > MOST_COPIES:
             raise ValueError(f"more than {MOST_COPIES} copies of a law have no places")
-        on_line = [step for step in self.steps if isinstance(step.law, DominatingPair)]
+        on_line = [step for step in self.steps if step.is_on_a_line]
         spread = spread_steps(on_line, plan.kinds)
         tilts = [kind.tilt or Tilt() for kind in plan.kinds]
         self.line = TiltedProposal(spread, tilts) if spread else None
@@ -93,7 +92,7 @@ class MixtureProposal(Proposal):
                 count = self.laws[law][1]
                 return RowNumbers(places[law], (samples[chosen][:, None] * count + self.xp.arange(count)).reshape(-1))
 
-            first = unit(chooser.calls(samples, CHOICES)[0][:, 0]) < self.weights[0]
+            first = unit(words_at(samples, chooser, CHOICES)[0][:, 0]) < self.weights[0]
             found.append(self._weighted(self._coordinates(first, numbers)))
         losses, log_weights = (self.xp.concatenate(one) for one in zip(*found, strict=True))
         return losses, log_weights
@@ -313,18 +312,7 @@ class ByReplicas(Part):
         if not isinstance(self.table, RingTable):
             return self.power * log_ratio - self.log_normaliser
         half_squares, length = self.law.energies / 2, self.table.length
-        if not isinstance(coordinates, np.ndarray):
-            return log_mean_power(coordinates, half_squares, 1.0, length, self.power) - self.log_normaliser
-        found = np.empty_like(log_ratio)
-        for rows in in_parts(coordinates):
-            logs = coordinates[rows] - half_squares
-            top = logs.max(axis=1, keepdims=True)
-            logs -= top
-            means = ring_sums(np.exp(logs, out=logs), length)
-            means /= length  # 1 / length or more somewhere, 1 at the most
-            powers = power(means, self.power, np.multiply).mean(axis=1)  # by squares: off by as many units
-            found[rows] = np.log(powers) + self.power * top[:, 0] - self.log_normaliser
-        return found
+        return log_ring_power(coordinates, half_squares, length, self.power) - self.log_normaliser
 
 
 class LocalBins(Part):
@@ -383,6 +371,23 @@ def with_odds(probability: float, odds: float) -> float:
     found = odds * probability / (1.0 - probability + odds * probability)
     if not 0 < found < 1:
         raise ValueError(f"odds={odds!r} of a part make {probability!r} no probability")
+    return found
+
+
+@singledispatch
+def log_ring_power(x: Floats, halves: Floats, length: int, exponent: int) -> Floats:
+    """``log`` of the mean, over each row as a ring, of a power of the mean of ``length`` terms ``e^{x - halves}`` in a
+    row.
+    """
+    found = np.empty(len(x))
+    for rows in in_parts(x):
+        logs = x[rows] - halves
+        top = logs.max(axis=1, keepdims=True)
+        logs -= top
+        means = ring_sums(np.exp(logs, out=logs), length)
+        means /= length  # 1 / length or more somewhere, 1 at the most
+        powers = power(means, exponent, np.multiply).mean(axis=1)  # by squares: off by as many units
+        found[rows] = np.log(powers) + exponent * top[:, 0]
     return found
 
 

@@ -209,7 +209,7 @@ class Rounding:
         """The errors of sums over the steps, with weights of slopes up to ``order`` and logarithms up to ``heights``;
         ``composed`` are single steps that some of them stand for.
         """
-        loss = math.fsum(sum_error(step.law, step.count) for step in steps)
+        loss = math.fsum(sum_error(step.floats, step.count) for step in steps)
         loss += math.fsum(step.count * greatest_error(step.pair) for step in composed)
         loss += 4.0 * UNIT * abs(epsilon)
         count = sum(step.count for step in (*steps, *composed))

@@ -1,20 +1,20 @@
 """Philox 4x32-10: random numbers by their place, the same on a processor and on a GPU.
 
 Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011). A place is ``(call, sample, part,
-block)``: which call for which purpose, in which sample of which block. A call gives two words of 64 bits (on a GPU by
-``pairs/kernels.cu``), from which uniform and normal numbers are made.
+block)``: which call for which purpose, in which sample of which block. A call gives two words of 64 bits, from which
+uniform and normal numbers are made.
 """
 
 from __future__ import annotations
 
 import math
+from functools import singledispatch
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evr._kernel.pairs import Floats
-from evr._kernel.pairs.arrays import launch, module_of
 
 Words = NDArray[np.uint64]
 
@@ -65,17 +65,13 @@ class Place(NamedTuple):
         a, b, c, d = philox((call, sample, part, self.block), self.key)
         return a | (b << np.uint64(32)), c | (d << np.uint64(32))
 
-    def calls(self, samples: NDArray[np.int64], part: int, first: int = 0, calls: int = 1) -> tuple[Words, Words]:
-        """The words of several calls from the first on: a row for each sample."""
-        if isinstance(samples, np.ndarray):
-            return self.words(first + np.arange(calls), samples[:, None], part)
-        found = module_of(samples).empty((2, samples.size, calls), np.uint64)
-        self.launch("words", samples.size * calls, samples, part, first, calls, *found)
-        return found[0], found[1]
 
-    def launch(self, kernel: str, rows: int, samples: Any, part: int, first: int, *arguments: Any) -> None:
-        """A kernel that draws from the first call on, on a GPU."""
-        launch(kernel, rows, rows, part, self.block, *self.key, samples, first, *arguments)
+@singledispatch
+def words_at(
+    samples: NDArray[np.int64], place: Place, part: int, first: int = 0, calls: int = 1
+) -> tuple[Words, Words]:
+    """The words of several calls from the first on: a row for each sample."""
+    return place.words(first + np.arange(calls), samples[:, None], part)
 
 
 def uniform(words: Words) -> Floats:
@@ -99,6 +95,14 @@ COORDINATES, CHOICES = 0, 1
 """Parts of a row's numbers: its normal coordinates in pairs; and from there on what it chooses, for two purposes."""
 
 
+@singledispatch
+def coordinates_at(rows: NDArray[np.int64], place: Place, columns: int) -> Floats:
+    """So many normal numbers for each row."""
+    pairs = (columns + 1) // 2
+    both = normals(words_at(rows, place, COORDINATES, 0, pairs))
+    return np.stack(both, axis=2).reshape(rows.size, 2 * pairs)[:, :columns]
+
+
 class RowNumbers:
     """Stands for ``numpy.random.Generator`` where numbers have places: the same few methods, for given rows of a block.
     What a row gets does not depend on the others.
@@ -114,26 +118,24 @@ class RowNumbers:
     def __init__(
         self, place: Place, rows: NDArray[np.int64], part: int = CHOICES, calls: list[int] | None = None
     ) -> None:
-        self._place, self._rows, self._part = place, rows, part
+        self.place, self.rows, self.part = place, rows, part
         self._calls = [0] if calls is None else calls  # so far
         self._row = 0  # whose coordinates are next
 
     def of_rows(self, rows: NDArray[np.intp]) -> RowNumbers:
-        return RowNumbers(self._place, self._rows[rows], self._part, self._calls)
+        return RowNumbers(self.place, self.rows[rows], self.part, self._calls)
 
     def for_purpose(self, purpose: int) -> RowNumbers:
-        return RowNumbers(self._place, self._rows, CHOICES + purpose)
+        return RowNumbers(self.place, self.rows, CHOICES + purpose)
 
-    def launch(self, kernel: str, calls: int, *arguments: Any) -> None:
-        """A kernel with a thread for each row, which takes its numbers from so many calls."""
-        self._place.launch(kernel, self._rows.size, self._rows, self._part, self._calls[0], *arguments)
+    def take(self, calls: int) -> int:
+        """The first of so many calls, which are taken now."""
         self._calls[0] += calls
+        return self._calls[0] - calls
 
     def _words(self, size: int, calls: int = 1) -> Words:
-        assert size == self._rows.size
-        first = self._calls[0]
-        self._calls[0] += calls
-        return self._place.calls(self._rows, self._part, first, calls)[0]
+        assert size == self.rows.size
+        return words_at(self.rows, self.place, self.part, self.take(calls), calls)[0]
 
     def random(self, size: int) -> Floats:
         return unit(self._words(size)[:, 0])
@@ -144,7 +146,7 @@ class RowNumbers:
     def geometric(self, p: float, size: tuple[int, int]) -> NDArray[np.int64]:
         """The greatest of all integers where a number would be beyond."""
         if p == 1.0:
-            return np.ones_like(self._rows, shape=size)
+            return np.ones_like(self.rows, shape=size)
         uniform = (self._words(*size).astype(float) + 0.5) * 2.0**-64  # in (0, 1], fine where it is small
         with np.errstate(divide="ignore"):
             number = np.floor(np.log1p(-uniform) * (1.0 / math.log1p(-p)))
@@ -153,12 +155,6 @@ class RowNumbers:
     def standard_normal(self, size: tuple[int, int]) -> Floats:
         """Coordinates, of as many of the next rows as are asked for."""
         number, columns = size
-        rows = self._rows[self._row : self._row + number]
+        rows = self.rows[self._row : self._row + number]
         self._row += number
-        pairs = (columns + 1) // 2
-        if not isinstance(rows, np.ndarray):
-            found = module_of(rows).empty(size)
-            self._place.launch("normals", number * pairs, rows, COORDINATES, 0, pairs, columns, found)
-            return found
-        both = normals(self._place.calls(rows, COORDINATES, 0, pairs))
-        return np.stack(both, axis=2).reshape(number, 2 * pairs)[:, :columns]
+        return coordinates_at(rows, self.place, columns)

@@ -7,16 +7,14 @@
 import math
 from collections import Counter
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, singledispatch
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import comb, gammaln
 
 from evr._basics.randomness import for_purpose, of_rows
-from evr._kernel.pairs.arrays import module_of
 from evr._kernel.pairs.law import Floats
 from evr._kernel.pairs.line.pair import log_sum_exp
 from evr._kernel.pairs.patterns.bins import Bins, IndependentBins
@@ -133,27 +131,14 @@ class RingTable:
 
     def draw(self, generator: np.random.Generator, size: int) -> tuple[Floats, Floats, NDArray[np.bool_]]:
         """The number of replicas in each bin; ``G`` times that; and whether the draw is accepted (4.2)."""
-        chain = self._chain(generator, size) if isinstance(self.values, np.ndarray) else None
-        choosing: Any = generator
-        generator = for_purpose(generator, 1)
-        first: Any = generator.integers(0, self.bins, size)
-        xp = module_of(first)
-        occupied = xp.zeros((size, self.bins))
-        if chain is not None:
-            occupied[np.arange(size)[:, None], (first[:, None] + np.arange(self.length)) % self.bins] = chain
-            attraction = self._attraction(chain)
-        else:  # a GPU's kernel draws the same replicas
-            attraction = xp.empty(size)
-            sizes = (self.order, self.near, self.length, self.bins, self.left.size, self.start)
-            tables = (self.left, self.next, self.weights, self.values, self.unmoved, self.greatest)
-            choosing.launch("ring_draw", 2 * self.order, *sizes, *tables, first, occupied, attraction)
+        occupied, attraction, generator = draw_ring(self.values, self, generator, size)
         pulled = self.law.pulled(occupied)
         own = (pulled * occupied).sum(axis=1) - (occupied * self.law.energies).sum(axis=1)
         lost = attraction - own / 2
         accepted = generator.random(size) < np.exp(-np.maximum(lost, 0.0))
         return occupied, pulled, accepted
 
-    def _chain(self, generator: np.random.Generator, size: int) -> Floats:
+    def chain(self, generator: np.random.Generator, size: int) -> Floats:
         """Replicas in each bin of the chain: from one that has some to the next that has."""
         chain, busy = np.zeros((size, self.length)), np.arange(size)
         place, state = np.zeros(size, np.int64), np.full(size, self.start)
@@ -184,13 +169,27 @@ class RingTable:
             low, high = np.where(held, middle, low), np.where(held, high, middle)
         return low
 
-    def _attraction(self, chain: Floats) -> Floats:
+    def attraction(self, chain: Floats) -> Floats:
         """The attraction of all pairs of replicas, by the greatest inner products."""
         total = self.greatest[0] * np.einsum("ij,ij->i", chain, chain - 1.0) / 2
         for lag in range(1, min(self.near, self.length)):
             pairs = np.einsum("ij,ij->i", chain[:, lag:], chain[:, :-lag])
             total += self.greatest[lag] * pairs
         return total
+
+
+@singledispatch
+def draw_ring(
+    values: Floats, table: RingTable, generator: np.random.Generator, size: int
+) -> tuple[Floats, Floats, np.random.Generator]:
+    """Replicas of a table with these values: how many are in each bin; their attraction, by the greatest inner
+    products; and who draws what comes next.
+    """
+    chain, generator = table.chain(generator, size), for_purpose(generator, 1)
+    first = generator.integers(0, table.bins, size)
+    occupied = np.zeros((size, table.bins))
+    occupied[np.arange(size)[:, None], (first[:, None] + np.arange(table.length)) % table.bins] = chain
+    return occupied, table.attraction(chain), generator
 
 
 class ChainTable:
@@ -214,7 +213,7 @@ class ChainTable:
             rest = self._eligible[able] - j
             ways = np.round(comb(self._eligible[able], j))
             self.chances[able, j] = ways * (probability**j * (1.0 - probability) ** rest)
-        self._unmoved = self.next[:, 0].copy()
+        self.unmoved = self.next[:, 0].copy()
         self._first = _starts(states, separation, probability, warm)
         self.values = np.empty((self.steps + 1, states.shape[0]))
         self.values[-1] = 1.0
@@ -222,7 +221,7 @@ class ChainTable:
         for step in range(self.steps - 1, -1, -1):
             if overlaps[:, step].tobytes() != known:
                 known = overlaps[:, step].tobytes()
-                weights = self._weights(np.arange(states.shape[0]), step)
+                weights = self.weights(np.arange(states.shape[0]), step)
             later = self.values[step + 1][self.next]
             np.einsum("sj,sj->s", weights, later, out=self.values[step])
 
@@ -231,7 +230,7 @@ class ChainTable:
         states = math.comb(separation + order - 1, order)
         return states <= MOST_STATES and states * (steps + 1) <= MOST_VALUES
 
-    def _weights(self, states: NDArray[np.integer], step: int) -> Floats:
+    def weights(self, states: NDArray[np.integer], step: int) -> Floats:
         """The weight of each number of replicas that take part, in each state."""
         pull = self.recent[states] @ self.overlaps[1:, step]
         j, chances = np.arange(self.order + 1), self.chances[states]
@@ -253,34 +252,31 @@ class ChainTable:
         """The number of replicas that take part in each step."""
         start = generator.random(size) * self.starts[-1]
         state = np.searchsorted(self.starts[:-1], start, side="right").astype(np.int32)
-        if not isinstance(state, np.ndarray):
-            return self._draw_on_gpu(generator, state)
-        pulses = np.zeros((self.steps, size))
-        for step in range(self.steps):
-            drawn = generator.random(size)
-            moved = np.flatnonzero(drawn >= self.staying[step].take(state))
-            after = self._unmoved.take(state)
-            if moved.size:
-                at = state[moved]
-                weights = self._weights(at, step) * self.values[step + 1][self.next[at]]
-                pulses[step, moved] = chosen = _chosen(drawn[moved], weights)
-                after[moved] = self.next[at, chosen]
-            state = after
-        return pulses.T
-
-    def _draw_on_gpu(self, generator: Any, state: Any) -> Any:
-        pulses = module_of(state).empty((state.size, self.steps))
-        sizes = (self.order, self.near, self.steps, self.chances.shape[0])
-        tables = (self.next, self.chances, self.values, self.staying, self.recent, self.overlaps)
-        generator.launch("chain_draw", self.steps, *sizes, state, *tables, pulses)
-        return pulses
+        return draw_chain(state, self, generator)
 
     @cached_property
     def staying(self) -> Floats:
         """The chance that no replica takes part, which is the likeliest, by step and by the state before it."""
-        later = self.values[1:][:, self._unmoved] * self.chances[:, 0]
+        later = self.values[1:][:, self.unmoved] * self.chances[:, 0]
         # where both are 0, a state is never reached
         return np.divide(later, self.values[:-1], out=np.ones_like(later), where=self.values[:-1] > 0)
+
+
+@singledispatch
+def draw_chain(state: NDArray[np.int32], table: ChainTable, generator: np.random.Generator) -> Floats:
+    """The number of replicas that take part in each step, from the states before the first."""
+    pulses = np.zeros((table.steps, state.size))
+    for step in range(table.steps):
+        drawn = generator.random(state.size)
+        moved = np.flatnonzero(drawn >= table.staying[step].take(state))
+        after = table.unmoved.take(state)
+        if moved.size:
+            at = state[moved]
+            weights = table.weights(at, step) * table.values[step + 1][table.next[at]]
+            pulses[step, moved] = chosen = _chosen(drawn[moved], weights)
+            after[moved] = table.next[at, chosen]
+        state = after
+    return pulses.T
 
 
 def _chosen(drawn: Floats, weights: Floats) -> Counts:

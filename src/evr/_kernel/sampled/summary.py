@@ -4,14 +4,13 @@ same wherever the block is drawn.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from evr._basics.randomness import Stream
 from evr._kernel.pairs import Floats
-from evr._kernel.sampled import cuda
 from evr._kernel.sampled.proposals import Proposal
 
 
@@ -30,6 +29,19 @@ class Summary(NamedTuple):
 SUMS = Summary._fields[1:]
 
 
+def on_processor(work: "Work", block: int, samples: int, stake: float) -> Summary:
+    """Draw a block, with the arrays that the proposal has."""
+    drawn = work.proposal.draw(work.stream.block(block), work.block_size)
+    values = checked(drawn.values(work.epsilon, work.log_unit), work.greatest)[:samples]
+    return summed(values, block, work.clip, work.mean, stake)
+
+
+Backend: TypeAlias = Callable[["Work", int, int, float], Summary]
+"""Turns work, a block, its number of samples and a stake into a summary."""
+BACKENDS: dict[str, Backend] = {"cpu": on_processor}
+"""Who can draw, by name. Other devices register themselves."""
+
+
 @dataclass(frozen=True)
 class Work:
     """What a worker needs to know besides the block, how many of its samples count, and the stake. Samples are divided
@@ -44,30 +56,10 @@ class Work:
     greatest: float  # no sample can be above that
     clip: float
     mean: float
-    device: str = "cpu"  # who draws
+    backend: Backend = on_processor  # who draws: a function that a worker elsewhere imports by its name
 
     def __call__(self, block: int, samples: int, stake: float) -> Summary:
-        return BACKENDS[self.device](self, block, samples, stake)
-
-
-def on_processor(work: Work, block: int, samples: int, stake: float) -> Summary:
-    """Draw a block, with the arrays of whoever the proposal is for."""
-    drawn = work.proposal.draw(work.stream.block(block), work.block_size)
-    values = checked(drawn.values(work.epsilon, work.log_unit), work.greatest)[:samples]
-    return summed(values, block, work.clip, work.mean, stake)
-
-
-def on_gpu(work: Work, block: int, samples: int, stake: float) -> Summary:
-    """Draw a block on a GPU; where none is at hand, the same numbers with NumPy, for a replay."""
-    if not cuda.draws(work.proposal):
-        return on_processor(work, block, samples, stake)
-    with cuda.at_work():
-        there = replace(work, proposal=cuda.on_device(work.proposal))
-        return on_processor(there, block, samples, stake)
-
-
-BACKENDS: dict[str, Callable[[Work, int, int, float], Summary]] = {"cpu": on_processor, "cuda": on_gpu}
-"""Who can draw, by name: a function that turns work, block, samples and stake into a summary."""
+        return self.backend(self, block, samples, stake)
 
 
 @np.errstate(over="ignore")  # a sum of squares beyond all floats is infinite: see ``variance_of``

@@ -14,6 +14,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
+from evr._kernel.order import power as power
 from evr._kernel.pairs.exact.law import ExactLaw
 from evr._kernel.pairs.steps import Step
 
@@ -57,16 +58,6 @@ class Grid(NamedTuple):
 
 
 T = TypeVar("T")
-
-
-def power(one: T, count: int, times: Callable[[T, T], T]) -> T:
-    """The product of ``count >= 1`` copies, by squares, from the leading bit of the count down."""
-    found = one
-    for bit in bin(count)[3:]:
-        found = times(found, found)
-        if bit == "1":
-            found = times(found, one)
-    return found
 
 
 def compose(counts: Sequence[int], step: Callable[[int], T], times: Callable[[T, T], T]) -> tuple[list[T], list[T]]:

@@ -145,9 +145,9 @@ def resolved(steps: Sequence[Step], plan: ProofPlan) -> tuple[Step, ...]:
             how = next(selections)
             sides = (selected(law, how), selected(law, how, reverse=True))
             ahead, back = ([(epsilon, side.delta(epsilon)) for epsilon in how.at] for side in sides)
-            step = replace(step, exact=outcomes_above(ahead, back))
+            step = replace(step, law=outcomes_above(ahead, back))
         elif isinstance(law, NestedLaw):
-            step = replace(step, exact=outcomes_from(law, next(nested), plan.bits))
+            step = replace(step, law=outcomes_from(law, next(nested), plan.bits))
         found.append(step)
     return tuple(found)
 

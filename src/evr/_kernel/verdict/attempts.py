@@ -214,7 +214,7 @@ class Trial:
             greatest=math.exp(min(log_greatest, 700.0)),
             clip=test.clip,
             mean=test.mean,
-            device=plan.device,
+            backend=BACKENDS[plan.device],
         )
         return Driver(self.direction, plan, drawing, work, test, unit, most)
 
@@ -231,7 +231,7 @@ def shortcut(steps: tuple[Step, ...], claim: Claim, rounding: Rounding | None = 
     finite, infinite = finite_losses(steps), infinite_mass(steps)  # greatest finite losses; chance of infinite ones
     greatest = math.fsum(count * loss for _, count, loss in finite)
     doubt = math.fsum(count * (greatest_error(law) + 4.0 * UNIT * abs(loss)) for law, count, loss in finite)
-    endless = any(is_cut(step.law) or loss_range(step.law)[1] == math.inf for step in steps)
+    endless = any(is_cut(step.floats) or loss_range(step.floats)[1] == math.inf for step in steps)
     at = claim.epsilon if rounding is None else rounding.bounded(claim.epsilon)
     # what finite losses contribute to delta at the most: by how much their sum may exceed epsilon, rounding included
     excess = max(LEFT_OUT if endless else 0.0, greatest + doubt - at)

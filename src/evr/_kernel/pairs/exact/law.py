@@ -4,24 +4,21 @@ narrow a ball is, and never whether it is right.
 
 import abc
 import contextlib
-import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import reduce
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from flint import arb, arb_series, ctx, fmpq
 
-from evr._kernel.pairs.line.discrete import DiscretePair
+if TYPE_CHECKING:
+    from evr._kernel.pairs.steps import Step
 
 Ball: TypeAlias = arb
 """An interval that holds a real number: a midpoint and a radius."""
 
-_FLOAT_BITS, _RAISES = 256, 5  # of balls that become floats: raised, to twice as many bits each, where needed
-_FLOAT_ACCURACY = 64  # bits of such a ball that are right: more than a float has
-_LEAST = arb((1, -1100))  # less than any positive float
 LOCK = threading.RLock()
 """Held by the thread whose precision it is, and while a budget or an accountant counts."""
 if hasattr(os, "register_at_fork"):  # a child must not inherit a lock that another thread held
@@ -54,20 +51,6 @@ def integer_above(number: Ball) -> int:
     return int(found)
 
 
-def floats_of(balls: Callable[[], list[tuple[Ball, ...]]]) -> list[tuple[float, ...]]:
-    """Rows of numbers as floats, each right to an ulp: at a precision that is raised until it holds all of them."""
-    for raises in range(_RAISES):
-        with at_precision(_FLOAT_BITS << raises):
-            rows = balls()
-            if all(map(_makes_a_float, itertools.chain.from_iterable(rows))):
-                return [tuple(map(float, row)) for row in rows]
-    raise ArithmeticError("a number of this law has no enclosure that is narrow enough for a float")
-
-
-def _makes_a_float(number: Ball) -> bool:
-    return number.is_exact() or number.rel_accuracy_bits() >= _FLOAT_ACCURACY or abs(number) < _LEAST
-
-
 def proved_root(function: Callable[[Ball], tuple[Ball, Ball]], start: float) -> Ball:
     """The root of a rising function, given by value and slope: by Newton's method, proved by a bracket."""
     t = Ball(start)
@@ -97,6 +80,11 @@ def no_series(number: Ball) -> Ball:
 
 class ExactLaw(abc.ABC):
     """One step in one direction, known exactly. Immutable, hashable, comparable by value."""
+
+    @property
+    def compositions(self) -> "tuple[tuple[Step, ...], ...]":
+        """The compositions that the law is made of, each in its direction; most laws are made of none."""
+        return ()
 
     @abc.abstractmethod
     def greatest(self) -> Fraction | Ball:
@@ -160,14 +148,5 @@ class ExactOutcomes(ExactLaw):
         held = (one for one in self.sets_beyond(epsilon) if not one.p.is_zero())
         return sum((one.p * Ball(0).max(1 - (ball(epsilon) - one.loss).exp()) for one in held), Ball(0))
 
-    def in_floats(self) -> DiscretePair:
-        """The same law as a pair in floats, for a law of few sets: each is one outcome."""
-        rows = floats_of(lambda: [(_log(p), _log(q), loss) for p, q, loss in self.checked_sets()])
-        return DiscretePair.from_logs(*zip(*rows, strict=True))
-
     def greatest(self) -> Fraction | Ball:
         return reduce(Ball.max, (one.loss for one in self.checked_sets() if not one.p.is_zero()))
-
-
-def _log(number: Ball) -> Ball:
-    return Ball.neg_inf() if number.is_zero() else number.log()

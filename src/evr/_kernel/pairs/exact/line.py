@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from evr._kernel.pairs.exact.law import Ball, ExactCurve, ExactLaw, at_precision, ball, integer_above, proved_root
-from evr._kernel.pairs.line.gaussian import ShiftedPair
 from evr.types import Direction
 
 
@@ -260,9 +259,6 @@ class ExactShifted(ExactCurve):
     def curve(self) -> Callable[[Ball], Ball]:
         base, factor = ExactGaussian(self.square).curve(), ball(-self.shift).exp()
         return lambda ratio: base(ratio * factor)
-
-    def in_floats(self) -> ShiftedPair:
-        return ShiftedPair(math.sqrt(self.square), float(self.shift))
 
 
 def factors(sigma: Fraction, dimension: int, rounding: Fraction, clients: int = 1) -> tuple[Ball, Ball]:

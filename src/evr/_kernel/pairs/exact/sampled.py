@@ -172,7 +172,7 @@ class ExactTruncated(ExactCurve):
     direction: Direction
 
     @property
-    def _whole(self) -> SampledCurve:
+    def whole(self) -> SampledCurve:
         """The side on which nothing is cut."""
         return SampledCurve(ExactGaussian(1 / self.noise**2), self.q, self.direction)
 
@@ -184,15 +184,15 @@ class ExactTruncated(ExactCurve):
 
     def curve(self) -> Callable[[Ball], Ball]:
         kept, cut, share = self.chances()
-        whole = self._whole.curve()
+        whole = self.whole.curve()
         truncated = _seen_through(ExactGaussian(4 / self.noise**2).curve(), share, 1 - share, self.direction)
         return lambda ratio: kept * whole(ratio) + cut * truncated(ratio)
 
     def least(self) -> Ball:
-        return self._whole.least()
+        return self.whole.least()
 
     def greatest(self) -> Ball:
-        return self._whole.greatest()
+        return self.whole.greatest()
 
 
 def _binomial_tails(n: int, q: Fraction, k: int) -> tuple[Ball, Ball]:

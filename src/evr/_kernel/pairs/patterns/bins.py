@@ -11,8 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from evr._kernel.pairs.arrays import module_of
-from evr._kernel.pairs.law import UNIT, Floats
+from evr._kernel.pairs.law import UNIT, Floats, module_of
 from evr._kernel.pairs.patterns.law import Mean, PatternLaw, in_parts, log_mean_exp
 from evr._kernel.pairs.patterns.strategy import Strategy
 from evr.types import Direction

@@ -8,12 +8,10 @@ through inner products with a few means or columns, the *coordinates*, one row f
 import abc
 import math
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from functools import cached_property, singledispatch
 
 import numpy as np
 
-from evr._kernel.pairs.arrays import launch, module_of
 from evr._kernel.pairs.law import UNIT, Floats, LossLaw
 from evr.types import Direction
 
@@ -90,25 +88,15 @@ def in_parts(x: Floats) -> list[slice]:
     return [slice(start, start + at_once) for start in range(0, rows, at_once)]
 
 
+@singledispatch
 def log_mean_exp(x: Floats, halves: Floats, scale: float = 1.0) -> Floats:
     """``log`` of the mean of ``e^{scale x - halves}`` over each row."""
-    if not isinstance(x, np.ndarray):
-        return log_mean_power(x, halves, scale)
     found = np.empty(len(x))
     for rows in in_parts(x):
         below = scale * x[rows] - halves
         top = below.max(axis=1)
         below -= top[:, None]
         found[rows] = top + np.log(np.exp(below, out=below).mean(axis=1))
-    return found
-
-
-def log_mean_power(x: Any, halves: Any, scale: float, length: int = 1, power: int = 1) -> Any:
-    """On a GPU, ``log`` of the mean over a ring of a power of the mean of ``length`` such terms from a place on."""
-    xp, (rows, bins) = module_of(x), x.shape
-    later, found = xp.empty(x.size if 2 * length > bins else 0), xp.empty(rows)
-    sizes = (rows, bins, length, power, float(scale))
-    launch("log_mean_power", rows, *sizes, xp.ascontiguousarray(x), halves, int(halves.size > 1), later, found)
     return found
 
 

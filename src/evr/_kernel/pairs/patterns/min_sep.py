@@ -5,13 +5,12 @@
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, singledispatch
 from typing import Any
 
 import numpy as np
 
-from evr._kernel.pairs.arrays import launch, module_of
-from evr._kernel.pairs.law import UNIT, Floats
+from evr._kernel.pairs.law import UNIT, Floats, module_of
 from evr._kernel.pairs.patterns.law import Mean, PatternLaw, in_parts, magnitude
 from evr._kernel.pairs.patterns.strategy import Strategy, largest_sum
 from evr.types import Direction
@@ -34,18 +33,9 @@ class Chain:
         """``log`` of the mean over patterns of the product of ``A_i = exp(scale values - halves)`` at their steps, by
         ``L_i = (1 - p) L_{i+1} + p A_i L_{i+b}``. A row for each step, a column for each sample.
         """
-        if not isinstance(values, np.ndarray):  # on a GPU by one kernel; array code would launch one for each step
-            xp, size = module_of(values), values.shape[1]
-            ring, found = xp.empty((self.separation, size)), xp.empty(size)
-            chain = (self.steps, self.separation, self.probability, int(self.warm))
-            launch("chain_sum", size, size, *chain, xp.ascontiguousarray(values), scale, halves, ring, found)
-            return found
-        halves, found = np.broadcast_to(halves, self.steps), None
-        if not (values.size and (scale * values).max() > _STEEP):
-            found = self._log_sum_in_range(values, scale, halves)
-        return self._log_sum_of_logs(scale * values - halves[:, None]) if found is None else found
+        return log_chain_sum(values, self, scale, halves)
 
-    def _log_sum_in_range(self, values: Floats, scale: float, halves: Floats) -> Floats | None:
+    def log_sum_in_range(self, values: Floats, scale: float, halves: Floats) -> Floats | None:
         """None where a value of the recursion would be too small for floats."""
         p, b, size = self.probability, self.separation, values.shape[1]
         ring, scales = np.ones((b, size)), np.zeros(size)
@@ -74,7 +64,7 @@ class Chain:
         p, b = self.probability, self.separation
         return (ring[0] + p * ring[1:].sum(axis=0)) / (1.0 + (b - 1) * p)
 
-    def _log_sum_of_logs(self, log_factors: Floats) -> Floats:
+    def log_sum_of_logs(self, log_factors: Floats) -> Floats:
         """The recursion in logarithms: slower, and never out of range."""
         p, b = self.probability, self.separation
         ring, log_p = np.zeros((b, log_factors.shape[1])), math.log(p)
@@ -129,6 +119,15 @@ class Chain:
         logs = math.log1p(-self.probability) * np.maximum(eligible, 0)[:, None]
         top = float(logs.max())  # tiny chances of taking part show in log1p, none underflows
         return top + math.log1p(float(self._start(np.expm1(logs - top))[0]))
+
+
+@singledispatch
+def log_chain_sum(values: Floats, chain: Chain, scale: float, halves: Floats | float) -> Floats:
+    """``Chain.log_sum``: in floats where they hold all values of the recursion, else in logarithms."""
+    halves, found = np.broadcast_to(halves, chain.steps), None
+    if not (values.size and (scale * values).max() > _STEEP):
+        found = chain.log_sum_in_range(values, scale, halves)
+    return chain.log_sum_of_logs(scale * values - halves[:, None]) if found is None else found
 
 
 @dataclass(frozen=True)

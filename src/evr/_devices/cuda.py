@@ -5,16 +5,21 @@ reductions and cuBLAS do. Nothing imports CuPy before it is needed.
 """
 
 import contextlib
+import enum
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from evr._basics.randomness import Stream
-from evr._kernel.pairs.arrays import sent
+from evr._devices import kernels
 from evr._kernel.sampled.mixtures import MixtureProposal
 from evr._kernel.sampled.proposals import Proposal
+from evr._kernel.sampled.summary import Summary, Work, on_processor
 from evr.errors import DeviceError
 
 _MOST_NUMBERS = 1 << 26  # the largest array of coordinates
@@ -42,6 +47,14 @@ def why_not() -> str | None:
     return "no NVIDIA GPU is visible: see what nvidia-smi lists, and whether CUDA_VISIBLE_DEVICES hides it"
 
 
+def on_gpu(work: Work, block: int, samples: int, stake: float) -> Summary:
+    """Draw a block on a GPU; where none is at hand, the same numbers with NumPy, for a replay."""
+    if not draws(work.proposal):
+        return on_processor(work, block, samples, stake)
+    with at_work():
+        return on_processor(replace(work, proposal=on_device(work.proposal)), block, samples, stake)
+
+
 def draws(proposal: Proposal) -> bool:
     """Whether the GPU here draws this proposal."""
     return isinstance(proposal, MixtureProposal) and proposal.plan.by_place and why_not() is None
@@ -59,6 +72,7 @@ def on_device(proposal: Proposal) -> MixtureProposal:
     assert isinstance(proposal, MixtureProposal)
     with _lock:
         if proposal not in _there:
+            kernels.serve(cupy.ndarray)
             cupy.get_default_memory_pool().free_all_blocks()  # what earlier runs left; libraries want memory, too
             share = int(cupy.cuda.Device().mem_info[1]) // (8 * _ARRAYS)
             _there[proposal] = moved(proposal, cupy, min(_MOST_NUMBERS, max(share, 1)))
@@ -74,6 +88,23 @@ def moved(proposal: MixtureProposal, xp: Any, at_once: int) -> MixtureProposal:
     laws, found.parts = sent([[law for law, _ in proposal.laws], proposal.parts], xp.asarray)
     found.laws = [(law, count) for law, (_, count) in zip(laws, proposal.laws, strict=True)]
     return found
+
+
+def sent(thing: Any, asarray: Callable[[Any], Any], known: dict[int, Any] | None = None) -> Any:
+    """A copy of a law, a table or a part whose arrays are made anew by ``asarray``."""
+    known = {} if known is None else known
+    if id(thing) not in known:
+        if isinstance(thing, np.ndarray):
+            known[id(thing)] = asarray(np.ascontiguousarray(thing))
+        elif isinstance(thing, list):
+            known[id(thing)] = [sent(x, asarray, known) for x in thing]
+        elif type(thing).__module__.startswith("evr.") and not isinstance(thing, enum.Enum):
+            known[id(thing)] = copied = object.__new__(type(thing))
+            for name, value in vars(thing).items():
+                copied.__dict__[name] = sent(value, asarray, known)
+        else:
+            return thing
+    return known[id(thing)]
 
 
 @contextlib.contextmanager

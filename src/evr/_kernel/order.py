@@ -1,0 +1,45 @@
+"""The order that both roads rest on (docs/guarantees_strict.md, S2): one law of losses is *above* another if its delta
+is nowhere less, and stays so in compositions. A law is above what it was after each of three moves:
+
+(a) the mass of a cell goes to its two ends, and both ``P`` and ``Q`` keep their amount (``share_up``);
+(b) mass goes to a greater loss;
+(c) mass is added.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def share_up(low: Any, loss: Any, high: Any, fall: Callable[[Any], Any]) -> Any:
+    """The share of a mass at ``loss`` that goes up to ``high``, the rest going down to ``low``: ``P`` and ``Q`` both
+    keep their mass if it is ``(1 - e^{low - loss}) / (1 - e^{low - high})``. Given ``low <= loss <= high``,
+    ``low < high``, ensures a law above (move (a)); so does any greater share (move (b)).
+
+    ``fall(x)`` is ``1 - e^x`` in the numbers at hand: floats, or balls.
+
+    >>> import math
+    >>> share_up(0.0, math.log(1.5), math.log(3.0), lambda x: -math.expm1(x))
+    0.5
+    """
+    return fall(low - loss) / fall(low - high)
+
+
+def power(one: T, count: int, times: Callable[[T, T], T]) -> T:
+    """The product of ``count >= 1`` copies, by squares, from the leading bit of the count down."""
+    found = one
+    for bit in bin(count)[3:]:
+        found = times(found, found)
+        if bit == "1":
+            found = times(found, one)
+    return found
+
+
+def ceil_div(number: int, by: int) -> int:
+    """The least integer that is not below ``number / by``.
+
+    >>> ceil_div(7, 2), ceil_div(-7, 2)
+    (4, -3)
+    """
+    return -(-number // by)

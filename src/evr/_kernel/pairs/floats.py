@@ -1,0 +1,190 @@
+"""The float view of an exact law: the one place where floats are made of a law (docs/guarantees.md, Section 6).
+
+A mechanism is written once, by rational parameters. Estimates and samples see it through ``as_floats``, and the line
+above each family says how far its floats may be from the law; "an ulp" is one of the number itself, whatever its size.
+"""
+
+import itertools
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import singledispatch
+
+from evr._kernel.pairs.exact.law import Ball, ExactOutcomes, at_precision, ball
+from evr._kernel.pairs.exact.line import (
+    ExactBins,
+    ExactGaussian,
+    ExactLabelled,
+    ExactLaplace,
+    ExactMixture,
+    ExactShifted,
+    ExactTwoSidedLaplace,
+)
+from evr._kernel.pairs.exact.outcomes import (
+    ExactBoundedRange,
+    ExactDiscreteGaussian,
+    ExactDiscreteLaplace,
+    ExactTwoSidedOutcomes,
+)
+from evr._kernel.pairs.exact.sampled import (
+    ExactTruncated,
+    SampledCurve,
+    SampledOutcomes,
+    WithoutReplacementCurve,
+    WithoutReplacementOutcomes,
+)
+from evr._kernel.pairs.law import LossLaw
+from evr._kernel.pairs.line import discrete
+from evr._kernel.pairs.line.gaussian import GaussianPair, MixturePair, ShiftedPair
+from evr._kernel.pairs.line.laplace import BoundedRangePair, LaplacePair, TwoSidedLaplacePair
+from evr._kernel.pairs.line.pair import DominatingPair, line_pair
+from evr._kernel.pairs.line.poisson import EitherPair, sampled, sampled_without_replacement
+from evr._kernel.pairs.patterns.bins import IndependentBins
+from evr.errors import UnsupportedEventError
+
+_BITS, _RAISES = 256, 5  # of balls that become floats: raised, to twice as many bits each, where needed
+_ACCURACY = 64  # bits of such a ball that are right: more than a float has
+_LEAST = Ball((1, -1100))  # less than any positive float
+_ROOT_BITS = 128  # that a root is computed to, unless it is rational
+
+
+def floats_of(balls: Callable[[], list[tuple[Ball, ...]]]) -> list[tuple[float, ...]]:
+    """Rows of numbers as floats, each right to an ulp: at a precision that is raised until it holds all of them."""
+    for raises in range(_RAISES):
+        with at_precision(_BITS << raises):
+            rows = balls()
+            if all(map(_makes_a_float, itertools.chain.from_iterable(rows))):
+                return [tuple(map(float, row)) for row in rows]
+    raise ArithmeticError("a number of this law has no enclosure that is narrow enough for a float")
+
+
+def _makes_a_float(number: Ball) -> bool:
+    return number.is_exact() or number.rel_accuracy_bits() >= _ACCURACY or abs(number) < _LEAST
+
+
+def root(square: Fraction) -> float:
+    """``sqrt(square)``, right to half an ulp and ``2^-128`` of it: the nearest float where the root is rational.
+
+    >>> root(1 / Fraction(1.1) ** 2) == 1 / 1.1
+    True
+    """
+    numerator, denominator = square.as_integer_ratio()
+    scaled = math.isqrt(numerator * denominator << 2 * _ROOT_BITS)
+    return float(Fraction(scaled, denominator << _ROOT_BITS))
+
+
+@singledispatch
+def as_floats(law: object) -> LossLaw:
+    """Given a law, ensures a law in floats within the error that its family states; one in floats is itself."""
+    name = type(law).__name__
+    remedy = f"register one, evr.events.as_floats.register({name}, function)"
+    raise UnsupportedEventError(f"{name} has no law in floats, which estimates, samples and plans need: {remedy}")
+
+
+@as_floats.register
+def _(law: LossLaw) -> LossLaw:
+    return law
+
+
+# Outcomes: logarithms of probabilities, and losses, are right to an ulp. Sets of one loss become one outcome.
+@as_floats.register
+def _(law: ExactOutcomes) -> discrete.DiscretePair:
+    rows = floats_of(lambda: [(_log(p), _log(q), loss) for p, q, loss in law.checked_sets()])
+    return discrete.DiscretePair.from_logs(*zip(*rows, strict=True))
+
+
+def _log(number: Ball) -> Ball:
+    return Ball.neg_inf() if number.is_zero() else number.log()
+
+
+# Gaussians: the mean is right to an ulp, shifts and weights are the nearest floats.
+@as_floats.register
+def _(law: ExactGaussian) -> GaussianPair:
+    return GaussianPair(root(law.square))
+
+
+@as_floats.register
+def _(law: ExactShifted) -> ShiftedPair:
+    return ShiftedPair(root(law.square), float(law.shift))
+
+
+@as_floats.register
+def _(law: ExactMixture) -> MixturePair:
+    means = tuple(root(size**2 * law.square) for size in law.sizes)
+    return MixturePair(means, tuple(map(float, law.weights)), law.direction)
+
+
+# Bins of independent noise: the energy is the nearest float.
+@as_floats.register
+def _(law: ExactBins) -> IndependentBins:
+    return IndependentBins(law.direction, law.bins, float(law.energy))
+
+
+# Laplace noise and bounded range: parameters are the nearest floats.
+@as_floats.register
+def _(law: ExactLaplace) -> LaplacePair:
+    return LaplacePair(float(law.scale))
+
+
+@as_floats.register
+def _(law: ExactTwoSidedLaplace) -> TwoSidedLaplacePair:
+    return TwoSidedLaplacePair(float(law.scale), float(law.q))
+
+
+@as_floats.register
+def _(law: ExactBoundedRange) -> BoundedRangePair:
+    return BoundedRangePair(float(law.epsilon))
+
+
+# Noise on the integers: parameters are the nearest floats. A Gaussian leaves out what is rarer than 1e-329.
+@as_floats.register
+def _(law: ExactDiscreteLaplace) -> discrete.DiscretePair:
+    return discrete.discrete_laplace(float(law.parameter), law.sensitivity)
+
+
+@as_floats.register
+def _(law: ExactDiscreteGaussian) -> discrete.DiscretePair:
+    return discrete.discrete_gaussian(float(law.sigma), law.sensitivity)
+
+
+@as_floats.register
+def _(law: ExactTwoSidedOutcomes) -> discrete.DiscretePair:
+    base, q = law.base, float(law.q)
+    if isinstance(base, ExactDiscreteLaplace):
+        return discrete.discrete_laplace(float(base.parameter), base.sensitivity, q)
+    return discrete.discrete_gaussian(float(base.sigma), base.sensitivity, q)
+
+
+# Sampling: the probability is the least float that is not below it: more records leak no less (Section 6.2).
+@as_floats.register
+def _(law: SampledCurve | SampledOutcomes) -> DominatingPair:
+    return sampled(line_pair(as_floats(law.base)), law.q, law.direction)
+
+
+@as_floats.register
+def _(law: WithoutReplacementCurve | WithoutReplacementOutcomes) -> DominatingPair:
+    return sampled_without_replacement(line_pair(as_floats(law.base)), law.g)
+
+
+# Laws by a label that everybody sees: logarithms of the labels' chances are right to an ulp.
+@as_floats.register
+def _(law: ExactLabelled) -> EitherPair:
+    (logs,) = floats_of(lambda: [tuple(ball(weight).log() for weight in law.weights)])
+    return EitherPair(tuple(GaussianPair(root(square)) for square in law.squares), logs)
+
+
+# Batches that are cut: as labels; the share of those that are cut is rounded up. A chance to be cut that is less than
+# any positive float counts as none.
+@as_floats.register
+def _(law: ExactTruncated) -> DominatingPair:
+    def chances() -> list[tuple[Ball, ...]]:
+        kept, cut, share = law.chances()
+        return [(kept.log(), cut.log(), share)]
+
+    ((kept, cut, share),) = floats_of(chances)
+    whole = line_pair(as_floats(law.whole))
+    if math.exp(cut) == 0.0:
+        return whole
+    doubled = GaussianPair(root(4 / law.noise**2))
+    share = min(math.nextafter(share, 1.0), float(law.q))
+    return EitherPair((whole, sampled(doubled, share, law.direction)), (kept, cut))

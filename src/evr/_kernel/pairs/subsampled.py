@@ -1,0 +1,24 @@
+"""Sampled laws: exact ones exactly, laws that are known in floats only in floats."""
+
+from fractions import Fraction
+
+from evr._kernel.pairs.exact.law import ExactLaw
+from evr._kernel.pairs.exact.sampled import exact_sampled, exact_without_replacement
+from evr._kernel.pairs.line import poisson
+from evr._kernel.pairs.line.pair import line_pair
+from evr._kernel.pairs.steps import Law
+from evr.types import Direction
+
+
+def sampled(law: Law, q: Fraction, direction: Direction) -> Law:
+    """A law on a line seen through Poisson sampling, ``0 < q <= 1``."""
+    if isinstance(law, ExactLaw):
+        return exact_sampled(law, q, direction)
+    return poisson.sampled(line_pair(law), q, direction)
+
+
+def without_replacement(law: Law, share: Fraction) -> Law:
+    """A law on a line seen through sampling of a share of the records, ``0 < share < 1``, for both directions."""
+    if isinstance(law, ExactLaw):
+        return exact_without_replacement(law, share)
+    return poisson.sampled_without_replacement(line_pair(law), share)
