@@ -5,6 +5,7 @@
 import math
 from dataclasses import replace
 from fractions import Fraction
+from typing import NamedTuple
 
 from evr._basics import validate
 from evr._kernel.events import Composition
@@ -20,13 +21,20 @@ _LESS = 1.45  # on one plan lower bounds are about half as far from the truth as
 _RAISED = Fraction(1, 4)  # of the way from epsilon to the top of a window
 
 
+class Below(NamedTuple):
+    """A number that is at most delta, and the plan that shows it; None shows 0."""
+
+    delta: Fraction
+    plan: ProofPlan | None
+
+
 def delta_below(
     curve: StrictCurve, epsilon: float, tolerance: float = TOLERANCE, enough: Fraction | None = None
-) -> Fraction:
+) -> Below:
     """A number that is at most delta(epsilon), refined until it is within the tolerance of the estimate or above
     ``enough``, or stops rising.
     """
-    guess, exact, best = curve.estimate(epsilon), Fraction(epsilon), Fraction(0)
+    guess, exact, best = curve.estimate(epsilon), Fraction(epsilon), Below(Fraction(0), None)
     if not guess > 0:
         return best
     gap = 0.0 if enough is None else _ENOUGH * float(1 - enough / Fraction(guess))
@@ -35,9 +43,10 @@ def delta_below(
     for _ in range(ROUNDS):
         plan = _raised(curve.steps, curve.plan_for(epsilon, guess, aim, finer), exact)
         found = bounds_below(curve.steps, plan, exact, exact)(exact)
-        rose, best = found > best * Fraction(1 + wanted / 4), max(best, found)
-        short = float(1 - best / Fraction(guess))
-        if short <= wanted or not rose or (enough is not None and best > enough):
+        rose = found > best.delta * Fraction(1 + wanted / 4)
+        best = Below(found, plan) if found > best.delta else best
+        short = float(1 - best.delta / Fraction(guess))
+        if short <= wanted or not rose or (enough is not None and best.delta > enough):
             break
         aim = max(aim * min(0.5, SAFE * wanted / short), LEAST_TOLERANCE)
         finer = min(2 * finer, _FINEST)
@@ -70,7 +79,7 @@ def epsilon_below(curve: StrictCurve, delta: float, tolerance: float = TOLERANCE
         return 0.0
     guess, target = curve.estimated_epsilon(delta), Fraction(delta)
     if guess == math.inf:  # some loss is infinite with a greater chance
-        return _FAR if delta_below(curve, _FAR, tolerance, target) > target else 0.0
+        return _FAR if delta_below(curve, _FAR, tolerance, target).delta > target else 0.0
     if guess == 0:
         return 0.0
     plan = _raised(curve.steps, curve.plan_for(guess, delta, min(_LESS * tolerance, 0.5), _AT_ONCE), Fraction(guess))
@@ -88,17 +97,17 @@ def epsilon_below(curve: StrictCurve, delta: float, tolerance: float = TOLERANCE
 
 def strict_delta_below(
     composition: Composition, epsilon: float, direction: str | None, tolerance: float, enough: Fraction | None = None
-) -> tuple[Fraction, Direction]:
+) -> tuple[Below, Direction]:
     """A proved lower bound on delta(epsilon), and its direction: one is enough, and another is left out where it would
     add less than the tolerance, or the bound is above ``enough``.
     """
     tolerance = validate.open_probability(tolerance=tolerance)
     curves = strict_curves(composition, direction)
-    best, winner = Fraction(-1), next(iter(curves))
+    best, winner = Below(Fraction(-1), None), next(iter(curves))
     for one in sorted(curves, key=lambda one: -curves[one].estimate(epsilon)):
-        if curves[one].estimate(epsilon) * (1 - tolerance) > best and (enough is None or best <= enough):
+        if curves[one].estimate(epsilon) * (1 - tolerance) > best.delta and (enough is None or best.delta <= enough):
             bound = delta_below(curves[one], epsilon, tolerance, enough)
-            best, winner = (bound, one) if bound > best else (best, winner)
+            best, winner = (bound, one) if bound.delta > best.delta else (best, winner)
     return best, winner
 
 

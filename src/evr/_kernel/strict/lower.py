@@ -154,6 +154,28 @@ def _sums_of_ratios(law: ExactBins, top: Fraction, spacing: Fraction, bits: int)
     return [(arb((p[n], -bits)), arb((q[n], -bits))) for n in range(last + 1)]
 
 
+def chances_of(law: ExactLaw, grid: Grid, spacing: Fraction, bits: int) -> tuple[list[int], list[int], int]:
+    """``p``, ``q`` and the infinite mass of L2 that describe a score of one step on a grid, in units of ``2^-bits``."""
+    losses, infinite = losses_of(grid, spacing), arb(0)
+    middles = [(low + high) / 2 for low, high in pairwise(losses)]
+    with at_precision(bits + GUARD):
+        if isinstance(law, ExactCurve):
+            rows = _between(law, [arb(middle).exp() for middle in middles])
+        else:
+            rows, edges = [_NONE] * len(losses), [arb(middle) for middle in middles]
+            ratios = ratios_of(law, grid, spacing) if isinstance(law, ExactBins) else (spacing, spacing)
+            for p, q in _sets(law, *ratios, bits):
+                if q.is_zero():
+                    infinite += p
+                elif p > 0:
+                    place = bisect_left(edges, True, key=partial(le, (p / q).log()))  # any will do
+                    rows[place] = rows[place][0] + p, rows[place][1] + q
+        unit = fmpz(1) << bits
+        above = [_floor(p * unit) for p, _ in rows]
+        below = [_ceiling(q * arb(loss).exp() * unit) for (_, q), loss in zip(rows, losses, strict=True)]
+        return above, below, _floor(infinite * unit)
+
+
 # --- the two lists of a score (L2, L4) ------------------------------------------------------------
 
 
@@ -203,27 +225,9 @@ class _Score(NamedTuple):
 
     @classmethod
     def of_step(cls, law: ExactLaw, grid: Grid, spacing: Fraction, bits: int) -> Self:
-        losses, infinite = losses_of(grid, spacing), arb(0)
-        middles = [(low + high) / 2 for low, high in pairwise(losses)]
-        with at_precision(bits + GUARD):
-            if isinstance(law, ExactCurve):
-                rows = _between(law, [arb(middle).exp() for middle in middles])
-            else:
-                rows, edges = [_NONE] * len(losses), [arb(middle) for middle in middles]
-                ratios = ratios_of(law, grid, spacing) if isinstance(law, ExactBins) else (spacing, spacing)
-                for p, q in _sets(law, *ratios, bits):
-                    if q.is_zero():
-                        infinite += p
-                    elif p > 0:
-                        place = bisect_left(edges, True, key=partial(le, (p / q).log()))  # any will do
-                        rows[place] = rows[place][0] + p, rows[place][1] + q
-            unit = fmpz(1) << bits
-            above = [_floor(p * unit) for p, _ in rows]
-            below = [_ceiling(q * arb(loss).exp() * unit) for (_, q), loss in zip(rows, losses, strict=True)]
-            lists = (above, _floor(infinite * unit)), (below, 0)
-        return cls(
-            *(GridLaw.on_grid(*one, grid, spacing, bits, rules) for one, rules in zip(lists, _RULES, strict=True))
-        )
+        p, q, infinite = chances_of(law, grid, spacing, bits)
+        lists = zip(((p, infinite), (q, 0)), _RULES, strict=True)
+        return cls(*(GridLaw.on_grid(*one, grid, spacing, bits, rules) for one, rules in lists))
 
     def times(self, other: Self, window: Window) -> Self:
         return type(self)(*(x.times(y).within(window) for x, y in zip(self, other, strict=True)))
