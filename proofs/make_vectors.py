@@ -4,7 +4,8 @@ has to give.
     python proofs/make_vectors.py
 
 Forged files have the right SHA-256. Files called untrue-... list numbers that are not those of the
-law that they name: their arithmetic is right, and only proofs/enclosures.py tells.
+law that they name: their arithmetic is right, and only proofs/enclosures.py tells. Refutations,
+which check_proof.py alone reads, are in a folder of their own.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ from evr._kernel.pairs import Pairs
 from evr._kernel.pairs.exact import exact_sampled
 from evr._kernel.pairs.line.poisson import sampled as poisson_pair
 from evr._kernel.strict import prove_within
+from evr._plan.lower import strict_delta_below
 from evr._plan.strict import StrictCurve
 from evr._proof import check_proof
-from evr._proof.writer import _packed, proof_file
+from evr._proof.writer import _packed, proof_file, refutation_file
 
 FOLDER = Path(__file__).with_name("vectors")
+REFUTATIONS = FOLDER / "refutations"
 TOLERANCE = 0.02  # small files
 
 GAUSSIAN, LAPLACE = dp_event.GaussianDpEvent, dp_event.LaplaceDpEvent
@@ -132,7 +135,7 @@ def sealed(text: str) -> bytes:
     return body + f"sha256 {hashlib.sha256(body).hexdigest()}\n".encode()
 
 
-def changed(pattern: str, to: str, count: int = 1) -> Callable[[str], str]:
+def changed(pattern: str, to: str | Callable[[re.Match[str]], str], count: int = 1) -> Callable[[str], str]:
     def change(text: str) -> str:
         found = re.sub(pattern, to, text, count=count, flags=re.M)
         if found == text:
@@ -290,17 +293,92 @@ def answer_of(data: bytes) -> dict[str, object]:
 
 
 EXPECTED = {
-    "good": [check_proof.PROVED, check_proof.LISTED, check_proof.REPLACED],
+    "good": [
+        *(check_proof.PROVED, check_proof.LISTED, check_proof.REPLACED),
+        *(check_proof.REFUTED, check_proof.REFUTED_LISTED, check_proof.REFUTED_REPLACED),
+    ],
     "forged": [check_proof.REFUSED],
     "untrue": [check_proof.LISTED],
     "damaged": ["damaged", "unreadable", "not version 2", "too large"],
 }
+REFUTED = [
+    "poisson-100",
+    "poisson-one",
+    "gaussian",
+    "poisson-zero-out",
+    "one-gaussian-replace",
+    "laplace-10",
+    "response",
+]
+FORGED_REFUTATION: dict[str, Callable[[str], str]] = {
+    "noise": changed(LAW, "poisson(1/100,gaussian(111/100))"),
+    "rate": changed(LAW, "poisson(1/105,gaussian(11/10))"),
+    "steps": changed("^100 ", "99 "),
+    "epsilon": changed("^epsilon .*$", "epsilon 33/64"),
+    "delta": lambda text: _delta(text, check_proof.Words(text.encode()).file().delta * Fraction(103, 100)),
+    "relation": changed("add-or-remove", "replace-one"),
+    "both": changed("^direction remove", "direction both"),
+    "falling": changed("^(tests .*)\n.*\n.*$", lambda m: "\n".join([m[1], *_packed(_falling(m[1]))])),
+    "listed": changed(
+        r"^tests ((?:\S+ ){9})\S+\n.*\n.*$", lambda m: "\n".join([f"scores {m[1]}0", *2 * _packed(_zeros(m[1]))])
+    ),
+}
+
+
+def refuted(event: dp_event.DpEvent, epsilon: float, relation: str) -> bytes:
+    """The refutation of what is a percent below the bound of a loose plan."""
+    composition = Composition.of(event, relation)
+    (bound, plan), direction = strict_delta_below(composition, epsilon, None, TOLERANCE)
+    return refutation_file(composition, Fraction(epsilon), bound * Fraction(99, 100), direction, plan)
+
+
+def _delta(text: str, delta: Fraction) -> str:
+    return changed("^delta .*$", f"delta {delta.numerator}/{delta.denominator}")(text)
+
+
+def _zeros(grid: str) -> list[int]:
+    return [0] * sum(map(int, grid.split()[3:8:2]))
+
+
+def _falling(kind: str) -> list[int]:
+    return [-i for i in range(len(_zeros(kind.removeprefix("tests "))) - 1)]
+
+
+def refutations() -> dict[str, bytes]:
+    """Those of some good files, and forged ones."""
+    good = {name: refuted(*GOOD[name]) for name in REFUTED}
+    files = {f"good-{name}": data for name, data in good.items()}
+    own = changed("^100 .*$", "100 poisson(1/100,gaussian(11/10))")(good["poisson-100"][:-72].decode())
+    for name, forge in FORGED_REFUTATION.items():
+        files[f"forged-{name}"] = sealed(forge(own))
+    listed, tests = good["laplace-10"][:-72].decode(), "tests 0 0 0 2 0 0 0 0 20 0\n0\n0"
+    files["forged-of-laplace"] = sealed(re.sub(r"^scores .*\n(?:.*\n){3}.*$", tests, listed, flags=re.M))
+    return files
 
 
 def main() -> None:
-    FOLDER.mkdir(exist_ok=True)
-    for old in FOLDER.glob("*.proof"):
+    made_files(FOLDER, proofs())
+    made_files(REFUTATIONS, refutations())
+
+
+def made_files(folder: Path, files: dict[str, bytes]) -> None:
+    """Write the files of a folder, and the answers to them."""
+    folder.mkdir(exist_ok=True)
+    for old in folder.glob("*.proof"):
         old.unlink()
+    answers = {}
+    for name, data in files.items():
+        (folder / f"{name}.proof").write_bytes(data)
+        answers[name] = answer_of(data)
+        if answers[name]["status"] not in EXPECTED[name.partition("-")[0]]:
+            print(f"{name}: {answers[name]['status']}")
+    (folder / "answers.json").write_text(json.dumps(answers, indent=0) + "\n")
+    size = sum(len(data) for data in files.values())
+    print(f"{len(files)} files, {size:,} bytes")
+
+
+def proofs() -> dict[str, bytes]:
+    """Proof files, good, forged and damaged."""
     good = {name: made(*about) for name, about in GOOD.items()}
     texts = {name: data[:-72].decode() for name, data in good.items()}
     files = {f"good-{name}": data for name, data in good.items()}
@@ -324,15 +402,7 @@ def main() -> None:
         files[f"damaged-own-{name}"] = sealed(more(own))
     for base, name in (("laplace-10", "noise"), ("poisson-laplace", "noise"), ("poisson-laplace", "both")):
         files[f"untrue-{base}-{name}"] = sealed(UNTRUE[name](texts[base]))
-    answers = {}
-    for name, data in files.items():
-        (FOLDER / f"{name}.proof").write_bytes(data)
-        answers[name] = answer_of(data)
-        if answers[name]["status"] not in EXPECTED[name.partition("-")[0]]:
-            print(f"{name}: {answers[name]['status']}")
-    (FOLDER / "answers.json").write_text(json.dumps(answers, indent=0) + "\n")
-    size = sum(len(data) for data in files.values())
-    print(f"{len(files)} files, {size:,} bytes")
+    return files
 
 
 def _in_ratios(text: str) -> str:

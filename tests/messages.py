@@ -423,6 +423,12 @@ ABOUT_A_REFUTATION = (
     "all steps' outputs are taken to be released",
     "The mathematics of lower bounds is on paper",
 )
+REFUTATION_FILE = (
+    "delta is greater than",
+    "Answer: refuted for DP-SGD.",
+    "It says nothing about one training. The mathematics is on paper",
+)
+NOT_REFUTED_BY_FILE = "the file would not refute the claim: direction remove: delta of 37 x .*; refute a smaller delta"
 FOR_THE_PAIR_ONLY = "for the pair by which evr bounds this mechanism"
 NO_LOWER_BOUND = "Selection has no lower bound"
 PROVED_FALSE = (

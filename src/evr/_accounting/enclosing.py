@@ -110,11 +110,15 @@ def _enclosed(
     from evr._plan.strict import strict_delta, strict_epsilon
 
     start, composition = time.perf_counter(), Composition.of(event, relation)
-    below, above = (strict_delta_below, strict_delta) if wanted == "delta" else (strict_epsilon_below, strict_epsilon)
-    lower, winner = below(composition, at, direction, tolerance)
-    upper, _ = above(composition, at, direction, tolerance)
+    given = (composition, at, direction, tolerance)
+    if wanted == "delta":
+        (lower, _), winner = strict_delta_below(*given)
+        upper, _ = strict_delta(*given)
+    else:
+        least, winner = strict_epsilon_below(*given)
+        lower, (upper, _) = Fraction(least), strict_epsilon(*given)
     return Enclosure(
-        lower=max(0.0, -rounded_up(-Fraction(lower))),
+        lower=max(0.0, -rounded_up(-lower)),
         upper=upper,
         attained=is_attained(event, composition),
         direction=winner.value,

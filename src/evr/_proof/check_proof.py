@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Checks a proof file of evr: python3 -I -S check_proof.py training.proof
+"""Checks a proof file of evr, or a refutation: python3 -I -S check_proof.py training.proof
 
 Standard library only, integers only, Python 3.9 or newer; nothing of evr is needed. The format and
-the arithmetic: docs/proof_format.md of evr. The same program is proved right in Coq (proofs/).
+the arithmetic: docs/proof_format.md of evr. The same program is proved right in Coq (proofs/), but
+for refutations, whose mathematics is on paper (docs/guarantees_lower.md).
 Exit codes: 0 proved for DP-SGD; 4 accepted on a condition that is printed (0 with --listed);
-3 refused; 2 not a proof file of version 2, damaged, or larger than the limits.
+5 the claim is false: the file refutes it (4 on a condition, 5 with --listed); 3 refused;
+2 not a file of version 2, damaged, or larger than the limits.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ GUARD = 48
 DIRECTIONS = {"remove": [True], "add": [False], "both": [True, False]}  # those of a section; True is remove
 PROVED, LISTED = "proved for DP-SGD", "accepted if the listed numbers are right"
 REPLACED, REFUSED = "accepted if the law is right for replace-one neighbours", "refused"
+REFUTED, REFUTED_LISTED = "refuted for DP-SGD", "refuted if the listed numbers are right"
+REFUTED_REPLACED = "refuted if the law is right for replace-one neighbours"
 """What a checker answers."""
 
 Pair = tuple[int, int]
@@ -60,7 +64,8 @@ class Law(NamedTuple):
 
 class Kind(NamedTuple):
     """What is known of a step: (v, d) at each place, which an `own` kind does not list; or an infinite mass and
-    (cell, p, loss).
+    (cell, p, loss). In a refutation (p, q) at each place, and an infinite mass; or, of `tests`, the thresholds between
+    places, each over a power of 2.
     """
 
     name: str
@@ -91,8 +96,9 @@ class Section(NamedTuple):
 
 
 class File(NamedTuple):
-    """What the text says."""
+    """What the text says; `refutes`: that delta is greater than the stated one, in the one direction that is there."""
 
+    refutes: bool
     relation: str
     epsilon: Fraction
     delta: Fraction
@@ -112,7 +118,7 @@ def body_of(data: bytes) -> bytes:
         raise NotReadError("unreadable: the last line is not 'sha256' and 64 digits")
     if hashlib.sha256(body).hexdigest().encode() != found[1]:
         raise NotReadError("damaged: the SHA-256 of the text is not the one on its last line")
-    version = re.match(rb"evr-proof[ \n]([!-~]*)[ \n]", body[:80])
+    version = re.match(rb"evr-(?:proof|refutation)[ \n]([!-~]*)[ \n]", body[:80])
     if version and version[1] != b"2":
         raise NotReadError("not version 2: the certificate's author can write it again with a newer evr")
     return body
@@ -181,9 +187,11 @@ class Words:
             found = list(accumulate(found))
         return found
 
-    def kind(self) -> Kind:
+    def kind(self, refutes: bool) -> Kind:
         name, off, halv, *ends, vbits = self.read(str, int, MOST_HALVINGS, *(int, MOST_ITEMS) * 3, MOST_VALUE_BITS)
         runs = list(zip(ends[::2], ends[1::2]))
+        if refutes:
+            return self._score(name, off, halv, runs, vbits)
         if name == "curve":
             width, exact = self.read(MOST_ITEMS, MOST_ITEMS)
             values = [v for _, number in runs for v in self.run(number)]
@@ -197,10 +205,22 @@ class Words:
         cells, masses, losses = (self.run(number) for _ in range(3))
         return Kind(name, off, halv, runs, vbits, [], infinite, list(zip(cells, masses, losses)))
 
-    def section(self, kinds: int) -> Section:
+    def _score(self, name: str, off: int, halv: int, runs: list[Pair], vbits: int) -> Kind:
+        """What a refutation knows of a step."""
+        number = sum(number for _, number in runs)
+        if name == "tests":
+            (tbits,) = self.read(MOST_VALUE_BITS)
+            thresholds = [(t, tbits) for t in self.run(max(0, number - 1))]
+            return Kind(name, off, halv, runs, vbits, thresholds, 0, [])
+        if name != "scores":
+            raise NotReadError(f"unreadable: {name[:40]!r} is neither 'tests' nor 'scores'")
+        (infinite,) = self.read(None)
+        return Kind(name, off, halv, runs, vbits, list(zip(self.run(number), self.run(number))), infinite, [])
+
+    def section(self, kinds: int, refutes: bool) -> Section:
         """One direction."""
         mark, bits, den, spacing = self.read("direction", str, "grid", MOST_BITS, None, None)
-        known = [self.kind() for _ in range(kinds)]
+        known = [self.kind(refutes) for _ in range(kinds)]
         (number,) = self.read("products", 1_000)
         products = [self.read(int, int, MOST_HALVINGS, int, int, int, int) for _ in range(number)]
         i, j = self.read("halves", int, int)
@@ -209,15 +229,18 @@ class Words:
         return Section(mark, bits, den, spacing, known, products, (i, j))
 
     def file(self) -> File:
-        head = ("evr-proof", "2", "relation", str, "epsilon", Fraction, "delta", Fraction, "steps", MOST_KINDS)
-        relation, epsilon, delta, number = self.read(*head)
+        (what,) = self.read(str)
+        if what not in ("evr-proof", "evr-refutation"):
+            raise NotReadError(f"unreadable: {what[:40]!r} is neither 'evr-proof' nor 'evr-refutation'")
+        head = ("2", "relation", str, "epsilon", Fraction, "delta", Fraction, "steps", MOST_KINDS)
+        refutes, (relation, epsilon, delta, number) = what == "evr-refutation", self.read(*head)
         steps = [(count, law) for count, law in (self.read(None, str) for _ in range(number))]
         (number,) = self.read("directions", 2)
-        sections = [self.section(len(steps)) for _ in range(number)]
+        sections = [self.section(len(steps), refutes) for _ in range(number)]
         self.read("end")
         if next(self._words, None) is not None:
             raise NotReadError("unreadable: words after the end")
-        return File(relation, epsilon, delta, steps, sections)
+        return File(refutes, relation, epsilon, delta, steps, sections)
 
 
 def check_size(section: Section) -> None:
@@ -328,13 +351,16 @@ def check_kinds(file: File) -> None:
     """Raise where laws, relation, directions and kinds do not belong together, or computing curves takes too long."""
     for _, law in file.steps:
         check_law(file.relation, law)
-    if [section.mark for section in file.sections] not in (["both"], ["remove", "add"]):
+    marks = [section.mark for section in file.sections]
+    if file.refutes and marks not in (["remove"], ["add"]):
+        raise RefusedError("a refutation holds one direction")
+    if not file.refutes and marks not in (["both"], ["remove", "add"]):
         raise RefusedError("the file does not hold both directions")
     effort = 0
     for section in file.sections:
         for kind, (_, law) in zip(section.kinds, file.steps):
             own = read_law(law)
-            if (own is not None) != (kind.name == "own"):
+            if (own is not None) != (kind.name in ("own", "tests")):
                 rule = "listed, not computed" if own is None else "computed, not listed"
                 raise RefusedError(f"direction {section.mark}: the curve of {readable(law)} has to be {rule}")
             if own is not None:
@@ -484,6 +510,14 @@ class Curve(Precision):
             return 0, 0
         return self.between(al, ah, qn * rl // qd, ceiling(qn * rh, qd), sn, sd) if al >= 0 else None
 
+    def tails(self, t: int, tbits: int, noises: tuple[Pair, Pair], sign: int) -> tuple[Pair, Pair]:
+        """M times the chance of more than t / 2^tbits with the record, whose mean is `sign` / noise, and without it."""
+        lo, hi = self.phi(-t, 1 << tbits)
+        moved = [self.phi((sign * sd << tbits) - t * sn, sn << tbits) for sn, sd in noises]
+        low, high = min(x for x, _ in moved), max(y for _, y in moved)
+        rest, qn, qd = self.qd - self.qn, self.qn, self.qd
+        return ((rest * lo + qn * low) // qd, ceiling(rest * hi + qn * high, qd)), (lo, hi)
+
     def rounded(self, w: int, up: bool, below: Pair, above: Pair, n: int, d: int) -> Pair | None:
         """v and d with v <= 2^w H <= v + d, d <= 1: the upper bound is for less noise, the lower one for more."""
         at = self.remove_at if up else self.add_at
@@ -521,6 +555,33 @@ def own_values(section: Section, kind: Kind, law: str, up: bool) -> list[Pair]:
             where = f"place {i} of direction {section.mark}"
             raise RefusedError(f"the curve of {readable(law)} is not enclosed at {where}")
         values.append(value)
+    return values
+
+
+def own_scores(section: Section, kind: Kind, law: str, up: bool) -> list[Pair]:
+    """(p, q) over 2^w at each place: at most the chance of being there under P, at least e^loss times that under Q. On
+    a line where losses rise, place j holds what is between thresholds j - 1 and j.
+    """
+    own, w, e, values = read_law(law), kind.vbits, extra(section, kind), []
+    assert own is not None
+    thresholds, noises = [t for t, _ in kind.values], own.multipliers(w + e + 100)
+    if section.den <= 0 or any(s > t for s, t in zip(thresholds, thresholds[1:])):
+        raise RefusedError(f"the thresholds of {readable(law)} fall, or the denominator is 0")
+    b2, fuel, far = 2 * w + 280 + 2 * e, 8 * (w + e) + 1200, isqrt(7 * (w + 100 + e) // 5) + 1
+    reach = max([abs(t) >> tbits for t, tbits in kind.values] or [0]) + noises[0][1] // noises[0][0] + 2
+    b = min(b2, w + e + 90 + 3 * min(far, reach) ** 2 // 4)  # the series of phi loses so many bits
+    zlo, zhi = Precision(b2, fuel).half_z(far)
+    curve = Curve(b, fuel, far, (zlo >> b2 - b, csh(zhi, b2 - b)), 0, own.rate)
+    tails = [(curve.m,) * 4]  # of P and of Q, both sides of each
+    for t, tbits in kind.values:
+        with_record, without = curve.tails(t, tbits, noises, 1 if up else -1)
+        tails.append((*with_record, *without) if up else (*without, *with_record))
+    tails.append((0,) * 4)
+    for place, (p, _, _, q), (_, p_next, q_next, _) in zip(kind.places(), tails, tails[1:]):
+        power = curve.exp_both((kind.off << kind.halv) + place * section.spacing, section.den << kind.halv)
+        if power is None:
+            raise RefusedError(f"a loss of {readable(law)} is too great for its bits")
+        values.append((max(0, p - p_next) << w >> b, csh(max(0, q - q_next) * power[1], 2 * b - w)))
     return values
 
 
@@ -609,11 +670,15 @@ class Checker:
         places = kind.places()
         if not places or any(a >= b for a, b in zip(places, places[1:])):
             raise RefusedError("the places of a step do not rise")
-        masses, infinite = (self._by_outcomes if kind.name == "outcomes" else self._by_curve)(kind, places)
+        masses, infinite = self.masses(kind, places)
         (floor, number), (low, fine), (high, _) = kind.runs
         end = number + fine
         coarse = plus(Masses(floor, masses[:number]), Masses(high, masses[end:]))
         return Law(kind.halv, Masses(low, masses[number:end]), coarse, min(self.unit, infinite))
+
+    def masses(self, kind: Kind, places: list[int]) -> tuple[list[int], int]:
+        """The masses at the places, and at infinity."""
+        return (self._by_outcomes if kind.name == "outcomes" else self._by_curve)(kind, places)
 
     def _gaps(self, kind: Kind, places: list[int]) -> list[tuple[int, int]]:
         """Bounds of q e^(-width) from each place to the next."""
@@ -710,15 +775,23 @@ class Checker:
             all_of_y = plus(self.to_grid(y.halv, 0, y.fine), y.coarse)
             coarse = plus(product(x.coarse, all_of_y), product(mixed, y.coarse))
         masses = (product(x.fine, y.fine), coarse)
-        fine, coarse = (Masses(m.first, [z + self.unit - 1 >> self.bits for z in m.coef]) for m in masses)
+        fine, coarse = (Masses(m.first, self.rounded(m.coef)) for m in masses)
         return Law(halv, fine, coarse, self.either(x.infinite, y.infinite))
+
+    def rounded(self, coef: list[int]) -> list[int]:
+        """From units of 2^(-2 bits) to those of 2^-bits."""
+        return [z + self.unit - 1 >> self.bits for z in coef]
 
     def within(self, x: Law, halv: int, low: int, high: int, floor: int, top: int) -> Law:
         """A law cut to a window (S4.4)."""
         x = self.at(halv, x)
         rest = since(x.fine, low)
         ends = self.to_grid(x.halv, 0, plus(under(x.fine, low), since(rest, high + 1)))
-        m = plus(x.coarse, ends)
+        coarse, escaped = self.cut(plus(x.coarse, ends), floor, top)
+        return Law(x.halv, under(rest, high + 1), coarse, min(x.infinite + escaped, self.unit))
+
+    def cut(self, m: Masses, floor: int, top: int) -> tuple[Masses, int]:
+        """Coarse masses from `floor` to `top`, and what goes to infinity."""
         inside = since(m, floor)
         above = since(inside, top + 1)
         weight, kept = self.unit, 0
@@ -727,8 +800,7 @@ class Checker:
             kept += mass * weight
         kept //= self.unit
         coarse = plus(under(inside, top + 1), Masses(floor, [sum(under(m, floor).coef)]))
-        infinite = min(x.infinite + sum(above.coef) - kept, self.unit)
-        return Law(x.halv, under(rest, high + 1), plus(coarse, Masses(top, [kept])), infinite)
+        return plus(coarse, Masses(top, [kept])), sum(above.coef) - kept
 
     def last_sum(self, eps: int, offset: int, x: Law, y: Law) -> int:
         """The bound, over 2^(2 bits) (S5)."""
@@ -749,12 +821,76 @@ class Checker:
         return min(unit * unit, total + self.either(x.infinite, y.infinite) * unit)
 
 
-def bound(file: File, section: Section) -> int:
-    """The bound of one direction, over 2^(2 bits); RefusedError if the plan is none of it."""
-    check = Checker(section.bits, section.den, section.spacing)
-    eps, number = file.epsilon * section.den, len(file.steps)
-    if eps.denominator != 1:
-        raise RefusedError(f"epsilon {shown(file.epsilon)} is not a multiple of 1 / denominator")
+class Score(Checker):
+    """One list of a score: docs/guarantees_lower.md, Section L4. The chances of places under P, rounded down; or e^loss
+    times those under Q, rounded up.
+    """
+
+    def __init__(self, section: Section, of_q: bool) -> None:
+        super().__init__(section.bits, section.den, section.spacing)
+        if section.spacing >= section.den << section.bits:
+            raise RefusedError("a spacing beyond all losses")  # also: `exp_up` takes half of it with either sign
+        self.of_q = of_q
+
+    def masses(self, kind: Kind, places: list[int]) -> tuple[list[int], int]:
+        if any(p < 0 or q < 0 for p, q in kind.values):
+            raise RefusedError("a chance below 0")
+        if self.of_q:
+            return [csh(q << self.bits, kind.vbits) for _, q in kind.values], 0
+        return [p << self.bits >> kind.vbits for p, _ in kind.values], kind.infinite << self.bits >> kind.vbits
+
+    def rounded(self, coef: list[int]) -> list[int]:
+        return super().rounded(coef) if self.of_q else [z >> self.bits for z in coef]
+
+    def either(self, a: int, b: int) -> int:
+        return 0 if self.of_q else a + b - ceiling(a * b, self.unit)
+
+    def to_grid(self, a: int, b: int, m: Masses) -> Masses:
+        """Each fine mass at the nearest coarse place, the middle upwards (L4.1)."""
+        if a <= b or not m.coef:
+            return m
+        size = 1 << a - b
+        low, before = divmod(m.first + size // 2, size)
+        masses = [0] * before + m.coef
+        cells = [masses[i : i + size] for i in range(0, len(masses), size)]
+        if not self.of_q:
+            return Masses(low, [sum(cell) for cell in cells])
+        weights = self.shares(a, b)
+        return Masses(low, [ceiling(sum(x * y for x, y in zip(cell, weights)), self.q) for cell in cells])
+
+    def _shares(self, a: int, b: int) -> list[int]:
+        """Weights of the places around a coarser one, over q."""
+        size, d = 1 << a - b, self.den << a
+        first, step = self.exp_up(-(size // 2) * self.spacing, d), self.exp_up(self.spacing, d)
+        return list(accumulate(repeat(step, size - 1), lambda x, y: ceiling(x * y, self.q), initial=first))
+
+    def cut(self, m: Masses, floor: int, top: int) -> tuple[Masses, int]:
+        """Without what is below; what is above is put at the top (L4.2)."""
+        inside = since(m, floor)
+        above, kept = since(inside, top + 1), 0
+        if self.of_q and above.coef:
+            step = self.exp_up(self.spacing, self.den)
+            for mass in reversed(above.coef):
+                kept = ceiling((mass * self.q + kept) * step, self.q)
+            kept = ceiling(kept * self.exp_up((above.first - top - 1) * self.spacing, self.den), self.q * self.q)
+        else:
+            kept = sum(above.coef)
+        return plus(under(inside, top + 1), Masses(top, [kept])), 0
+
+    def gains(self, eps: int, offset: int, p: Masses, q: Masses) -> int:
+        """The sum over places of p - e^(epsilon - loss) q where it is positive, from a place below epsilon on (L5)."""
+        start, total = max((eps - offset) // self.spacing - 1, p.first), 0
+        factor, step = (self.exp_up(n, self.den) for n in (offset - eps + start * self.spacing, self.spacing))
+        others = chain(repeat(0, q.first - start), since(q, start).coef, repeat(0))
+        for mass, other in zip(since(p, start).coef, others):
+            total += max(0, mass - ceiling(factor * other, self.q))
+            factor = ceiling(factor * step, self.q)
+        return total
+
+
+def halves(file: File, section: Section, check: Checker) -> tuple[Law, Law, int]:
+    """The two halves of the composition, and the offset of both together; RefusedError if the plan is none of it."""
+    number = len(file.steps)
     none = Law(0, Masses(0, []), Masses(0, [check.unit]), 0)
     registers = [((0,) * number, none)]
     for k, kind in enumerate(section.kinds):
@@ -774,8 +910,24 @@ def bound(file: File, section: Section) -> int:
         if planned != count:
             stated = f"{count:,} x {readable(law)}"
             raise RefusedError(f"the file states {stated}, and its plan is about {planned:,}")
-    offset = sum(count * kind.off for count, kind in zip(counts, section.kinds))
-    return check.last_sum(int(eps), offset, x, y)
+    return x, y, sum(count * kind.off for count, kind in zip(counts, section.kinds))
+
+
+def bound(file: File, section: Section) -> int:
+    """The bound of one direction, over 2^(2 bits)."""
+    check = Checker(section.bits, section.den, section.spacing)
+    eps = file.epsilon * section.den
+    if eps.denominator != 1:
+        raise RefusedError(f"epsilon {shown(file.epsilon)} is not a multiple of 1 / denominator")
+    if not file.refutes:
+        x, y, offset = halves(file, section, check)
+        return check.last_sum(int(eps), offset, x, y)
+    lists, infinite = [], 0
+    for score in (Score(section, of_q=False), Score(section, of_q=True)):
+        x, y, offset = halves(file, section, score)
+        lists.append(product(score.all_coarse(x), score.all_coarse(y)))
+        infinite += score.either(x.infinite, y.infinite) << section.bits
+    return infinite + score.gains(int(eps), offset, *lists)
 
 
 class Answer(NamedTuple):
@@ -794,17 +946,21 @@ class Answer(NamedTuple):
         """Proved, accepted on a condition, or refused."""
         if self.reasons:
             return REFUSED
-        if any(kind.name != "own" for section in self.file.sections for kind in section.kinds):
-            return LISTED
-        return REPLACED if self.file.relation == "replace-one" else PROVED
+        refutes = self.file.refutes
+        if any(kind.name not in ("own", "tests") for section in self.file.sections for kind in section.kinds):
+            return REFUTED_LISTED if refutes else LISTED
+        if self.file.relation == "replace-one":
+            return REFUTED_REPLACED if refutes else REPLACED
+        return REFUTED if refutes else PROVED
 
 
 def computed(file: File, section: Section) -> Section:
     """The section with the numbers that the file does not list."""
     kinds = []
     for kind, (_, law) in zip(section.kinds, file.steps):
-        if kind.name == "own":
-            kind = kind._replace(values=own_values(section, kind, law, section.mark != "add"))
+        if kind.name in ("own", "tests"):
+            values = own_values if kind.name == "own" else own_scores
+            kind = kind._replace(values=values(section, kind, law, section.mark != "add"))
         kinds.append(kind)
     return section._replace(kinds=kinds)
 
@@ -825,8 +981,8 @@ def check(data: bytes) -> Answer:
         try:
             found: int | None = bound(file, section)
             delta = Fraction(found or 0, 1 << 2 * section.bits)
-            if delta > file.delta:
-                reasons.append(f"direction {section.mark}: {too_small(file, delta)}")
+            if (delta <= file.delta) if file.refutes else (delta > file.delta):
+                reasons.append(f"direction {section.mark}: {not_shown(file, delta)}")
         except RefusedError as why:
             found = None
             reasons.append(f"direction {section.mark}: {why}")
@@ -837,12 +993,12 @@ def check(data: bytes) -> Answer:
 # --- words ----------------------------------------------------------------------------------------
 
 
-def shown(number: Fraction, digits: int = 6) -> str:
-    """A number in decimals, rounded up unless a float holds it."""
+def shown(number: Fraction, digits: int = 6, rounding: str = decimal.ROUND_UP) -> str:
+    """A number in decimals, rounded unless a float holds it."""
     if number < 1 << 1000 and Fraction(float(number)) == number:
         return repr(float(number))
     with decimal.localcontext() as context:
-        context.prec, context.rounding, context.Emin = digits, decimal.ROUND_UP, decimal.MIN_EMIN
+        context.prec, context.rounding, context.Emin = digits, rounding, decimal.MIN_EMIN
         return str(decimal.Decimal(number.numerator) / decimal.Decimal(number.denominator))
 
 
@@ -856,13 +1012,17 @@ def readable(law: str) -> str:
     return law if len(law) > 2000 else re.sub("[0-9]+/[1-9][0-9]*", near, law)
 
 
-def too_small(file: File, delta: Fraction) -> str:
+def not_shown(file: File, delta: Fraction) -> str:
     """That the stated delta does not follow, since only this one does."""
     rest = ["..."] if len(file.steps) > 4 else []
     steps = ", ".join([*(f"{count:,} x {readable(law)}" for count, law in file.steps[:4]), *rest])
+    at = f"delta of {steps} at epsilon {shown(file.epsilon)} is"
+    if file.refutes:
+        found = shown(delta, rounding=decimal.ROUND_DOWN)
+        return f"{at} shown to be at least {found}, which does not exceed the stated {shown(file.delta)}"
     pairs = ((shown(delta, digits), shown(file.delta, digits)) for digits in (6, 20, 60, 4000))
     most, said = next((pair for pair in pairs if pair[0] != pair[1]), ("more", shown(file.delta)))
-    return f"delta of {steps} at epsilon {shown(file.epsilon)} is at most {most}, and the file says {said}"
+    return f"{at} at most {most}, and the file says {said}"
 
 
 NOTES = {
@@ -875,6 +1035,16 @@ mechanism is what ran.""",
     REPLACED: """The curve of each step was computed here. Not checked: that the noise is stated for two data sets
 that differ in the value of one record, and that this mechanism is what ran.""",
     REFUSED: "This file proves nothing.",
+    REFUTED: """The chances of a test of each step were computed here; no number in the file had to be believed.
+So some training of DP-SGD with these rates, multipliers and steps has this delta on some neighbours,
+if all steps' outputs are released: no accountant that knows only these can be right with the claim.
+It says nothing about one training. The mathematics is on paper (docs/guarantees_lower.md of evr).""",
+    REFUTED_LISTED: """Not checked: that the listed numbers are chances of a test of each step, and that a mechanism
+of this description attains these laws.
+The mathematics is on paper (docs/guarantees_lower.md of evr).""",
+    REFUTED_REPLACED: """The chances of a test of each step were computed here. Not checked: that the noise is stated
+for two data sets that differ in the value of one record.
+The mathematics is on paper (docs/guarantees_lower.md of evr).""",
 }
 
 
@@ -883,11 +1053,15 @@ def words(answer: Answer) -> list[str]:
     file, bounds = answer.file, []
     for section, units in zip(file.sections, answer.bounds if answer.accepted else []):
         both = "both directions" if section.mark == "both" else f"direction {section.mark}"
-        bounds.append(f"  {both}: delta is at most {shown(Fraction(units or 0, 1 << 2 * section.bits))}")
+        found, side = Fraction(units or 0, 1 << 2 * section.bits), "least" if file.refutes else "most"
+        rounding = decimal.ROUND_DOWN if file.refutes else decimal.ROUND_UP
+        bounds.append(f"  {both}: delta is at {side} {shown(found, rounding=rounding)}")
+    claim = shown(file.delta)
+    is_claimed = f"greater than {claim}, in one direction" if file.refutes else f"at most {claim}, in both directions"
     return [
         f"The file states, of this mechanism (neighbours: {file.relation}):",
         *(f"  {count:,} x {readable(law)}" for count, law in file.steps),
-        f"that at epsilon = {shown(file.epsilon)}, delta is at most {shown(file.delta)}, in both directions.",
+        f"that at epsilon = {shown(file.epsilon)}, delta is {is_claimed}.",
         "",
         f"Answer: {answer.word}.",
         *bounds,
@@ -908,7 +1082,9 @@ def main(arguments: list[str]) -> int:
         print(f"Not checked: {why}")
         return 2
     print("\n".join(words(answer)))
-    return {PROVED: 0, REFUSED: 3}.get(answer.word, 0 if "--listed" in arguments else 4)
+    if answer.word in (PROVED, REFUSED, REFUTED):
+        return {PROVED: 0, REFUSED: 3, REFUTED: 5}[answer.word]
+    return 4 if "--listed" not in arguments else 5 if answer.file.refutes else 0
 
 
 if __name__ == "__main__":

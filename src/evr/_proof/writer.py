@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -27,6 +27,7 @@ from evr._kernel.pairs.exact import ExactCurve, ExactLaw, ExactOutcomes
 from evr._kernel.pairs.exact.law import at_precision, ball
 from evr._kernel.pairs.selection import Selection
 from evr._kernel.strict import Grid, ProofPlan
+from evr._kernel.strict.lower import chances_of
 from evr._kernel.strict.masses import GUARD, end_above
 from evr._kernel.strict.plan import compose
 from evr._proof import check_proof
@@ -35,6 +36,7 @@ from evr.errors import CertificateError, UnsupportedEventError
 _RAISES = 5  # of the precision, until a ball decides a floor
 _INSTEAD = "leave the proof file out, and check the certificate by `evr replay`"
 _MOST_ORDER = 48
+_PARTS_OF_A_PLACE, _ALONE_BITS = 32, 40  # of thresholds: parts of a place, and bits where there is one only
 
 _PARTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {
     exact.ExactGaussian: lambda law: _gaussian(law.square),
@@ -78,22 +80,12 @@ def proof_file(
     if len(plans) == 1 and any(a != b for a, b in pairs):
         raise UnsupportedEventError("one plan is given, and the two directions are not the same")
     laws = [a if a == b else f"pair({a},{b})" for a, b in pairs]
-    head = [
-        "evr-proof 2",
-        f"relation {name_of(composition.relation)}",
-        f"epsilon {epsilon.numerator}/{epsilon.denominator}",
-        f"delta {delta.numerator}/{delta.denominator}",
-        f"steps {len(laws)}",
-        *(f"{s.count} {law}" for s, law in zip(composition.exact(Direction.REMOVE), laws, strict=True)),
-        f"directions {len(plans)}",
-    ]
     for more in (1, 2):  # precisions, as evr's own
-        lines = list(head)
+        lines = _head("evr-proof", composition, laws, epsilon, delta, plans)
         for direction, plan in plans.items():
             lines.append(f"direction {direction.value if len(plans) == 2 else 'both'}")
-            lines += _section(composition.exact(direction), laws, epsilon, plan, more)
-        text = "\n".join([*lines, "end", ""]).encode()
-        data = text + f"sha256 {hashlib.sha256(text).hexdigest()}\n".encode()
+            lines += _direction(composition.exact(direction), laws, epsilon, plan, more)
+        data = _sealed(lines)
         try:
             answer = check_proof.check(data)
         except check_proof.NotReadError as why:
@@ -101,6 +93,37 @@ def proof_file(
         if answer.accepted:
             return data
     raise ValueError(f"the plans do not show delta: {'; '.join(answer.reasons)}")
+
+
+def refutation_file(
+    composition: Composition, epsilon: Fraction, delta: Fraction, direction: Direction, plan: ProofPlan
+) -> bytes:
+    """The file that refutes a claim by this plan ("Refutations" in docs/proof_format.md). Refused if a law has no text,
+    or the checker does not find that delta is greater.
+    """
+    laws = [a if a == b else f"pair({a},{b})" for a, b in check_texts(composition)]
+    steps, spacing, grids = composition.exact(direction), plan.spacing, plan.grids
+    if not grids:  # one step alone: places on both sides of epsilon
+        spacing, grids = Fraction(1), (Grid(epsilon - Fraction(1, 2), 0, 0, 0, 0, 1),)
+
+    den = _denominator(spacing, epsilon, grids)
+
+    def kind(step: Step, law: str, grid: Grid) -> str:
+        places, own = _Places.of(grid, spacing, den), check_proof.read_law(law)
+        if own is None:
+            return _scores(step.exact_law, places, grid, plan.bits)
+        return _tests(own, places, direction, plan.bits + GUARD)
+
+    section = _section(steps, f"grid {plan.bits} {den} {int(spacing * den)}", map(kind, steps, laws, grids), plan)
+    head = _head("evr-refutation", composition, laws, epsilon, delta, [direction])
+    data = _sealed([*head, f"direction {direction.value}", *section])
+    try:
+        answer = check_proof.check(data)
+    except check_proof.NotReadError as why:
+        raise ValueError(f"a file of this refutation is {why}: refute a smaller delta") from None
+    if not answer.accepted:
+        raise ValueError(f"the file would not refute the claim: {'; '.join(answer.reasons)}; refute a smaller delta")
+    return data
 
 
 def proof_of(certificate: Certificate) -> bytes:
@@ -204,18 +227,36 @@ class _Places(NamedTuple):
         return f"{int(self.offset * self.den)} {self.halvings} {' '.join(ends)} {vbits}"
 
 
-def _section(
-    steps: Sequence[Step], laws: Sequence[str], epsilon: Fraction, plan: ProofPlan | None, more: int
+def _head(
+    what: str,
+    composition: Composition,
+    laws: Sequence[str],
+    epsilon: Fraction,
+    delta: Fraction,
+    directions: Collection[Direction],
 ) -> list[str]:
-    """One direction: grid, kinds of steps, products, halves."""
-    bits = GUARD if plan is None else plan.bits
-    precision = more * bits + more**2 * GUARD
-    if plan is not None and plan.grids:
-        spacing, grids = plan.spacing, plan.grids
-    else:  # one step alone: its curve at epsilon; no loss beyond epsilon: each step at its greatest one
-        losses = [_greatest(step.exact_law) for step in steps] if plan is None else [epsilon]
-        spacing, grids = Fraction(1), tuple(Grid(loss, 0, 0, 0, 0, 0) for loss in losses)
-    den = math.lcm(*(number.denominator for number in (spacing, epsilon, *(grid.offset for grid in grids))))
+    return [
+        f"{what} 2",
+        f"relation {name_of(composition.relation)}",
+        f"epsilon {epsilon.numerator}/{epsilon.denominator}",
+        f"delta {delta.numerator}/{delta.denominator}",
+        f"steps {len(laws)}",
+        *(f"{s.count} {law}" for s, law in zip(composition.exact(Direction.REMOVE), laws, strict=True)),
+        f"directions {len(directions)}",
+    ]
+
+
+def _sealed(lines: Sequence[str]) -> bytes:
+    text = "\n".join([*lines, "end", ""]).encode()
+    return text + f"sha256 {hashlib.sha256(text).hexdigest()}\n".encode()
+
+
+def _denominator(spacing: Fraction, epsilon: Fraction, grids: Sequence[Grid]) -> int:
+    return math.lcm(*(number.denominator for number in (spacing, epsilon, *(grid.offset for grid in grids))))
+
+
+def _section(steps: Sequence[Step], grid: str, kinds: Iterable[str], plan: ProofPlan | None) -> list[str]:
+    """What follows a direction: grid, kinds of steps, products, halves."""
     products: list[tuple[int, ...]] = []
     windows = iter(plan.windows if plan else ())
 
@@ -223,12 +264,36 @@ def _section(
         products.append((x, y, *next(windows, (0, 0, 0, 0, 0))))
         return len(steps) + len(products)
 
+    first, second = compose([step.count for step in steps], lambda kind: kind + 1, times)
+    return [
+        grid,
+        *kinds,
+        f"products {len(products)}",
+        *(" ".join(map(str, row)) for row in products),
+        f"halves {first[0] if first else 0} {second[0] if second else 0}",
+    ]
+
+
+def _direction(
+    steps: Sequence[Step], laws: Sequence[str], epsilon: Fraction, plan: ProofPlan | None, more: int
+) -> list[str]:
+    """The section of one direction of a proof."""
+    bits = GUARD if plan is None else plan.bits
+    precision = more * bits + more**2 * GUARD
+    if plan is not None and plan.grids:
+        spacing, grids = plan.spacing, plan.grids
+    else:  # one step alone: its curve at epsilon; no loss beyond epsilon: each step at its greatest one
+        losses = [_greatest(step.exact_law) for step in steps] if plan is None else [epsilon]
+        spacing, grids = Fraction(1), tuple(Grid(loss, 0, 0, 0, 0, 0) for loss in losses)
+
+    den = _denominator(spacing, epsilon, grids)
+
     def kind(step: Step, law: str, grid: Grid) -> str:
         places = _Places.of(grid, spacing, den)
         if isinstance(step.exact_law, ExactOutcomes):
             return _outcomes(step.exact_law, places, precision)
         assert isinstance(step.exact_law, ExactCurve)  # every law with a text is one of the two
-        vbits = precision + grid.halvings + max(0, int(1 / spacing).bit_length())
+        vbits = precision + places.halvings + max(0, int(1 / spacing).bit_length())
         start, end = 0, int(plan is not None)
         if plan is not None and plan.grids:
             start, end = _reach(step.exact_law, places.losses(), bits)
@@ -236,14 +301,34 @@ def _section(
             return f"own {places.between(start, end).words(vbits)}"
         return _curve(step.exact_law, places, start, end, vbits)
 
-    first, second = compose([step.count for step in steps], lambda kind: kind + 1, times)
-    return [
-        f"grid {bits} {den} {int(spacing * den)}",
-        *map(kind, steps, laws, grids),
-        f"products {len(products)}",
-        *(" ".join(map(str, row)) for row in products),
-        f"halves {first[0] if first else 0} {second[0] if second else 0}",
-    ]
+    return _section(steps, f"grid {bits} {den} {int(spacing * den)}", map(kind, steps, laws, grids), plan)
+
+
+def _tests(own: check_proof.Own, places: _Places, direction: Direction, vbits: int) -> str:
+    """The thresholds between places. Floats choose them: a test that is nearly the best one loses next to nothing."""
+    q, (noise, _) = Fraction(*own.rate), own.multipliers(vbits)
+    mean, sign, losses = noise[1] / noise[0], 1 if direction is Direction.REMOVE else -1, places.losses()
+    width = min((b - a for a, b in pairwise(losses)), default=Fraction(1))
+    tbits = _ALONE_BITS if len(losses) == 2 else max(0, math.ceil(math.log2(_PARTS_OF_A_PLACE * mean / float(width))))
+    far, found = math.sqrt(2 * vbits) + mean + 1, [-math.inf]
+    for low, high in pairwise(losses):
+        inner = _log_inner(sign * float(low + high) / 2, float(q))
+        found.append(max(found[-1], min(max(sign * (inner / mean + mean / 2), -far), far)))
+    return "\n".join([f"tests {places.words(vbits)} {tbits}", *_packed([round(t * 2**tbits) for t in found[1:]])])
+
+
+def _log_inner(loss: float, q: float) -> float:
+    """``log((e^loss - 1 + q) / q)``: the loss of a step where that of the sampled one is ``loss``."""
+    if loss > 1:
+        return loss + math.log1p((q - 1) * math.exp(-loss)) - math.log(q)
+    inner = 1 + math.expm1(loss) / q
+    return math.log(inner) if inner > 0 else -math.inf
+
+
+def _scores(law: ExactLaw, places: _Places, grid: Grid, bits: int) -> str:
+    """The chances of a score at each place."""
+    p, q, infinite = chances_of(law, grid, places.spacing, bits)
+    return "\n".join([f"scores {places.words(bits)} {infinite}", *_packed(p), *_packed(q)])
 
 
 def _greatest(law: ExactLaw) -> Fraction:

@@ -12,7 +12,7 @@ from evr._basics.numbers import below, short_exponent, typed
 from evr._kernel.events import Composition
 from evr._kernel.events.attained import is_attained
 from evr._kernel.events.relations import Relation, name_of
-from evr._kernel.strict import rounded_up
+from evr._kernel.strict import ProofPlan, rounded_up
 from evr._plan.lower import strict_delta_below
 from evr._plan.strict import TOLERANCE
 
@@ -121,13 +121,21 @@ def refute(
     >>> evr.refute(event, epsilon=0.5, delta=2.1e-10).refuted
     False
     """
+    refutation, _ = refute_by_plan(event, epsilon, delta, direction, neighboring_relation)
+    return refutation
+
+
+def refute_by_plan(
+    event: Any, epsilon: float, delta: float, direction: str | None, neighboring_relation: Relation | None
+) -> tuple[Refutation, ProofPlan | None]:
+    """What ``refute`` finds, and the plan that shows its lower bound."""
     start = time.perf_counter()
     epsilon, delta = validate.level(epsilon=epsilon), validate.probability(delta=delta)
     composition = Composition.of(event, neighboring_relation)
     claim = Fraction(delta)
-    bound, winner = strict_delta_below(composition, epsilon, direction, TOLERANCE, claim)
+    (bound, plan), winner = strict_delta_below(composition, epsilon, direction, TOLERANCE, claim)
     attained = is_attained(event, composition)
-    return Refutation(
+    found = Refutation(
         epsilon=epsilon,
         delta=delta,
         refuted=attained and bound > claim,
@@ -137,3 +145,4 @@ def refute(
         neighboring_relation=name_of(composition.relation),
         seconds=time.perf_counter() - start,
     )
+    return found, plan

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
+from fractions import Fraction
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from evr.cli import REJECTED, options
-from evr.cli.output import as_json, say
+from evr.cli.output import as_json, new_files, say, wrote_proof
+from evr.types import Direction
 
 
 @options.asks_what_ran
@@ -16,18 +20,24 @@ def refute(
     ran: options.WhatRan,
     epsilon: Annotated[float | None, options.number("The claimed epsilon.")] = None,
     delta: Annotated[float | None, options.number("The claimed delta.")] = None,
+    proof: Annotated[
+        Path | None, options.file("Write a file that needs no evr, and check_proof.py, if refuted.")
+    ] = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Try to prove that a pair is false: that delta at this epsilon is greater, for some training of the description.
 
     SPEC may also be the record of a training. Without `--epsilon` and `--delta`, SPEC's claim is used. Exit code 3:
-    refuted; 0: open, which proves nothing about the pair.
+    refuted; 0: open, which proves nothing about the pair. With `--proof`, a refutation is also written as a file that
+    check_proof.py, beside it, checks without evr.
 
     Example: evr refute --noise-multiplier 1.1 --dataset-size 60000 --batch-size 256 --epochs 60
     --epsilon 2.32 --delta 1e-5
     """
-    from evr._proving.refuting import refute
+    from evr._kernel.events import Composition
+    from evr._proof.writer import refutation_file, write_proof
+    from evr._proving.refuting import refute_by_plan
 
     record = ran.record()
     event, claim, relation = ran.described() if record is None else (record.event, None, None)
@@ -37,7 +47,15 @@ def refute(
     if epsilon is None or delta is None:
         missing = [name for name, value in (("--epsilon", epsilon), ("--delta", delta)) if value is None]
         raise ValueError(f"refute which pair? Add {' and '.join(missing)}")
-    found = refute(event, epsilon=epsilon, delta=delta, neighboring_relation=checked)
+    new_files(proof=proof)
+    found, plan = refute_by_plan(event, epsilon, delta, None, checked)
+    if proof is not None and plan is not None and found.refuted:
+        exact, direction = (Fraction(epsilon), Fraction(delta)), Direction(found.direction)
+        data = refutation_file(Composition.of(event, checked), *exact, direction, plan)
+        write_proof(proof, data)
+        wrote_proof(proof, data, quiet=quiet)
+    elif proof is not None and not quiet:
+        print(f"{proof}: not written, since nothing is refuted", file=sys.stderr)
     if json:
         as_json({**asdict(found), "sentence": found.sentence})
     elif quiet:

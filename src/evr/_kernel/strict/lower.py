@@ -2,18 +2,19 @@
 a grid, is large": its probability under ``P`` is rounded down, and that under ``Q`` up.
 """
 
+import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache, lru_cache, partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from operator import le
 from typing import NamedTuple, Self
 
 from flint import arb, ctx, fmpz
 
-from evr._kernel.pairs.exact import ExactBins, ExactCurve, ExactGaussian, ExactLaw, ExactOutcomes
+from evr._kernel.pairs.exact import ExactBins, ExactCurve, ExactGaussian, ExactLaw, ExactOutcomes, SampledCurve
 from evr._kernel.pairs.exact.law import at_precision, ball
 from evr._kernel.pairs.nested import NestedLaw, SampledSteps
 from evr._kernel.pairs.steps import Step
@@ -70,20 +71,48 @@ def _ceiling(number: arb) -> int:
 
 
 def _between(law: ExactCurve, ratios: Sequence[arb]) -> list[Chances]:
-    """The chances of the outcomes before the first ratio, between one and the next, and beyond the last; by tests about
-    "the loss exceeds ``log(ratio)``".
-    """
+    """The chances of the outcomes before the first ratio, between one and the next, and beyond the last."""
     if not all(bool(low < high) for low, high in pairwise(ratios)):
         raise ValueError("the places of the plan are too near for its bits: balls cannot tell them apart")
-    tests = [_ALL]
+    tests = [_ALL, *_tests(law, [ratio.mid() for ratio in ratios]), _NONE]
+    return [(a - c, b - d) for (a, b), (c, d) in pairwise(tests)]
+
+
+def _tests(law: ExactCurve, ratios: Sequence[arb]) -> list[Chances]:
+    """Tests about "the loss exceeds ``log(ratio)``", of which each takes no more than the one before: the ratios, exact
+    numbers, do not fall.
+    """
+    if isinstance(law, SampledCurve):
+        q, rest = ball(law.q), ball(1 - law.q)
+        if law.direction is Direction.REMOVE:
+            return [(rest * b + q * a, b) for a, b in _tests(law.base, [((r - rest) / q).mid() for r in ratios])]
+        scales = [(1 - rest * ratio).mid() for ratio in ratios]
+        inner = [(q * r / one).mid() if one > 0 else arb.pos_inf() for r, one in zip(ratios, scales, strict=True)]
+        return [(a, rest * a + q * b) for a, b in _tests(law.base, inner)]
+    if isinstance(law, ExactGaussian):  # "the outcome exceeds a threshold"
+        mean, root = ball(law.square).sqrt(), arb(2).sqrt()
+        with at_precision(_NEAR):
+            losses = [float(ratio.log()) if ratio > 0 else -math.inf for ratio in ratios]
+        thresholds = accumulate((loss / float(mean) + float(mean) / 2 for loss in losses), max)
+
+        def beyond(threshold: float) -> Chances:
+            if math.isinf(threshold):
+                return _NONE if threshold > 0 else _ALL
+            return ((arb(threshold) - mean) / root).erfc() / 2, (arb(threshold) / root).erfc() / 2
+
+        return [beyond(threshold) for threshold in thresholds]
     with at_precision(ctx.prec + _NEAR + 8):
         curve, grown = law.curve(), 1 + arb((1, -_NEAR))
-        for low in (ratio.mid() for ratio in ratios):
+
+        def best(low: arb) -> Chances:
+            if not 0 < low < arb.pos_inf():
+                return _NONE if low > 0 else _ALL
             high = (low * grown).mid()
             first, second = curve(low), curve(high)
             size = (first - second) / (high - low)
-            tests.append(((second + size * low).union(first + size * low), size))
-    return [(a - c, b - d) for (a, b), (c, d) in pairwise([*tests, _NONE])]
+            return (second + size * low).union(first + size * low), size
+
+        return [best(ratio) for ratio in ratios]
 
 
 def _sets(law: ExactLaw, top: Fraction, spacing: Fraction, bits: int) -> list[Chances]:
@@ -123,6 +152,28 @@ def _sums_of_ratios(law: ExactBins, top: Fraction, spacing: Fraction, bits: int)
     above, below = (tilted, plain) if law.direction is Direction.REMOVE else (plain, tilted)
     p, q = summed(above, _floor, Masses.rounded_down), summed(below, _ceiling, Masses.rounded_up)
     return [(arb((p[n], -bits)), arb((q[n], -bits))) for n in range(last + 1)]
+
+
+def chances_of(law: ExactLaw, grid: Grid, spacing: Fraction, bits: int) -> tuple[list[int], list[int], int]:
+    """``p``, ``q`` and the infinite mass of L2 that describe a score of one step on a grid, in units of ``2^-bits``."""
+    losses, infinite = losses_of(grid, spacing), arb(0)
+    middles = [(low + high) / 2 for low, high in pairwise(losses)]
+    with at_precision(bits + GUARD):
+        if isinstance(law, ExactCurve):
+            rows = _between(law, [arb(middle).exp() for middle in middles])
+        else:
+            rows, edges = [_NONE] * len(losses), [arb(middle) for middle in middles]
+            ratios = ratios_of(law, grid, spacing) if isinstance(law, ExactBins) else (spacing, spacing)
+            for p, q in _sets(law, *ratios, bits):
+                if q.is_zero():
+                    infinite += p
+                elif p > 0:
+                    place = bisect_left(edges, True, key=partial(le, (p / q).log()))  # any will do
+                    rows[place] = rows[place][0] + p, rows[place][1] + q
+        unit = fmpz(1) << bits
+        above = [_floor(p * unit) for p, _ in rows]
+        below = [_ceiling(q * arb(loss).exp() * unit) for (_, q), loss in zip(rows, losses, strict=True)]
+        return above, below, _floor(infinite * unit)
 
 
 # --- the two lists of a score (L2, L4) ------------------------------------------------------------
@@ -174,27 +225,9 @@ class _Score(NamedTuple):
 
     @classmethod
     def of_step(cls, law: ExactLaw, grid: Grid, spacing: Fraction, bits: int) -> Self:
-        losses, infinite = losses_of(grid, spacing), arb(0)
-        middles = [(low + high) / 2 for low, high in pairwise(losses)]
-        with at_precision(bits + GUARD):
-            if isinstance(law, ExactCurve):
-                rows = _between(law, [arb(middle).exp() for middle in middles])
-            else:
-                rows, edges = [_NONE] * len(losses), [arb(middle) for middle in middles]
-                ratios = ratios_of(law, grid, spacing) if isinstance(law, ExactBins) else (spacing, spacing)
-                for p, q in _sets(law, *ratios, bits):
-                    if q.is_zero():
-                        infinite += p
-                    elif p > 0:
-                        place = bisect_left(edges, True, key=partial(le, (p / q).log()))  # any will do
-                        rows[place] = rows[place][0] + p, rows[place][1] + q
-            unit = fmpz(1) << bits
-            above = [_floor(p * unit) for p, _ in rows]
-            below = [_ceiling(q * arb(loss).exp() * unit) for (_, q), loss in zip(rows, losses, strict=True)]
-            lists = (above, _floor(infinite * unit)), (below, 0)
-        return cls(
-            *(GridLaw.on_grid(*one, grid, spacing, bits, rules) for one, rules in zip(lists, _RULES, strict=True))
-        )
+        p, q, infinite = chances_of(law, grid, spacing, bits)
+        lists = zip(((p, infinite), (q, 0)), _RULES, strict=True)
+        return cls(*(GridLaw.on_grid(*one, grid, spacing, bits, rules) for one, rules in lists))
 
     def times(self, other: Self, window: Window) -> Self:
         return type(self)(*(x.times(y).within(window) for x, y in zip(self, other, strict=True)))
