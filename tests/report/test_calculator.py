@@ -179,6 +179,15 @@ def test_the_noise_for_a_target(browser):
     assert epsilon(noise) <= 2 < epsilon(0.998 * noise)
 
 
+def test_a_target_that_any_noise_reaches(browser):
+    """The least noise that the page takes, with the epsilon that it has, not the target."""
+    found = answer(browser, "epsilon=50&probability=0.001&steps=10&delta=1e-5")
+    event = evr.dpsgd(noise_multiplier=0.3, sampling_probability=0.001, steps=10)
+    compare(found, evr.estimate_epsilon(event, delta=1e-5).value, 1e-5)
+    assert found["noise"].endswith("0.3")
+    assert "already below your target" in browser.run("document.getElementById('notes').textContent")
+
+
 def test_phases_and_their_link(browser):
     link = "dataset=60000&noise=1.1&batch=256&epochs=5&noise=1.5&batch=512&epochs=10&delta=0.000001"
     found = answer(browser, link)
@@ -259,6 +268,11 @@ REFUSED = {
     "noise=1&probability=0.1&steps=10&delta=-1": "Delta",
     "noise=1&dataset=100&batch=101&epochs=1&delta=1e-5": "Batch size",
     "noise=1&dataset=60000&batch=256&epochs=1000000&delta=1e-5": "at most 5,000,000: for more, use evr certify",
+    "noise_multiplier=2&dataset=60000&batch=256&epochs=15&delta=1e-5": "it says “noise_multiplier”. Known are noise,",
+    "noise=1&probability=0.1&batch=5&steps=10&delta=1e-5": "it says both probability and batch",
+    "noise=1&probability=0.1&steps=10&delta=1e-5&delta=1e-9": "delta more than once",
+    "noise=1&probability=0.1" + 7 * "&steps=10" + "&delta=1e-5": "it has 7 phases. This page proves at most 6",
+    "noise=0.3&probability=0.5&steps=5000000&delta=1e-5": "which is an estimate and no guarantee",
     "epsilon=0.001&probability=1&steps=5000000&delta=1e-9": "No noise multiplier up to 1,000",
 }
 

@@ -2,7 +2,7 @@
 "use strict"
 const $ = id => document.getElementById(id), all = query => [...document.querySelectorAll(query)]
 const DEFAULTS = {noise: "1.1", epsilon: "2", dataset: "60000", batch: "256", probability: "0.004", epochs: "15", steps: "3516", delta: "1e-5"}
-const EACH = ["noise", "batch", "probability", "epochs", "steps"], MOST_PHASES = 6, MOST_STEPS = 5e6, PIECE = 24
+const EACH = ["noise", "batch", "probability", "epochs", "steps"], MOST_PHASES = 6, MOST_STEPS = 5e6, PIECE = 24, LEAST_NOISE = "0.3"
 const code = (...ids) => URL.createObjectURL(new Blob(ids.map(id => $(id).textContent + ";\n"), {type: "text/javascript"}))
 const JUDGE = code("judge", "planner"), PLANNER = code("planner")
 
@@ -71,7 +71,7 @@ function read() {
   const target = chosen("known") === "epsilon" ? number($("in-epsilon"), false, [0.001, 1e5]) : null
   const size = chosen("sampling") === "dataset" ? number($("in-dataset"), true, [1, 1e12]) : null
   const found = phases().map(phase => {
-    const noise = target ? null : number(field(phase, "noise"), false, [0.3, 1000])
+    const noise = target ? null : number(field(phase, "noise"), false, [Number(LEAST_NOISE), 1000])
     const rate = number(field(phase, size ? "batch" : "probability"), Boolean(size), size ? [1, size.value] : [1e-9, 1])
     const exact = size ? reduced(rate.exact[0], size.exact[0]) : rate.exact
     let steps, passes
@@ -98,6 +98,8 @@ function link() {
   add("delta", $("in-delta"))
   return "#" + new URLSearchParams(pairs)
 }
+const EITHER = [["epsilon", "noise"], ["probability", "batch"], ["probability", "dataset"], ["steps", "epochs"]]
+let foreign = ""   // what a link says that the form cannot hold: nothing is computed then
 function fromLink() {
   const given = new URLSearchParams(location.hash.slice(1)), get = name => given.get(name) ?? DEFAULTS[name]
   for (const name of ["epsilon", "dataset", "delta"]) $("in-" + name).value = get(name)
@@ -109,13 +111,18 @@ function fromLink() {
   for (let i = 0; i < Math.min(count, MOST_PHASES); i++) {
     addPhase(Object.fromEntries(EACH.map(name => [name, given.getAll(name)[i] ?? get(name)])))
   }
+  const names = [...given.keys()], twice = ["epsilon", "dataset", "delta"].find(name => given.getAll(name).length > 1)
+  const unknown = names.find(name => !Object.hasOwn(DEFAULTS, name)), pair = EITHER.find(two => two.every(name => names.includes(name)))
+  foreign = unknown !== undefined ? `it says “${unknown.slice(0, 30)}”. Known are ${Object.keys(DEFAULTS).join(", ")}`
+    : pair ? `it says both ${pair.join(" and ")}. Keep one of them` : twice ? `it says ${twice} more than once. Keep one of them`
+      : count > MOST_PHASES ? `it has ${count} phases. This page proves at most ${MOST_PHASES}: for more, use evr certify` : ""
   show()
 }
 
 // --- what is shown ---
 const digits = x => x === 0 ? "0" : x >= 1000 ? x.toFixed(0) : Number(x.toPrecision(4)).toString()
 const short = text => { const x = Number(text); return x >= 1e-3 || x === 0 ? String(x) : x.toExponential().replace("e+", "e") }
-const plain = text => Number(text).toLocaleString("en")
+const plain = text => Number(text).toLocaleString("en"), stepsIn = n => `${plain(n)} step${n === 1 ? "" : "s"}`
 function lines(element, texts, tag = "p") {
   if ([...element.children].map(e => e.textContent).join("\n") === texts.join("\n")) return   // nothing is read out twice
   element.replaceChildren(...texts.map(text => { const e = document.createElement(tag); e.textContent = text; return e }))
@@ -147,13 +154,16 @@ function changed(wait = 350) {
   lines($("means"), ["Sentences stand here once something is proved."], "li")
   progress(null); $("wrong").textContent = ""
   let params
-  try { history.replaceState(null, "", link()) } catch { /* a browser may limit how often */ }
-  try { params = read() } catch (error) {
+  try { if (!foreign) history.replaceState(null, "", link()) } catch { /* a browser may limit how often */ }
+  try {
+    if (foreign) throw new Error(`The link is not accepted: ${foreign}.`)
+    params = read()
+  } catch (error) {
     $("wrong").textContent = error.message; $("delta").textContent = "–"
     notes(NOTHING)
     return refuse(error.message, mine)
   }
-  $("derived").textContent = params.phases.map(p => `Sampling probability ${Number(p.rate.toPrecision(6))}, ${plain(p.steps)} steps.`).join(" ")
+  $("derived").textContent = params.phases.map(p => `Sampling probability ${Number(p.rate.toPrecision(6))}, ${stepsIn(p.steps)}.`).join(" ")
   $("delta").textContent = short(params.deltaValue)
   notes(params); verdict("estimated", "…")
   timer = setTimeout(() => work(params, mine, wait).catch(error => refuse(`The browser gave up: ${error.message}`, mine)), wait ? 30 : 0)
@@ -166,7 +176,8 @@ async function work(params, mine, wait) {
     const {noise} = await estimator.ask("noise", {params, target: params.target})
     if (!current()) return
     if (!noise) return refuse(`No noise multiplier up to 1,000 gives epsilon ${params.target}: take fewer steps or a smaller sampling probability.`, mine)
-    params = {...params, epsilon: params.target, phases: params.phases.map(p => ({...p, noise}))}
+    params = {...params, epsilon: noise === LEAST_NOISE ? undefined : params.target, phases: params.phases.map(p => ({...p, noise}))}
+    if (noise === LEAST_NOISE) notes(params, `This page takes no noise multiplier below ${LEAST_NOISE}. With it, epsilon is already below your target.`)
     $("noise").textContent = `, with noise multiplier ${noise}`
   }
   shown.params = params
@@ -185,8 +196,8 @@ async function work(params, mine, wait) {
   })
   if (!current()) return
   if (!answer.proved) {
-    return refuse(answer.why === "too large" ? "The proof would be larger than the limits of the checker: take fewer steps, or use evr certify."
-      : `No proof was found (${answer.why}). Epsilon is about ${digits(epsilon)}, which is an estimate and no guarantee.`, mine)
+    return refuse(`${["too large", "unreadable"].includes(answer.why) ? "The proof of this setting would be larger than the checker allows; evr certify may prove it" : `No proof was found (the checker’s reason: ${answer.why})`}. `
+      + `Epsilon is about ${digits(epsilon)}, which is an estimate and no guarantee.`, mine)
   }
   shown.proof = answer; shown.points.push(answer)
   progress(null); $("delta").textContent = short(answer.delta); verdict("proved", short(answer.epsilon))
@@ -252,7 +263,7 @@ function exactly10(text) {
 function trainings({steps}) {
   return steps.map(({count, law}) => {
     const [, q, noise] = /^poisson\((.*),gaussian\((.*)\)\)$/.exec(law)
-    return `${plain(count)} steps with Poisson sampling of probability ${exactly10(q)} and noise multiplier ${exactly10(noise)}`
+    return `${stepsIn(count)} with Poisson sampling of probability ${exactly10(q)} and noise multiplier ${exactly10(noise)}`
   }).join(", then ")
 }
 const statement = answer => `DP-SGD of ${trainings(answer)} is (${short(answer.epsilon)}, ${short(answer.delta)})-differentially private if one record is added or removed.`
@@ -268,7 +279,7 @@ function latex(answer) {
     + `This was proved in exact arithmetic by the checker of evr, which was extracted from Coq (SHA-256 of the proof: \\texttt{${digest(answer).slice(0, 16)}\\ldots}).`
 }
 const NOTHING = {deltaValue: 0, phases: []}   // notes for a form that cannot be read
-function notes({deltaValue, size, phases: found, target}) {
+function notes({deltaValue, size, phases: found, target}, ...more) {
   const texts = ["Is your loader Poisson? This epsilon is for batches that each record joins by a coin of its own. Shuffled batches of a fixed size, which most loaders make, can leak more: "
     + "turn Poisson sampling on (in Opacus, DPDataLoader or poisson_sampling=True), or account for shuffled batches with evr."]
   if (size && deltaValue >= 1 / size) {
@@ -279,7 +290,7 @@ function notes({deltaValue, size, phases: found, target}) {
   }
   if (found.some(p => p.rate === 1)) texts.push("Every record is in every batch: sampling does not help.")
   if (target) texts.push("The noise multiplier is the standard deviation of the noise over the clipping norm. It may be rounded up, never down.")
-  lines($("notes"), texts, "li")
+  lines($("notes"), [...more, ...texts], "li")
 }
 
 // points of the curve to prove: where attacks are bounded best, and two for the picture
@@ -373,7 +384,7 @@ $("add").onclick = () => {
   show(); changed()
 }
 $("drop").onclick = () => { phases().at(-1).remove(); show(); changed() }
-$("form").addEventListener("input", () => { show(); changed() })
+$("form").addEventListener("input", () => { foreign = ""; show(); changed() })
 $("form").addEventListener("submit", event => event.preventDefault())
 addEventListener("hashchange", () => { fromLink(); changed(0) })
 fromLink()
