@@ -127,6 +127,7 @@ def test_a_dry_run_asks_the_ledger_that_there_is(evr: Callable[..., Any]) -> Non
     assert evr("certify", *given).code == 0
     first = evr("certify", *given, "--dry-run", "-o", "other.json", "--name", "named")
     assert first.code == 0
+    assert evr("certify", *given, "--dry-run", "--name", "named").code == 0  # it replaces no file
     assert counted() == 1
 
 

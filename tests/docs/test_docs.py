@@ -192,6 +192,26 @@ def test_the_commands_around_a_certificate(clone, monkeypatch, capsys):
             assert line.split(" [...]")[0] in printed, command
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md", "docs/guide/users.md"])
+def test_a_newcomer_sees_what_the_page_shows(page, clone, monkeypatch, capsys):
+    """Its commands in order, in a clone where `make run` has run; lines may be broken elsewhere."""
+
+    def words(text):
+        return " ".join(re.sub(r"\d[\d.]* s\b", "", text).split())
+
+    assert run("evr certify examples/dpsgd.toml --force", monkeypatch) == 0  # as `make run`, but quicker
+    capsys.readouterr()
+    for command, output in [(command, output) for found, command, output in consoles() if found == ROOT / page]:
+        if command.split()[0] == "evr" and command.split()[1] not in CHEAP:
+            assert run(command, monkeypatch) == 0, command
+            captured = capsys.readouterr()
+            for part in output.split("[...]"):
+                for shown in part.split("\n\n"):
+                    told = shown.split("\nwrote ")[0]  # on the other stream
+                    for paragraph in re.split(r"(?<=sqlite\.)\n", told):
+                        assert words(paragraph) in words(captured.err + captured.out), command
+
+
 def test_files_of_the_examples_are_there():
     for page in PAGES:
         for name in re.findall(r"examples/[\w.]+\.(?:toml|py)\b", page.read_text("utf-8")):

@@ -32,13 +32,18 @@ def central_limit(q: float, noise: float, steps: int, delta: float) -> float:
     return float(brentq(lambda e: ndtr(mu / 2 - e / mu) - math.exp(e) * ndtr(-mu / 2 - e / mu) - delta, 0, 100))
 
 
+def moments(q: float, noise: float, steps: int, delta: float) -> float:
+    each = steps * q**2 / ((1 - q) * noise**2)
+    return min(each * (lam + 1) + math.log(1 / delta) / lam for lam in range(1, 257))
+
+
 def zcdp(rho: float, delta: float) -> float:
     orders = (1 + i / 100 for i in range(10, 5000))
     return min(rho * a + (-math.log(delta * a) + (a - 1) * math.log1p(-1 / a)) / (a - 1) for a in orders)
 
 
 MNIST = evr.dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=256, epochs=15)
-SMALL = evr.dpsgd(noise_multiplier=0.8, sampling_probability=0.01, steps=1000)
+SMALL = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=100)
 PURE = dp_event.SelfComposedDpEvent(evr.events.EpsilonDeltaDpEvent(0.1, 0), 1000)
 CHOICES = dp_event.SelfComposedDpEvent(evr.events.ExponentialMechanismDpEvent(0.1), 1000)
 EVENTS = {
@@ -46,7 +51,7 @@ EVENTS = {
     2: (classic(20, 1), 1e-5),
     3: (classic(10, 1), 1e-5),
     4: (classic(1, 50), 1e-5),
-    5: (classic(8, 50), 1e-5),
+    5: (MNIST, 1e-5),
     6: (MNIST, 1e-5),
     7: (MNIST, 1e-5),
     8: (SMALL, 1e-6),
@@ -54,9 +59,10 @@ EVENTS = {
     10: (CHOICES, 1e-6),
 }
 FORMULAS = {
+    5: lambda: 256 / 60_000 * math.sqrt(16 * 3516 * math.log(1.25e5) * math.log(1e5)) / 1.1,
     6: lambda: evr.estimate_epsilon(MNIST, delta=1e-5, method="rdp").value,
     7: lambda: central_limit(256 / 60_000, 1.1, 3516, 1e-5),
-    8: lambda: central_limit(0.01, 0.8, 1000, 1e-6),
+    8: lambda: moments(0.01, 1.0, 100, 1e-6),
     9: lambda: 0.1 * math.sqrt(2000 * math.log(1e6)) + 100 * math.expm1(0.1),
     10: lambda: zcdp(1000 * 0.1**2 / 8, 1e-6),
 }

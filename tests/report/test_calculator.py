@@ -179,6 +179,15 @@ def test_the_noise_for_a_target(browser):
     assert epsilon(noise) <= 2 < epsilon(0.998 * noise)
 
 
+def test_a_target_that_any_noise_reaches(browser):
+    """The least noise that the page takes, with the epsilon that it has, not the target."""
+    found = answer(browser, "epsilon=50&probability=0.001&steps=10&delta=1e-5")
+    event = evr.dpsgd(noise_multiplier=0.3, sampling_probability=0.001, steps=10)
+    compare(found, evr.estimate_epsilon(event, delta=1e-5).value, 1e-5)
+    assert found["noise"].endswith("0.3")
+    assert "already below your target" in browser.run("document.getElementById('notes').textContent")
+
+
 def test_phases_and_their_link(browser):
     link = "dataset=60000&noise=1.1&batch=256&epochs=5&noise=1.5&batch=512&epochs=10&delta=0.000001"
     found = answer(browser, link)
@@ -203,9 +212,53 @@ def test_phases_and_their_link(browser):
     assert browser.run("document.getElementById('in-noise-1').value") == "2.5"
 
 
+WATCHED = """
+window.seen = [];
+window.watch = new MutationObserver(() => seen.push(
+  ['verdict', 'epsilon', 'delta', 'in-delta'].map(id => $(id).value ?? $(id).textContent)));
+watch.observe($('result'), {subtree: true, childList: true, characterData: true});
+"""
+TYPED = """
+(async () => {
+  const type = async (id, text) => {
+    $(id).value = text; $(id).dispatchEvent(new Event('input', {bubbles: true}));
+    await new Promise(yes => setTimeout(yes, 40));
+  };
+  for (const noise of ['', '2', '2.', '2.5']) await type('in-noise-1', noise);
+  for (const delta of ['1', '1e', '1e-', '1e-6']) await type('in-delta', delta);
+})()
+"""
+
+
+def test_at_no_moment_an_old_epsilon_stands_beside_a_new_setting(browser):
+    answer(browser, "noise=1.1&probability=0.01&steps=100&delta=1e-5")
+    old = browser.run("$('epsilon').textContent")
+    browser.run(WATCHED + TYPED)
+    browser.wait_for("$('verdict').textContent === 'proved'")
+    seen = browser.run("watch.disconnect(), seen")
+    event = evr.dpsgd(noise_multiplier=2.5, sampling_probability=0.01, steps=100)
+    for verdict, epsilon, delta, typed in seen:
+        assert epsilon != old, seen
+        if verdict == "refused":
+            assert epsilon == "–"
+        elif verdict == "proved":
+            assert delta == typed
+            assert float(epsilon) == three_digits(evr.estimate_epsilon(event, delta=float(delta)).value)
+        else:
+            assert verdict == "estimated"
+    assert seen[-1][0] == "proved"
+    assert seen[-1][2] == "1e-6"
+
+
 REFUSED = {
     "noise=<img src=x onerror=alert(1)>&dataset=60000&batch=256&epochs=15&delta=1e-5": "is not accepted",
     "noise=1,1&dataset=60000&batch=256&epochs=15&delta=1e-5": "with a point for decimals",
+    "noise=0,750&dataset=60000&batch=256&epochs=15&delta=1e-5": "with a point for decimals",
+    "noise=1.1&dataset=60000&batch=25 6&epochs=15&delta=1e-5": "Batch size",
+    "noise=NaN&dataset=60000&batch=256&epochs=15&delta=1e-5": "Noise multiplier: “NaN” is not accepted",
+    "noise=&dataset=60000&batch=256&epochs=15&delta=1e-5": "Noise multiplier: give a number",
+    "noise=1.1&dataset=1e400&batch=256&epochs=15&delta=1e-5": "Records",
+    "noise=1&probability=0.1&steps=10&delta=1e400": "Delta",
     "noise=1e999&probability=0.1&steps=10&delta=1e-5": "from 0.3 to 1,000",
     "noise=1&probability=1.5&steps=10&delta=1e-5": "Sampling probability",
     "noise=1&probability=1/0&steps=10&delta=1e-5": "Sampling probability",
@@ -215,6 +268,11 @@ REFUSED = {
     "noise=1&probability=0.1&steps=10&delta=-1": "Delta",
     "noise=1&dataset=100&batch=101&epochs=1&delta=1e-5": "Batch size",
     "noise=1&dataset=60000&batch=256&epochs=1000000&delta=1e-5": "at most 5,000,000: for more, use evr certify",
+    "noise_multiplier=2&dataset=60000&batch=256&epochs=15&delta=1e-5": "it says “noise_multiplier”. Known are noise,",
+    "noise=1&probability=0.1&batch=5&steps=10&delta=1e-5": "it says both probability and batch",
+    "noise=1&probability=0.1&steps=10&delta=1e-5&delta=1e-9": "delta more than once",
+    "noise=1&probability=0.1" + 7 * "&steps=10" + "&delta=1e-5": "it has 7 phases. This page proves at most 6",
+    "noise=0.3&probability=0.5&steps=5000000&delta=1e-5": "which is an estimate and no guarantee",
     "epsilon=0.001&probability=1&steps=5000000&delta=1e-9": "No noise multiplier up to 1,000",
 }
 
@@ -235,6 +293,15 @@ def test_numbers_as_people_type_them(browser):
     assert "probability 1/60 (about 0.01667)" in found["words"]
     assert (found["verdict"], found["delta"]) == ("proved", "1e-5")
     browser.wait_for("document.querySelector('#along svg') !== null")
+
+
+def test_the_link_is_the_form_also_where_it_is_refused(browser):
+    link = "noise=x%3Cb%3E&probability=0.1&steps=10&delta=1e-5"
+    assert answer(browser, link)["verdict"] == "refused"
+    browser.run("$('in-noise-1').value = '<i>'; $('in-noise-1').dispatchEvent(new Event('input', {bubbles: true}))")
+    assert browser.run("location.hash") == "#noise=%3Ci%3E&probability=0.1&steps=10&delta=1e-5"
+    said = browser.run("['aria-invalid', 'aria-describedby'].map(name => $('in-noise-1').getAttribute(name))")
+    assert said == ["true", "wrong"]
 
 
 def test_notes_for_slips(browser):

@@ -53,7 +53,7 @@ function proofPanel(root, source, bytes) {
       const worker = new Worker(url)
       worker.onerror = event => end("failed", "Not checked: this browser gave up", [event.message])
       worker.onmessage = ({data: m}) => {
-        if (m.status) end(m.status, m.title, [...m.lines, `Checked in ${((performance.now() - began) / 1000).toFixed(1)} s.`])
+        if (m.status) end(m.status, m.title, m.title.startsWith("Not checked") ? m.lines : [...m.lines, `Checked in ${((performance.now() - began) / 1000).toFixed(1)} s.`])
         else if (m.pieces) share(m)
         else if (m.piece) got(worker, m)
         else products = m.products

@@ -102,7 +102,7 @@ def certify(
     note(event, records=ran.records if record is None else 0, epsilon=epsilon, delta=delta, quiet=quiet)
     levels = {"epsilon": epsilon, "delta": delta, "advantage": advantage}
     levels |= {"tpr": true_positive_rate, "fpr": false_positive_rate}
-    path = new_certificate(output or certificate_path(ran.spec, event, **levels), force=force)
+    path = new_certificate(output or certificate_path(ran.spec, event, **levels), force=force or dry_run)
     new_files(path, report=report)
     told = Reporting(path, ledger, json=json, quiet=quiet, dry_run=dry_run)
     with told.ledger_to_ask() as counted, told.working("Working out what to prove, and how.") as announce:

@@ -20,11 +20,11 @@ def page() -> str:
     def text(*names: str) -> str:
         return ";\n".join((_HERE / f"{name}.js").read_text(encoding="utf-8") for name in names)
 
-    core = text("../verifier", "../checking", "estimate", "plan", "file", "prove", "worker")
+    judge, planner = text("../verifier", "../checking"), text("estimate", "plan", "file", "prove", "worker")
     event = dpsgd(noise_multiplier=1.0, sampling_probability=0.5, steps=2)
     sentences = [assumption.sentence for assumption in hypotheses_of(event, ADD_OR_REMOVE)]
     assumed = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
-    parts = {"HYPOTHESES": assumed, "CORE": core, "UI": text("file", "ui")}
+    parts = {"HYPOTHESES": assumed, "JUDGE": judge, "PLANNER": planner, "UI": text("file", "ui")}
     whole = (_HERE / "page.html").read_text(encoding="utf-8")
     for name, part in parts.items():
         whole = whole.replace(f"@{name}@", part)

@@ -59,7 +59,7 @@ class Attempt {
         proved: true, text: this.text + "sha256 " + sha256(this.body) + "\n", estimate: this.epsilon, relation: answer.relation,
         epsilon: decimal(...answer.epsilon), delta: decimal(...answer.delta), rounds: this.round,
         steps: answer.steps.map(({count, law}) => ({count: Number(count), law})),
-        bounds: answer.sections.map(s => `${s.direction} ${decimal(s.bound, 1n << (2n * s.bits))}`),
+        bounds: answer.sections.map(s => `${decimal(s.bound, 1n << (2n * s.bits))} (${s.direction === "add" ? "a record added" : "a record removed"})`),
       }
     }
     const why = answer.read ? answer.reason : answer.why

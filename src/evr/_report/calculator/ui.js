@@ -2,13 +2,14 @@
 "use strict"
 const $ = id => document.getElementById(id), all = query => [...document.querySelectorAll(query)]
 const DEFAULTS = {noise: "1.1", epsilon: "2", dataset: "60000", batch: "256", probability: "0.004", epochs: "15", steps: "3516", delta: "1e-5"}
-const EACH = ["noise", "batch", "probability", "epochs", "steps"], MOST_PHASES = 6, MOST_STEPS = 5e6, PIECE = 24
-const source = URL.createObjectURL(new Blob([$("core").textContent], {type: "text/javascript"}))
+const EACH = ["noise", "batch", "probability", "epochs", "steps"], MOST_PHASES = 6, MOST_STEPS = 5e6, PIECE = 24, LEAST_NOISE = "0.3"
+const code = (...ids) => URL.createObjectURL(new Blob(ids.map(id => $(id).textContent + ";\n"), {type: "text/javascript"}))
+const JUDGE = code("judge", "planner"), PLANNER = code("planner")
 
 // A worker whose tasks are promises
 class Hand {
-  constructor() {
-    this.waiting = new Map(); this.number = 0
+  constructor(source) {
+    this.waiting = new Map(); this.number = 0; this.source = source
     this.worker = new Worker(source)
     this.worker.onerror = event => { for (const {no} of this.waiting.values()) no(new Error(event.message || "a worker failed")) }
     this.worker.onmessage = ({data}) => {
@@ -22,10 +23,11 @@ class Hand {
     return new Promise((yes, no) => { this.waiting.set(id, {yes, no}); this.worker.postMessage({id, task, ...data}) })
   }
   // itself if it is free, else a new one in its place
-  free() { if (!this.waiting.size) return this; this.worker.terminate(); return new Hand() }
+  free() { if (!this.waiting.size) return this; this.worker.terminate(); return new Hand(this.source) }
 }
-let helper = new Hand(), run = 0, timer = 0, shown = {}
-let hands = Array.from({length: Math.max(1, Math.min(navigator.hardwareConcurrency || 2, 8))}, () => new Hand())
+// One hand estimates; one that draws and those that judge start after the first estimate
+let estimator = new Hand(PLANNER), drawer = null, hands = null, run = 0, timer = 0, shown = {}
+const judges = () => Array.from({length: Math.max(1, Math.min(navigator.hardwareConcurrency || 2, 8))}, () => new Hand(JUDGE))
 
 // --- the form ---
 const chosen = name => document.querySelector(`input[name=${name}]:checked`).value
@@ -48,27 +50,28 @@ function show() {
   $("drop").hidden = number < 2
   $("add").disabled = number >= MOST_PHASES
 }
+const RULES = {noise: "a number such as 1.1", epsilon: "a number such as 2 or 0.5", dataset: "a whole number", batch: "a whole number", steps: "a whole number",
+  probability: "a number such as 0.01 or 1/100", epochs: "a number such as 15 or 2.5", delta: "a number such as 1e-5 or 0.00001"}
 const NUMBER = /^(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]{1,3})?$/i
 // what an input says: {text, value, exact}; refused with the value, the rule and the remedy
 function number(input, whole, [least, most]) {
-  const typed = input.value.trim(), text = typed.replace(/[ _\u00a0]/g, "").replace(/^[0-9]{1,3}(,[0-9]{3})+$/, s => s.replaceAll(",", ""))
-  const parts = whole ? [text] : text.split("/"), name = input.labels[0].textContent
+  const typed = input.value.trim(), grouped = whole ? /^[1-9][0-9]{0,2}([ _,\u00a0\u202f][0-9]{3})+$/ : /^[1-9][0-9]{0,2}([ _\u00a0\u202f][0-9]{3})+$/
+  const text = grouped.test(typed) ? typed.replace(/[^0-9]/g, "") : typed   // "0,750" might be three quarters
+  const parts = whole ? [text] : text.split("/"), name = input.labels[0].firstChild.textContent, rule = RULES[input.dataset.name || input.id.slice(3)]
   const fits = text.length <= 30 && parts.length <= 2 && parts.every(part => (whole ? /^[0-9]+$/ : NUMBER).test(part))
   const exact = fits && parts.every(part => Number(part) > 0) ? ratio(text) : null, value = exact ? near(exact) : NaN
   const good = value >= least && value <= most
-  input.setAttribute("aria-invalid", String(!good))
   if (good) return {text, value, exact}
-  const rule = whole ? "a whole number" : "a number such as 0.5, 1e-5 or 1/3"
-  const range = `from ${least} to ${most.toLocaleString("en")}`
-  throw new Error(`${name}: ${typed ? `“${typed.slice(0, 30)}” is not accepted. Give` : "give"} ${rule} ${range}${typed.includes(",") ? ", with a point for decimals" : ""}.`)
+  input.setAttribute("aria-invalid", "true"); input.setAttribute("aria-describedby", "wrong")
+  throw new Error(`${name}: ${typed ? `“${typed.slice(0, 30)}” is not accepted. Give` : "give"} ${rule} from ${least} to ${most.toLocaleString("en")}${!whole && typed.includes(",") ? ", with a point for decimals" : ""}.`)
 }
 // the parameters, as text and whole numbers, and what notes need
 function read() {
-  for (const input of all("input[type=text]")) input.removeAttribute("aria-invalid")
+  for (const input of all("[aria-invalid]")) { input.removeAttribute("aria-invalid"); input.removeAttribute("aria-describedby") }
   const target = chosen("known") === "epsilon" ? number($("in-epsilon"), false, [0.001, 1e5]) : null
   const size = chosen("sampling") === "dataset" ? number($("in-dataset"), true, [1, 1e12]) : null
   const found = phases().map(phase => {
-    const noise = target ? null : number(field(phase, "noise"), false, [0.3, 1000])
+    const noise = target ? null : number(field(phase, "noise"), false, [Number(LEAST_NOISE), 1000])
     const rate = number(field(phase, size ? "batch" : "probability"), Boolean(size), size ? [1, size.value] : [1e-9, 1])
     const exact = size ? reduced(rate.exact[0], size.exact[0]) : rate.exact
     let steps, passes
@@ -95,6 +98,8 @@ function link() {
   add("delta", $("in-delta"))
   return "#" + new URLSearchParams(pairs)
 }
+const EITHER = [["epsilon", "noise"], ["probability", "batch"], ["probability", "dataset"], ["steps", "epochs"]]
+let foreign = ""   // what a link says that the form cannot hold: nothing is computed then
 function fromLink() {
   const given = new URLSearchParams(location.hash.slice(1)), get = name => given.get(name) ?? DEFAULTS[name]
   for (const name of ["epsilon", "dataset", "delta"]) $("in-" + name).value = get(name)
@@ -106,18 +111,28 @@ function fromLink() {
   for (let i = 0; i < Math.min(count, MOST_PHASES); i++) {
     addPhase(Object.fromEntries(EACH.map(name => [name, given.getAll(name)[i] ?? get(name)])))
   }
+  const names = [...given.keys()], twice = ["epsilon", "dataset", "delta"].find(name => given.getAll(name).length > 1)
+  const unknown = names.find(name => !Object.hasOwn(DEFAULTS, name)), pair = EITHER.find(two => two.every(name => names.includes(name)))
+  foreign = unknown !== undefined ? `it says “${unknown.slice(0, 30)}”. Known are ${Object.keys(DEFAULTS).join(", ")}`
+    : pair ? `it says both ${pair.join(" and ")}. Keep one of them` : twice ? `it says ${twice} more than once. Keep one of them`
+      : count > MOST_PHASES ? `it has ${count} phases. This page proves at most ${MOST_PHASES}: for more, use evr certify` : ""
   show()
 }
 
 // --- what is shown ---
 const digits = x => x === 0 ? "0" : x >= 1000 ? x.toFixed(0) : Number(x.toPrecision(4)).toString()
 const short = text => { const x = Number(text); return x >= 1e-3 || x === 0 ? String(x) : x.toExponential().replace("e+", "e") }
-const plain = text => Number(text).toLocaleString("en")
+const plain = text => Number(text).toLocaleString("en"), stepsIn = n => `${plain(n)} step${n === 1 ? "" : "s"}`
 function lines(element, texts, tag = "p") {
   if ([...element.children].map(e => e.textContent).join("\n") === texts.join("\n")) return   // nothing is read out twice
   element.replaceChildren(...texts.map(text => { const e = document.createElement(tag); e.textContent = text; return e }))
 }
-function verdict(name, stale = false) { $("verdict").textContent = name; $("result").className = `card ${name} ${stale ? "stale" : ""}` }
+// the verdict with the epsilon it is about, always together
+function verdict(name, epsilon) {
+  $("verdict").textContent = name; $("result").className = `card ${name}`
+  $("epsilon").textContent = epsilon; $("about").hidden = name !== "estimated" || !(Number(epsilon) > 0)
+  $("strip").textContent = name === "refused" ? name : `epsilon ${epsilon}, ${name}`
+}
 const tell = (...texts) => lines($("words"), texts)
 function progress(value) {
   $("bar").classList.toggle("idle", value === null)
@@ -125,8 +140,7 @@ function progress(value) {
 }
 function refuse(words, mine) {
   if (mine !== run) return
-  verdict("refused"); progress(null); tell(words)
-  if (!shown.estimate) $("epsilon").textContent = "–"
+  verdict("refused", "–"); progress(null); tell(words)
 }
 const BUTTONS = ["copy-text", "copy-latex", "save"]
 
@@ -134,21 +148,24 @@ function changed(wait = 350) {
   const mine = ++run
   clearTimeout(timer)
   shown = {proof: null, points: []}
-  helper = helper.free(); hands = hands.map(hand => hand.free())
+  estimator = estimator.free()
   for (const id of BUTTONS) $(id).disabled = true
   for (const id of ["plot", "along", "means", "copied", "noise", "derived"]) $(id).replaceChildren()
-  lines($("means"), ["This is said once something is proved."], "li")
+  lines($("means"), ["Sentences stand here once something is proved."], "li")
   progress(null); $("wrong").textContent = ""
   let params
-  try { params = read() } catch (error) {
+  try { if (!foreign) history.replaceState(null, "", link()) } catch { /* a browser may limit how often */ }
+  try {
+    if (foreign) throw new Error(`The link is not accepted: ${foreign}.`)
+    params = read()
+  } catch (error) {
     $("wrong").textContent = error.message; $("delta").textContent = "–"
     notes(NOTHING)
     return refuse(error.message, mine)
   }
-  history.replaceState(null, "", link())
-  $("derived").textContent = params.phases.map(p => `Sampling probability ${Number(p.rate.toPrecision(6))}, ${plain(p.steps)} steps.`).join(" ")
+  $("derived").textContent = params.phases.map(p => `Sampling probability ${Number(p.rate.toPrecision(6))}, ${stepsIn(p.steps)}.`).join(" ")
   $("delta").textContent = short(params.deltaValue)
-  notes(params); verdict("estimated", true)
+  notes(params); verdict("estimated", "…")
   timer = setTimeout(() => work(params, mine, wait).catch(error => refuse(`The browser gave up: ${error.message}`, mine)), wait ? 30 : 0)
 }
 
@@ -156,21 +173,21 @@ async function work(params, mine, wait) {
   const current = () => mine === run, began = performance.now()
   if (params.target) {
     tell("Looking for the least noise.")
-    const {noise} = await helper.ask("noise", {params, target: params.target})
+    const {noise} = await estimator.ask("noise", {params, target: params.target})
     if (!current()) return
     if (!noise) return refuse(`No noise multiplier up to 1,000 gives epsilon ${params.target}: take fewer steps or a smaller sampling probability.`, mine)
-    params = {...params, epsilon: params.target, phases: params.phases.map(p => ({...p, noise}))}
-    $("noise").textContent = `, noise multiplier ${noise}`
+    params = {...params, epsilon: noise === LEAST_NOISE ? undefined : params.target, phases: params.phases.map(p => ({...p, noise}))}
+    if (noise === LEAST_NOISE) notes(params, `This page takes no noise multiplier below ${LEAST_NOISE}. With it, epsilon is already below your target.`)
+    $("noise").textContent = `, with noise multiplier ${noise}`
   }
   shown.params = params
-  const found = await helper.ask("estimate", {params})
+  const {epsilon} = await estimator.ask("estimate", {params})
   if (!current()) return
-  shown.estimate = found.epsilon
-  if (!Number.isFinite(found.epsilon)) return refuse("No epsilon could be estimated for this setting.", mine)
-  verdict("estimated")
-  $("epsilon").textContent = (found.epsilon ? "≈ " : "") + digits(found.epsilon)
-  tell(`An estimate, found in ${((performance.now() - began) / 1000).toFixed(2)} s. The proof follows.`)
-  const curve = helper.ask("curve", {params}).then(answer => { if (current()) { shown.curve = answer; drawCurve() } })
+  if (!Number.isFinite(epsilon)) return refuse("No epsilon could be estimated for this setting.", mine)
+  verdict("estimated", digits(epsilon))
+  tell(`Epsilon is about ${digits(epsilon)}: an estimate, found in ${((performance.now() - began) / 1000).toFixed(2)} s. The proof follows.`)
+  drawer = drawer ? drawer.free() : new Hand(PLANNER)
+  const curve = drawer.ask("curve", {params}).then(answer => { if (current()) { shown.curve = answer; drawCurve() } })
   await new Promise(yes => { timer = setTimeout(yes, wait) })
   if (!current()) return
   const start = performance.now(), answer = await prove(params, undefined, current, (claimed, share) => {
@@ -179,19 +196,18 @@ async function work(params, mine, wait) {
   })
   if (!current()) return
   if (!answer.proved) {
-    return refuse(answer.why === "too large" ? "The proof would be larger than the limits of the checker: take fewer steps, or use evr certify."
-      : `No proof was found (${answer.why}). The number above is an estimate only.`, mine)
+    return refuse(`${["too large", "unreadable"].includes(answer.why) ? "The proof of this setting would be larger than the checker allows; evr certify may prove it" : `No proof was found (the checker’s reason: ${answer.why})`}. `
+      + `Epsilon is about ${digits(epsilon)}, which is an estimate and no guarantee.`, mine)
   }
   shown.proof = answer; shown.points.push(answer)
-  progress(null); verdict("proved")
-  $("epsilon").textContent = short(answer.epsilon); $("delta").textContent = short(answer.delta)
+  progress(null); $("delta").textContent = short(answer.delta); verdict("proved", short(answer.epsilon))
   for (const id of BUTTONS) $(id).disabled = false
   tell(`Proved in ${((performance.now() - start) / 1000).toFixed(1)} s: ${statement(answer)}`,
-    `Bounds on delta at this epsilon: ${answer.bounds.join(", ")}. Estimate of epsilon: ${digits(answer.estimate)}. The proof file has ${(answer.text.length / 1000).toFixed(1)} kB.`)
+    `At this epsilon, delta is at most ${answer.bounds.join(" and ")}. The estimate of epsilon was ${digits(answer.estimate)}.`)
   await curve
   if (!current()) return
   drawCurve(); means(false)
-  helper.ask("along", {params}).then(({points}) => { if (current()) { shown.along = points; drawAlong() } }, () => {})
+  drawer.ask("along", {params}).then(({points}) => { if (current()) { shown.along = points; drawAlong() } }, () => {})
   for (const point of pointsWanted(params)) {
     const more = await prove({...params, epsilon: undefined, ...point}, 0.04, current, () => {}).catch(() => ({}))
     if (!current()) return
@@ -202,6 +218,7 @@ async function work(params, mine, wait) {
 
 // A claim through plan, pieces and judge, until the judge accepts it. The pieces of a kind, joined, are what the judge asks for.
 async function prove(params, least, current, tick) {
+  hands = hands ? hands.map(hand => hand.free()) : judges()
   const [chief] = hands, team = hands
   tick(null, undefined)
   let file = await chief.ask("plan", {params, least})
@@ -246,7 +263,7 @@ function exactly10(text) {
 function trainings({steps}) {
   return steps.map(({count, law}) => {
     const [, q, noise] = /^poisson\((.*),gaussian\((.*)\)\)$/.exec(law)
-    return `${plain(count)} steps with Poisson sampling of probability ${exactly10(q)} and noise multiplier ${exactly10(noise)}`
+    return `${stepsIn(count)} with Poisson sampling of probability ${exactly10(q)} and noise multiplier ${exactly10(noise)}`
   }).join(", then ")
 }
 const statement = answer => `DP-SGD of ${trainings(answer)} is (${short(answer.epsilon)}, ${short(answer.delta)})-differentially private if one record is added or removed.`
@@ -262,7 +279,7 @@ function latex(answer) {
     + `This was proved in exact arithmetic by the checker of evr, which was extracted from Coq (SHA-256 of the proof: \\texttt{${digest(answer).slice(0, 16)}\\ldots}).`
 }
 const NOTHING = {deltaValue: 0, phases: []}   // notes for a form that cannot be read
-function notes({deltaValue, size, phases: found, target}) {
+function notes({deltaValue, size, phases: found, target}, ...more) {
   const texts = ["Is your loader Poisson? This epsilon is for batches that each record joins by a coin of its own. Shuffled batches of a fixed size, which most loaders make, can leak more: "
     + "turn Poisson sampling on (in Opacus, DPDataLoader or poisson_sampling=True), or account for shuffled batches with evr."]
   if (size && deltaValue >= 1 / size) {
@@ -273,7 +290,7 @@ function notes({deltaValue, size, phases: found, target}) {
   }
   if (found.some(p => p.rate === 1)) texts.push("Every record is in every batch: sampling does not help.")
   if (target) texts.push("The noise multiplier is the standard deviation of the noise over the clipping norm. It may be rounded up, never down.")
-  lines($("notes"), texts, "li")
+  lines($("notes"), [...more, ...texts], "li")
 }
 
 // points of the curve to prove: where attacks are bounded best, and two for the picture
@@ -367,7 +384,7 @@ $("add").onclick = () => {
   show(); changed()
 }
 $("drop").onclick = () => { phases().at(-1).remove(); show(); changed() }
-$("form").addEventListener("input", () => { show(); changed() })
+$("form").addEventListener("input", () => { foreign = ""; show(); changed() })
 $("form").addEventListener("submit", event => event.preventDefault())
 addEventListener("hashchange", () => { fromLink(); changed(0) })
 fromLink()
