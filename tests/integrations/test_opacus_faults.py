@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 import evr
 from evr._records import Recorder
-from evr._records.reading import rank_path
+from evr._records.chain import rank_path
 from evr.errors import RecordError
 
 SCRIPT = Path(__file__).with_name("recorded_training.py")

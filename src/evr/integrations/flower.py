@@ -15,12 +15,12 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
 from dp_accounting import NeighboringRelation, dp_event
 from flwr.serverapp import GaussianPrivacyEvent, PrivacyConfig, PrivacySpent, SamplingMethod
 
 from evr._accounting import estimate_delta, estimate_epsilon
 from evr._basics import validate
+from evr._basics.randomness import numpy_is_seeded
 from evr._certificate.certificate import Certificate
 from evr._kernel.events.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT
 from evr._release.gate import certify
@@ -76,7 +76,7 @@ class Accountant:
         """Count so many equal releases. Flower draws their noise from NumPy's global generator, before it calls this:
         one that somebody seeded is refused.
         """
-        if np.random.mtrand._rand._bit_generator.seed_seq is None:
+        if numpy_is_seeded():
             what = "NumPy's global generator, which draws Flower's noise, was seeded by hand, so the noise is no secret"
             raise ValueError(f"{what}: do not call np.random.seed() in the server's process")
         self._compose(event, count)
