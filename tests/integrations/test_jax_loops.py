@@ -96,7 +96,7 @@ def test_their_trainer(path):
         loss_fn=lambda weights, batch, key: (loss(weights, batch[0][None], batch[1][None]), None),
         optimizer=optax.sgd(0.1),
     )
-    fitted = ((features, labels), np.zeros(features.shape[1], np.float32))
+    fitted = ((features.astype(np.float32), labels.astype(np.int32)), np.zeros(features.shape[1], np.float32))
     assert recorded_trainer(path, trainer, fitted).event == BY_HAND
     with pytest.raises(RecordError, match=messages.about("the sampler has the seed 0, which looks chosen by hand")):
         recorded_trainer(path.with_name("other.jsonl"), trainer, fitted, rng_or_seed=0)
@@ -108,7 +108,7 @@ def test_their_trainer(path):
 
 
 def test_refused_before_the_first_step(path):
-    with pytest.raises(RecordError, match=messages.about("clipping is switched off: l2_clip_norm=inf")):
+    with pytest.raises(UnsupportedEventError, match=messages.about("clipping is switched off: a clipping norm of inf")):
         record(configuration(l2_clip_norm=np.inf, rescale_to_unit_norm=False), path)
     with pytest.raises(RecordError, match=messages.about("certify the configuration")):
         record(configuration(strategy=(1.0, 0.5)), path)

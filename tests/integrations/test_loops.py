@@ -11,7 +11,6 @@ import importlib.util
 import os
 import re
 import warnings
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np

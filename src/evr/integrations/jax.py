@@ -71,8 +71,6 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
             "sampling_probability": float(step.sampling_probability),
             "divisor": float(config.normalize_by),
         }
-        if not 0 < self._facts["clipping_norm"] < np.inf:
-            raise RecordError(f"clipping is switched off: l2_clip_norm={config.l2_clip_norm!r}")
         plan = source.plan if hasattr(source, "plan") else source.make()
         self._trainer = None if config is source else source
         self._iterations, self._clips = event.count, False

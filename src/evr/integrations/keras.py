@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +45,6 @@ class Record(keras.callbacks.Callback):
             raise RecordError("the model is not private: give keras_api.make_private's")
         if self.model._dp_params != config:
             raise RecordError(f"the model was made private with another configuration than {config!r}: give that one")
-        if not config.clipping_norm < math.inf:
-            raise RecordError(f"clipping is switched off: clipping_norm={config.clipping_norm!r}")
         if (several := self.model.steps_per_execution) != 1:
             raise RecordError(f"steps_per_execution={several}: a record has each step. Compile the model with 1")
         if config.seed is None and numpy_is_seeded():
