@@ -28,7 +28,8 @@ from evr._certificate.attestation import PREDICATE_TYPE, STATEMENT_TYPE, Attesta
 from evr._kernel.verdict.settings import Claim, Settings
 from evr._proof import check_proof
 from evr._proof.writer import seal_of
-from evr._records import Recorder, recorder
+from evr._records import Recorder
+from evr._records.chain import Chain, _sealed
 from evr.cli import main
 from evr.errors import FalseCertificateError, RecordError
 from forging import altered, at, consistent, dotted, leaves, text
@@ -334,7 +335,7 @@ def resealed(lines: list[dict[str, Any]]) -> bytes:
     seals: list[str] = []
     texts = []
     for line in lines:
-        seals.append(recorder._sealed(line, seals))
+        seals.append(_sealed(line, seals))
         texts.append(json.dumps({**line, "seal": seals[-1]}, ensure_ascii=False))
     return "".join(f"{one}\n" for one in texts).encode()
 
@@ -417,7 +418,7 @@ def test_a_record_supports_its_own_relation_only(tmp_path: Path) -> None:
     assert plain.record is None
     with pytest.raises(RecordError, match=messages.MUST_BE_CONSTANT):
         record.add(plain)
-    with contextlib.closing(recorder.Chain(record.paths[0])) as chain:
+    with contextlib.closing(Chain(record.paths[0])) as chain:
         chain.write("certificate", digest=plain.digest, verdict="accepted")
     assert not record.is_certified_by(plain)
     for relation in ("zero-out", "replace-one"):

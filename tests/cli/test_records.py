@@ -10,7 +10,7 @@ import pytest
 
 import evr as library
 from evr._records import Recorder
-from evr._records.reading import rank_path
+from evr._records.chain import rank_path
 from evr.errors import RecordError
 
 STEP: dict[str, Any] = {"noise_multiplier": 4.0, "clipping_norm": 1.0, "sampling_probability": 0.1}

@@ -1,12 +1,11 @@
 """A small model trained by Hugging Face's ``Trainer``, as their quickstart has it, made private by one line. Also as a
 program, for tests that kill it and resume it.
 
-python huggingface_training.py FOLDER EPOCHS [DIES_AFTER]
+python huggingface_training.py FOLDER EPOCHS [peft]
 """
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 from pathlib import Path
@@ -25,16 +24,17 @@ from transformers import (
 )
 
 from evr.integrations.huggingface import PrivateTrainer
+from integrations.programs import dies
 
 RECORDS, BATCH, NOISE = 60, 10, 1.2
 
 
 class Sentences(Dataset):
-    def __init__(self, labels="class"):
-        self.labels = labels
+    def __init__(self, labels="class", records=RECORDS):
+        self.labels, self.records = labels, records
 
     def __len__(self):
-        return RECORDS
+        return self.records
 
     def __getitem__(self, index):
         words = torch.randint(0, 50, (8,), generator=torch.Generator().manual_seed(index))
@@ -73,35 +73,36 @@ def arguments(folder, **options):
     )
 
 
-def trainer(folder, model=None, labels="class", noise=NOISE, kind=PrivateTrainer, **options):
+def trainer(folder, model=None, labels="class", noise=NOISE, kind=PrivateTrainer, records=RECORDS, **options):
     own = {name: options.pop(name) for name in ("callbacks", "engine", "make_private") if name in options}
     return kind(
         model=model or classifier(),
         args=arguments(folder, **options),
-        train_dataset=Sentences(labels),
+        train_dataset=Sentences(labels, records),
         noise_multiplier=noise,
         record=Path(folder) / "training.record.jsonl",
         **own,
     )
 
 
+def adapted():
+    """A language model with adapters."""
+    import peft
+
+    return peft.get_peft_model(language_model(), peft.LoraConfig(r=2, target_modules=["c_attn"], fan_in_fan_out=True))
+
+
 class Dies(TrainerCallback):
-    """Ends the process, as a crash does, after so many steps."""
-
-    def __init__(self, steps):
-        self.steps = steps
-
-    def on_step_begin(self, args, state, control, **_):
-        if state.global_step >= self.steps:
-            os._exit(9)
+    def on_step_end(self, args, state, control, **_):
+        dies(state.global_step)
 
 
-def main(folder: Path, epochs: int, dies_after: int | None) -> None:
-    callbacks = [] if dies_after is None else [Dies(dies_after)]
-    one = trainer(folder, num_train_epochs=epochs, save_strategy="epoch", callbacks=callbacks)
+def main(folder: Path, epochs: int, peft: bool) -> None:
+    model = {"model": adapted(), "labels": "words"} if peft else {}
+    one = trainer(folder, num_train_epochs=epochs, save_strategy="epoch", callbacks=[Dies()], **model)
     one.train(resume_from_checkpoint=any(folder.glob("checkpoint-*")) or None)
     print("done", one.record and one.record.steps, flush=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else None)
+    main(Path(sys.argv[1]), int(sys.argv[2]), "peft" in sys.argv)

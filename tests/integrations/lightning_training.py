@@ -1,12 +1,11 @@
 """A training by Lightning as Opacus's example has it (examples/mnist_lightning.py), small, with one line added: the
 callback. Also as a program, for tests that kill it, resume it, or run it in two processes.
 
-python lightning_training.py FOLDER EPOCHS [DIES_AFTER | ddp]
+python lightning_training.py FOLDER EPOCHS [ddp]
 """
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 from pathlib import Path
@@ -23,19 +22,20 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from evr.integrations.lightning import Record
+from integrations.programs import dies
 
 RECORDS, BATCH, NOISE = 200, 20, 1.1
 
 
 class Data(pl.LightningDataModule):
-    def __init__(self, poisson=True, distributed=False, batch=BATCH):
+    def __init__(self, poisson=True, distributed=False, batch=BATCH, records=RECORDS):
         super().__init__()
-        self.poisson, self.distributed, self.batch = poisson, distributed, batch
+        self.poisson, self.distributed, self.batch, self.records = poisson, distributed, batch, records
 
     def setup(self, stage=None):
         draws = torch.Generator().manual_seed(1)
-        labels = torch.randint(0, 3, (RECORDS,), generator=draws)
-        self.data = TensorDataset(torch.randn(RECORDS, 4, generator=draws) + labels[:, None], labels)
+        labels = torch.randint(0, 3, (self.records,), generator=draws)
+        self.data = TensorDataset(torch.randn(self.records, 4, generator=draws) + labels[:, None], labels)
 
     def train_dataloader(self):
         loader = DataLoader(self.data, batch_size=self.batch)
@@ -73,14 +73,8 @@ class Classifier(pl.LightningModule):
 
 
 class Dies(pl.Callback):
-    """Ends the process, as a crash does, after so many steps."""
-
-    def __init__(self, steps):
-        self.steps = steps
-
     def on_train_batch_end(self, trainer, *_):
-        if trainer.global_step >= self.steps:
-            os._exit(9)
+        dies(trainer.global_step)
 
 
 def trainer(folder, *callbacks, epochs=2, **options):
@@ -100,10 +94,9 @@ def main(folder: Path, epochs: int, how: str) -> None:
     record = Record(folder / "training.record.jsonl")
     ddp = how == "ddp"
     keeps = ModelCheckpoint(folder, save_last=True)
-    callbacks = [record, keeps, *([Dies(int(how))] if how.isdigit() else [])]
     options = {"devices": 2, "strategy": "ddp", "use_distributed_sampler": False} if ddp else {}
     last = folder / "last.ckpt"
-    trainer(folder, *callbacks, epochs=epochs, enable_checkpointing=True, **options).fit(
+    trainer(folder, record, keeps, Dies(), epochs=epochs, enable_checkpointing=True, **options).fit(
         Classifier(distributed=ddp), Data(distributed=ddp), ckpt_path=last if last.exists() else None
     )
     if not ddp:

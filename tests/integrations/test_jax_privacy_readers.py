@@ -218,6 +218,9 @@ def test_what_no_theorem_covers(version):
         read(config(accountant=J.Accountant(NeighboringRelation.REPLACE_ONE)))
     with pytest.raises(UnsupportedEventError, match=messages.NOISE_SEED):
         read(config(noise_seed=42))
+    for norm in (0.0, float("inf"), float("nan")):
+        with pytest.raises(UnsupportedEventError, match=messages.about("clipping is switched off")):
+            read(config(l2_clip_norm=norm))
     version("2.2")
     with pytest.raises(UnsupportedEventError, match=messages.CALIBRATE_FIRST):
         read(config("2.2", noise_multiplier=None))

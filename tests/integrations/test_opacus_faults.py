@@ -8,8 +8,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -20,18 +18,15 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 import evr
 from evr._records import Recorder
-from evr._records.reading import rank_path
+from evr._records.chain import rank_path
 from evr.errors import RecordError
-
-SCRIPT = Path(__file__).with_name("recorded_training.py")
-PATIENCE = 900.0  # seconds until a training is taken to hang, on a machine that is busy
+from integrations.programs import PATIENCE, command, environment
 
 
 def start(folder, steps, *place):
-    command = [sys.executable, str(SCRIPT), str(folder), str(steps), *map(str, place)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    program = command("opacus_training", folder, steps, *place)
     return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=folder
+        program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(), cwd=folder
     )
 
 

@@ -15,8 +15,8 @@ from dp_accounting import dp_event
 import evr
 import messages
 from evr._certificate.certificate import Certificate
-from evr._records import Recorder, recorder
-from evr._records.reading import rank_path
+from evr._records import Recorder
+from evr._records.chain import _sealed, rank_path
 from evr.errors import CertificateError, LedgerError, RecordError
 from forging import assuming
 
@@ -103,7 +103,7 @@ def tamper_and_seal_again(lines):
     """One line, with a seal that is right for it: the next line's is not."""
     line = {**json.loads(lines[2]), "noise_multiplier": 2.0}
     del line["seal"]
-    lines[2] = json.dumps({**line, "seal": recorder._sealed(line, [json.loads(lines[1])["seal"]])})
+    lines[2] = json.dumps({**line, "seal": _sealed(line, [json.loads(lines[1])["seal"]])})
 
 
 def tamper_rubbish(lines):

@@ -74,3 +74,8 @@ def of_rows(generator: np.random.Generator, rows: NDArray[np.intp]) -> np.random
 def for_purpose(generator: np.random.Generator, purpose: int) -> np.random.Generator:
     """The generator for another purpose: one that draws by place counts its calls from 0 again."""
     return cast(np.random.Generator, getattr(generator, "for_purpose", lambda _: generator)(purpose))
+
+
+def numpy_is_seeded() -> bool:
+    """Whether somebody called ``np.random.seed``, so that what NumPy's global generator draws is no secret."""
+    return getattr(np.random.get_bit_generator(), "seed_seq", None) is None  # type: ignore[attr-defined]

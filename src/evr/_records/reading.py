@@ -17,7 +17,8 @@ from evr._certificate.judging import contradictions
 from evr._dpsgd import opacus_history
 from evr._kernel.events.meaning import HYPOTHESES
 from evr._kernel.events.relations import ADD_OR_REMOVE, ZERO_OUT, Relation, relation_named
-from evr._records.recorder import Chain, Constants, Line, last_of, read_lines
+from evr._records.chain import Chain, Line, last_of, rank_path, read_lines
+from evr._records.recorder import Constants
 from evr._release.budget import Budget
 from evr._release.gate import Release, certify, release
 from evr._wording.statement import NOTES, Phase, phases_of
@@ -242,12 +243,6 @@ class Record:
 def _repeated(runs: Iterable[Any]) -> Iterator[Any]:
     """Each run once for each of its steps."""
     return itertools.chain.from_iterable(itertools.repeat(run, run.steps) for run in runs)
-
-
-def rank_path(path: str | Path, rank: int | str) -> Path:
-    """Where one process of a distributed training writes."""
-    path = Path(path)
-    return path.with_name(f"{path.name.removesuffix(path.suffix)}.rank{rank}{path.suffix}")
 
 
 def _read(paths: list[Path], *, together: bool = False) -> Record:

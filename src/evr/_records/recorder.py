@@ -1,162 +1,22 @@
-"""Records of trainings, written: what ran, step by step, in a file that a crash does not hurt.
-
-A line is on the disk before the step that it announces happens, so a record may hold one step more than ran, never one
-fewer. The ``seal`` of each line is the SHA-256 of the seal before it and of the rest of the line: a line that was
-changed, moved, dropped or inserted breaks the chain. It is no signature: whoever rewrites the file can seal it again.
+"""Records of trainings, written. A line is on the disk before the step that it announces happens, so a record may hold
+one step more than ran, never one fewer.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import logging
-import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from evr._basics import atomic, validate
-from evr._basics.file_types import instead
-from evr._certificate.event_json import canonical, walk
+from evr._basics import validate
+from evr._records.chain import FORMAT, Chain, last_of, unused
 from evr._release.ledger import now
 from evr.errors import RecordError
-
-FORMAT = 1
-_LINES: dict[str, dict[str, Any]] = {
-    "start": {"format": 1, "run": "", "rank": 0, "ranks": 1, "constants": None, "time": "", "conditions": {}},
-    "resumed": {"steps": 0, "cut_off": 0, "time": "", "conditions": {}},
-    "step": {"step": 1, "noise_multiplier": 1.0, "clipping_norm": 1.0, "divisor": None}
-    | {"sampling_probability": 1.0, "skipped": 0, "secure": False},
-    "note": {"what": "", "words": "", "after_step": 0},
-    "breach": {"what": "", "words": "", "after_step": 0},
-    "end": {"steps": 0, "time": ""},
-    "certificate": {"digest": "", "verdict": ""},
-}
-"""A line of each kind: its keys in order, with values of their types; None where there are several types."""
-_sync = getattr(os, "fdatasync", os.fsync)
-
-Line = dict[str, Any]
-
-
-def read_lines(path: Path) -> tuple[list[Line], list[str], int]:
-    """The lines of a record, their seals, and the length of what is whole: a crash may have cut the last line off."""
-    with atomic.reading(path, RecordError) as file:
-        data = file.read()
-    if other := instead(data[:1000].decode("utf-8", "replace"), "the record of a training"):
-        raise RecordError(f"{path}: {other}")
-    whole = data.rfind(b"\n") + 1
-    lines: list[Line] = []
-    seals: list[str] = []
-    steps = 0
-    for number, text in enumerate(data[:whole].splitlines()):
-        try:
-            line = json.loads(text)
-            seal = line.pop("seal")
-            steps += line["kind"] == "step"
-            counted = all(line.get(key, steps) == steps for key in ("step", "steps", "after_step"))
-            # no key twice, no space: what is sealed is what is read
-            right = line["line"] == number and counted and text == _spelled(line, seal) and seal == _sealed(line, seals)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            right = False
-        if not right:
-            raise RecordError(f"{path}: line {number + 1} is not what was written: the record was altered or damaged")
-        if number == 0 and line.get("format", FORMAT) != FORMAT:
-            raise RecordError(f"{path}: format {line['format']!r}; this evr knows {FORMAT}: use the evr that wrote it")
-        if wrong := _wrong(line):
-            raise RecordError(f"{path}: line {number + 1}: {wrong}")
-        lines.append(line)
-        seals.append(seal)
-    if not lines or lines[0]["kind"] != "start":
-        raise RecordError(f"{path}: not a record of a training")
-    return lines, seals, whole
-
-
-def last_of(lines: list[Line]) -> Line:
-    """The last line that is about the training; certificates are named after it, or in between."""
-    return next(line for line in reversed(lines) if line["kind"] != "certificate")
-
-
-def _sealed(line: Line, before: list[str]) -> str:
-    return hashlib.sha256(((before[-1] if before else "") + canonical(line)).encode()).hexdigest()
-
-
-def _spelled(line: Line, seal: str) -> bytes:
-    return json.dumps({**line, "seal": seal}, ensure_ascii=False).encode()
-
-
-def _wrong(line: Line) -> str | None:
-    """What is wrong with the form of a line: a kind or a key that is unknown, a value of another type, characters that
-    could command a terminal.
-    """
-    if (kind := line["kind"]) not in _LINES:
-        return f"{validate.shown(kind)} is not a kind of line: altered, or of a newer evr"
-    model = {"line": 0, "kind": "", **_LINES[kind]}
-    if list(line) != list(model):
-        odd = [key for key in {**line, **model} if key not in line or key not in model] or ["their order"]
-        return f"{validate.shown(odd[0])}: a {kind} line has the keys {', '.join(model)}: altered, or of another evr"
-    for key, value in model.items():
-        types = (float, int) if isinstance(value, float) else (type(value),)
-        if value is not None and type(line[key]) not in types:
-            return f"{key}={validate.shown(line[key])} is of another type than evr writes"
-    for text, _ in walk(line):
-        if isinstance(text, str) and not text.isprintable():
-            return f"it contains characters that do not print: {validate.shown(text)[:80]}"
-    return None
-
-
-class Chain:
-    """A record that is open for writing, by one process at a time."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.lines: list[Line] = []  # when it was opened
-        self.seals: list[str] = []  # of every line, those since written included
-        self.cut_off = 0  # bytes of a line that a crash left unfinished; the step that it announces did not happen
-        try:
-            self._file = path.open("ab", buffering=0)
-        except OSError as error:
-            raise RecordError(f"{path}: cannot be written ({error.strerror or error})") from None
-        try:
-            self._lock()
-            if size := os.fstat(self._file.fileno()).st_size:
-                self.lines, self.seals, whole = read_lines(path)
-                self.cut_off = size - whole
-                self._file.truncate(whole)
-        except BaseException:
-            self.close()
-            raise
-
-    def _lock(self) -> None:
-        with contextlib.suppress(ImportError):  # no such lock outside POSIX
-            import fcntl
-
-            try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise RecordError(f"{self.path}: it is being written already, here or by another process") from None
-
-    def write(self, kind: str, **fields: Any) -> None:
-        """Append a line; it is on the disk when this returns."""
-        if self._file.closed:
-            raise RecordError(f"{self.path}: the record is closed: nothing can be added")
-        line = {"line": len(self.seals), "kind": kind, **fields}
-        if wrong := _wrong(line):
-            raise RecordError(f"{self.path}: {wrong}")
-        try:
-            seal = _sealed(line, self.seals)
-        except ValueError as error:
-            raise RecordError(f"{kind}: {error}: a record holds finite numbers and text") from None
-        data = _spelled(line, seal) + b"\n"
-        if self._file.write(data) != len(data):
-            raise RecordError(f"{self.path}: a line could not be written in full: is the disk full?")
-        _sync(self._file.fileno())
-        self.seals.append(seal)
-
-    def close(self) -> None:
-        self._file.close()
 
 
 @dataclass(frozen=True)
@@ -204,8 +64,11 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         adjacency (``Record.relation``).
     rank, ranks, run
         In a distributed training: this process, the number of processes, and the name of the run that they share.
-    resume
-        Add steps to a record that is finished, too.
+    new, resume
+        As of ``evr.record``.
+    seed
+        Of the generator that draws batches or noise, where it has one: a slow hash of it is written. The seed of an
+        earlier part of the record is refused, since it would draw the same once more.
 
     Examples
     --------
@@ -231,39 +94,46 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         rank: int = 0,
         ranks: int = 1,
         run: str | None = None,
+        new: bool = False,
         resume: bool = False,
+        seed: int | None = None,
     ) -> None:
-        self.path = Path(path)
+        self.path = unused(Path(path)) if new else Path(path)
         self._constants = None if constants is None else Constants.of(constants)
         place = {"rank": rank, "ranks": ranks, "constants": self._constants and asdict(self._constants)}
         self._chain = Chain(self.path)
-        self.steps = sum(line["kind"] == "step" for line in self._chain.lines)
-        given = {"time": now(), "conditions": conditions or {}}
+        lines = self._chain.lines
+        self.steps = sum(line["kind"] == "step" for line in lines)
+        name = lines[0]["run"] if lines else run or secrets.token_hex(16)
+        hashed = _hashed(seed, name)
+        given = {"time": now(), "conditions": {**(conditions or {}), **hashed}}
         try:
-            if self._chain.lines:
-                begun = {key: self._chain.lines[0].get(key) for key in place}
-                if begun != place:
-                    differ = f"the record was begun with {begun}, and {place} is given now"
-                    raise RecordError(f"{self.path}: {differ}: continue it with the same, or write another record")
-                self._continued(resume)
+            if lines:
+                self._check_continued(place, hashed.get("seed"), resume)
                 self._chain.write("resumed", steps=self.steps, cut_off=self._chain.cut_off, **given)
             else:
-                name = run or secrets.token_hex(16)
                 self._chain.write("start", format=FORMAT, run=name, **place, **given)
         except BaseException:
             self.close()
             raise
 
-    def _continued(self, resume: bool) -> None:
-        """Say that a record is continued. Raises ``RecordError`` if it is finished, unless that was asked for."""
-        kinds = [line["kind"] for line in self._chain.lines]
-        while kinds[-1] == "certificate":
-            kinds.pop()
-        if kinds[-1] == "end" and not resume:
-            certified = " and certified" if "certificate" in (line["kind"] for line in self._chain.lines) else ""
+    def _check_continued(self, place: dict[str, Any], seed: str | None, resume: bool) -> None:
+        """Say that a record is continued. Raises ``RecordError`` if it is of another training, or is finished."""
+        lines = self._chain.lines
+        begun = {key: lines[0].get(key) for key in place}
+        if begun != place:
+            differ = f"the record was begun with {begun}, and {place} is given now"
+            raise RecordError(f"{self.path}: {differ}: continue it with the same, or write another record")
+        if last_of(lines)["kind"] == "end" and not resume:
+            certified = " and certified" if "certificate" in (line["kind"] for line in lines) else ""
             raise RecordError(
                 f"{self.path}: the record is finished{certified}, with {self.steps} steps. Another training needs "
                 "another file (new=True names one); to add steps to this one, which then count together, resume=True"
+            )
+        if seed is not None and seed in (line.get("conditions", {}).get("seed") for line in lines):
+            raise RecordError(
+                f"{self.path}: this seed has drawn a part of the record already, and would draw the same batches "
+                "again, which is not what is accounted for: go on with another seed"
             )
         logging.getLogger("evr").warning("%s: continued; %s steps are in it, and they count", self.path, self.steps)
 
@@ -324,3 +194,10 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         (self.finish if kind is None else self.close)()
+
+
+def _hashed(seed: int | None, salt: str) -> dict[str, str]:
+    """A seed as the record holds it: too slow to be found by trying all of 53 bits."""
+    if seed is None:
+        return {}
+    return {"seed": hashlib.scrypt(str(seed).encode(), salt=salt.encode(), n=2**14, r=8, p=1, dklen=16).hex()}

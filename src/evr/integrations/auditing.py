@@ -20,7 +20,7 @@ from torch import nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from evr._basics import validate
-from evr._records.observing import divisor
+from evr._records.inspecting import divisor
 
 _LOUDER = 100.0  # the factor of the record that is tried, so that clipping has something to do
 _ROUNDING = 1e-5  # of float32 sums, relative to the gradient; other records' gradients may differ by a hundred of these

@@ -12,15 +12,15 @@ Numbers are proved bounds (``method="strict"``), for clients. What they mean dep
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
-import numpy as np
 from dp_accounting import NeighboringRelation, dp_event
 from flwr.serverapp import GaussianPrivacyEvent, PrivacyConfig, PrivacySpent, SamplingMethod
 
 from evr._accounting import estimate_delta, estimate_epsilon
 from evr._basics import validate
+from evr._basics.randomness import numpy_is_seeded
 from evr._certificate.certificate import Certificate
 from evr._kernel.events.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT
 from evr._release.gate import certify
@@ -31,7 +31,15 @@ _RELATIONS = {
     SamplingMethod.WITHOUT_REPLACEMENT: REPLACE_ONE,
     SamplingMethod.NO_AMPLIFICATION: ZERO_OUT,
 }
-_READ = ("evr", "rdp")  # whose states hold the same list of releases
+_STATES = {  # whose states hold the same list of releases, and their keys
+    "evr": {"schema_version", "backend", "config", "compositions"},
+    "rdp": {"schema_version", "backend", "config", "compositions", "orders"},
+}
+_FIELDS = {
+    PrivacyConfig: {"target_delta", "population_size", "neighboring_relation", "sampling_method", "max_epsilon"},
+    GaussianPrivacyEvent: {"noise_multiplier", "sample_size", "population_size"},
+}
+"""The fields of Flower's classes that are read here: a class with others may mean something else."""
 
 
 class Accountant:
@@ -46,6 +54,7 @@ class Accountant:
     """
 
     def __init__(self, config: PrivacyConfig) -> None:
+        _check(config, PrivacyConfig)
         if config.sampling_method not in _RELATIONS:
             names = ", ".join(method.value for method in _RELATIONS)
             raise ValueError(f"sampling_method={config.sampling_method!r} is not accounted for: give one of {names}")
@@ -76,7 +85,7 @@ class Accountant:
         """Count so many equal releases. Flower draws their noise from NumPy's global generator, before it calls this:
         one that somebody seeded is refused.
         """
-        if np.random.mtrand._rand._bit_generator.seed_seq is None:
+        if numpy_is_seeded():
             what = "NumPy's global generator, which draws Flower's noise, was seeded by hand, so the noise is no secret"
             raise ValueError(f"{what}: do not call np.random.seed() in the server's process")
         self._compose(event, count)
@@ -129,15 +138,18 @@ class Accountant:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a state of this accountant, or of Flower's ``RdpAccountant``, with the same configuration."""
-        if state.get("schema_version") != _SCHEMA or state.get("backend") not in _READ:
+        if state.get("schema_version") != _SCHEMA or state.get("backend") not in _STATES:
             told = f"schema_version={state.get('schema_version')!r} and backend={state.get('backend')!r}"
-            raise ValueError(f"a state with {told} is not known: give one of schema {_SCHEMA} by {' or '.join(_READ)}")
+            raise ValueError(f"a state with {told} is not known: give one of schema {_SCHEMA} by evr or rdp")
+        if unlike := state.keys() ^ _STATES[state["backend"]]:
+            raise ValueError(f"the state has other keys than evr knows: {', '.join(sorted(unlike))}")
         if state.get("config") != _written(self._config):
             raise ValueError(f"the state is of {state.get('config')}, and this accountant has {_written(self._config)}")
         before, self._releases = self._releases, []
         try:
             for index, one in enumerate(validate.sequence(compositions=state.get("compositions"))):
-                if not isinstance(one, Mapping) or one.keys() != {"event", "count"}:
+                known = isinstance(one, Mapping) and one.keys() == {"event", "count"}
+                if not known or set(one["event"]) != _FIELDS[GaussianPrivacyEvent]:
                     raise ValueError(f"compositions[{index}]={validate.shown(one)} is not an event and a count")
                 self._compose(GaussianPrivacyEvent(**one["event"]), one["count"])
         except BaseException:
@@ -156,8 +168,7 @@ class Accountant:
 
     def _step(self, event: GaussianPrivacyEvent) -> dp_event.DpEvent:
         """One release."""
-        if type(event) is not GaussianPrivacyEvent:
-            raise TypeError(f"{type(event).__name__} is not accounted for: give a GaussianPrivacyEvent")
+        _check(event, GaussianPrivacyEvent)
         size, population = event.sample_size, self._config.population_size
         if event.population_size != population:
             raise ValueError(f"population_size={event.population_size}, and that of the configuration is {population}")
@@ -167,6 +178,15 @@ class Accountant:
         if self._config.sampling_method is SamplingMethod.WITHOUT_REPLACEMENT:
             return dp_event.SampledWithoutReplacementDpEvent(population, size, noise)
         return noise
+
+
+def _check(value: Any, cls: Any) -> None:
+    """Raise ``TypeError`` unless a value is of a class of Flower, itself, with the fields that are known."""
+    if type(value) is not cls:
+        raise TypeError(f"{type(value).__name__} is not accounted for: give a {cls.__name__}")
+    if unlike := {field.name for field in fields(cls)} ^ _FIELDS[cls]:
+        listed = ", ".join(sorted(unlike))
+        raise TypeError(f"this Flower's {cls.__name__} has other fields than evr knows ({listed})")
 
 
 def _written(config: PrivacyConfig) -> dict[str, Any]:

@@ -19,17 +19,22 @@ from opacus.optimizers import DPOptimizer
 from transformers import Trainer, TrainerCallback
 from transformers.trainer_callback import ExportableState
 
-from evr._records.observing import Recording
+from evr._records.observing import goes_on
 from evr._records.observing import record as observe
 from evr._records.reading import Record as ReadRecord
+from evr._records.recording import Recording
 from evr.errors import RecordError
 from evr.integrations import opacus as opacus
 
 
 def record(optimizer: Any, loader: Any, path: str | Path = "training.record.jsonl", **options: Any) -> Recording:
     """``evr.record`` of what ``accelerator.prepare`` returned: the wrapped optimizer and the wrapped loader."""
-    optimizer, loader = getattr(optimizer, "optimizer", optimizer), getattr(loader, "base_dataloader", loader)
-    return observe(optimizer, loader, path, **options)
+    return observe(*_unwrapped(optimizer, loader), path, **options)
+
+
+def _unwrapped(optimizer: Any, loader: Any) -> tuple[Any, Any]:
+    """What Accelerate has wrapped."""
+    return getattr(optimizer, "optimizer", optimizer), getattr(loader, "base_dataloader", loader)
 
 
 class Record(TrainerCallback, ExportableState):
@@ -69,18 +74,9 @@ class Record(TrainerCallback, ExportableState):
             )
         if args.n_gpu > 1:
             raise RecordError(f"n_gpu={args.n_gpu}: DataParallel splits batches. Show one GPU (CUDA_VISIBLE_DEVICES=0)")
-        optimizer, options = getattr(more["optimizer"], "optimizer", more["optimizer"]), {**self.options}
-        engine = self.engine
         saved = state.stateful_callbacks.get(type(self).__name__, {}).get("attributes") if state.global_step else None
-        if saved:
-            options["resume"] = True
-            accountant = getattr(optimizer.step_hook, "accountant", None) if engine is None else engine.accountant
-            if accountant is not None:
-                accountant.load_state_dict(saved["accountant"])
-        self._recording = record(optimizer, more["train_dataloader"], self.path, engine=engine, **options)
-        if saved:
-            self._recording.require(saved)
-        self._recording.watch(more["model"])
+        optimizer, loader = _unwrapped(more["optimizer"], more["train_dataloader"])
+        self._recording = goes_on(optimizer, loader, self.path, saved, self.engine, more["model"], **self.options)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
         """Clear the gradients of each record."""

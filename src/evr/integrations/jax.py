@@ -19,14 +19,16 @@ import jax.numpy as jnp
 import numpy as np
 from dp_accounting import dp_event
 
+from evr._basics.randomness import numpy_is_seeded
 from evr._kernel.events import schemes
-from evr._records.observing import EMPTY, unused
 from evr._records.reading import Record
 from evr._records.recorder import Recorder
+from evr._records.recording import EMPTY
 from evr.errors import RecordError
 from evr.integrations.jax_privacy import from_jax_privacy
 
-_BY_HAND = 100_000  # JAX Privacy draws seeds below 2^31: one of them is below this with probability 5e-5
+_KEY_BY_HAND = 100_000  # JAX Privacy draws keys below 2^31: one of them is below this with probability 5e-5
+_SEED_BY_HAND = 2**64  # NumPy seeds its generators with 128 bits
 _LOOSE = 1.001  # rounding of norms in single precision
 _SEED = "looks chosen by hand, so it is no secret: leave it out"
 
@@ -41,23 +43,27 @@ def record(
 ) -> Recording:
     """Record a training by JAX Privacy: DP-SGD by a configuration of one band, or by a ``DPTrainer``.
 
-    Use it as a context manager. Train with ``recording.plan`` in place of the plan, or give ``recording.callback`` to
-    ``DPTrainer.fit``. Other options are as of ``evr.record``; what breaks the accounting raises ``RecordError``, at the
-    next batch or at the end, and the record has no event.
+    Use it as a context manager. Train with ``recording.plan`` in place of the plan, or call ``recording.fit`` in place
+    of ``trainer.fit``. Other options are as of ``evr.record``; what breaks the accounting raises ``RecordError``, at
+    the next batch or at the end, and the record has no event.
     """
-    return Recording(source, unused(Path(path)) if new else Path(path), constants, resume)
+    return Recording(source, path, constants=constants, new=new, resume=resume)
 
 
 class Recording(contextlib.AbstractContextManager["Recording"]):
     """A training that is being recorded."""
 
-    def __init__(self, source: Any, path: Path, constants: Mapping[str, Any] | None, resume: bool) -> None:
+    def __init__(self, source: Any, path: str | Path, **options: Any) -> None:
         event = from_jax_privacy(source)
         event = event.event if isinstance(event, schemes.ZeroOutDpEvent) else event
         step = getattr(event, "event", None)
         if not isinstance(event, dp_event.SelfComposedDpEvent) or not isinstance(step, dp_event.PoissonSampledDpEvent):
             why = f"{type(event).__name__} is not DP-SGD on Poisson batches, which is what a record holds"
             raise RecordError(f"{why}: certify the configuration, evr.events.from_jax_privacy(config)")
+        if numpy_is_seeded():
+            what = "NumPy's global generator, which draws the key of the noise, was seeded by hand, so it is no secret"
+            fresh = "np.random.set_bit_generator(np.random.MT19937())"
+            raise RecordError(f"{what}: do not call np.random.seed(), or call {fresh} before you make the plan")
         config = getattr(source, "config", source)
         self._facts: dict[str, Any] = {
             "noise_multiplier": float(step.event.noise_multiplier),
@@ -65,19 +71,16 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
             "sampling_probability": float(step.sampling_probability),
             "divisor": float(config.normalize_by),
         }
-        if not 0 < self._facts["clipping_norm"] < np.inf:
-            raise RecordError(f"clipping is switched off: l2_clip_norm={config.l2_clip_norm!r}")
         plan = source.plan if hasattr(source, "plan") else source.make()
-        self._iterations, self._calls, self._clips = event.count, 0, False
+        self._trainer = None if config is source else source
+        self._iterations, self._clips = event.count, False
         self._bound = float(plan.clipped_grad(lambda: None).l2_norm_bound)
         self._drawn: deque[int] = deque()  # sizes of batches whose noise has not run
         self._wrong: list[tuple[str, str]] = []
         versions = {"jax": str(jax.__version__), "config": type(config).__name__}
-        self._recorder = Recorder(path, versions, constants=constants, resume=resume)
-        self.path, self.plan = path, self._observed(plan)
+        self._recorder = Recorder(path, versions, **options)
+        self.path, self.plan = self._recorder.path, self._observed(plan)
         self._recorder.find("note", "generator", "the noise is not from a cryptographic generator")
-        if config is not source:  # a trainer, whose callback comes after each step: the first is announced here
-            self._announce()
 
     @property
     def steps(self) -> int:
@@ -110,25 +113,37 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
 
     def batches(self, strategy: Any, num_examples: int, rng: Any) -> Iterator[Any]:
         """The batches that a strategy draws, each announced in the record before it is handed out."""
-        rng = np.random.default_rng(rng)
-        seed = getattr(getattr(rng.bit_generator, "seed_seq", None), "entropy", None)
-        if isinstance(seed, int) and seed < _BY_HAND:
-            self._wrong.append(("seed", f"the sampler has the seed {seed}, which {_SEED}"))
-        for batch in strategy.batch_iterator(num_examples, rng=rng):
+        for batch in strategy.batch_iterator(num_examples, rng=self._fresh(rng)):
             self._check()
-            self._announce()
+            self._recorder.step(**self._facts)
             self._drawn.append(len(batch))
             yield batch
 
-    def callback(self, step: int, state: Any, aux: Any = None) -> None:
-        """For ``DPTrainer.fit``: called after each step, it announces the next one."""
-        self._calls += 1
-        self._clips = True
-        if step < self._iterations:
-            self._announce()
+    def fit(self, dataset: Any, state: Any, *, rng_or_seed: Any = None, callback: Any = None, **options: Any) -> Any:
+        """``DPTrainer.fit``. Each step is announced in the record before it happens: the first one here, the others
+        after the step before them.
+        """
+        if self._trainer is None:
+            raise TypeError("fit() is for a DPTrainer: give record() the trainer, or train with recording.plan")
 
-    def _announce(self) -> None:
+        def after(step: int, now: Any, aux: Any) -> None:
+            if step < self._iterations:
+                self._recorder.step(**self._facts)
+            if callback is not None:
+                callback(step, now, aux)
+
+        rng, self._clips = self._fresh(rng_or_seed), True
+        self._check()
         self._recorder.step(**self._facts)
+        return self._trainer.fit(dataset, state, rng_or_seed=rng, callback=after, **options)
+
+    def _fresh(self, rng: Any) -> Any:
+        """The generator that draws the batches."""
+        rng = np.random.default_rng(rng)
+        seed = getattr(getattr(rng.bit_generator, "seed_seq", None), "entropy", None)
+        if not isinstance(seed, int) or seed < _SEED_BY_HAND:
+            self._wrong.append(("seed", f"the sampler has the seed {seed}, which {_SEED}"))
+        return rng
 
     def _on_noise(self, norm: Any) -> None:
         """The noise has run; errors are kept, since JAX would lose them."""
@@ -143,7 +158,7 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
             traced = isinstance(leaf, jax.core.Tracer) or not isinstance(leaf, jax.Array)
             if not traced and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
                 seed = int("".join(f"{word:08x}" for word in np.ravel(jax.random.key_data(leaf))), 16)
-                if seed < _BY_HAND:
+                if seed < _KEY_BY_HAND:
                     self._wrong.append(("seed", f"the noise has the key {seed}, which {_SEED}"))
 
     def _check(self) -> None:
@@ -156,8 +171,7 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
     def finish(self) -> Record:
         """Say in the record that the training ended in order, and read it."""
         jax.effects_barrier()
-        left = list(self._drawn)
-        if self._calls == 0 and (0 in left or len(left) > 1):  # one may be drawn and left at the end
+        if 0 in self._drawn or len(self._drawn) > 1:  # one may be drawn and left at the end
             self._wrong.append(("empty_batch", EMPTY))
         if self.steps and not self._clips:
             self._wrong.append(("clipping", "recording.plan.clipped_grad was not used"))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
 import keras
 
-from evr._records.observing import unused
+from evr._basics.randomness import numpy_is_seeded
 from evr._records.reading import Record as ReadRecord
 from evr._records.recorder import Recorder
 from evr.errors import RecordError
@@ -24,8 +23,9 @@ class Record(keras.callbacks.Callback):
         The ``DPKerasConfig`` that ``keras_api.make_private`` was given, with ``poisson_sampling_in_fit=True``.
     path
         The file.
-    new, resume, constants
-        As of ``evr.record``.
+    **options
+        ``new``, ``resume`` and ``constants``, as of ``evr.record``. A training that goes on has to have another
+        ``seed``, since ``fit`` draws batches from its beginning.
 
     Attributes
     ----------
@@ -33,11 +33,9 @@ class Record(keras.callbacks.Callback):
         What ran, after a training that ended in order: ``callback.record.certify(delta=1e-5)``.
     """
 
-    def __init__(
-        self, config: Any, path: str | Path = "training.record.jsonl", *, new: bool = False, **options: Any
-    ) -> None:
+    def __init__(self, config: Any, path: str | Path = "training.record.jsonl", **options: Any) -> None:
         super().__init__()
-        self.config, self.path, self.new, self.options = config, Path(path), new, options
+        self.config, self.path, self.options = config, path, options
         self.record: ReadRecord | None = None
 
     def on_train_begin(self, logs: Any = None) -> None:
@@ -47,10 +45,11 @@ class Record(keras.callbacks.Callback):
             raise RecordError("the model is not private: give keras_api.make_private's")
         if self.model._dp_params != config:
             raise RecordError(f"the model was made private with another configuration than {config!r}: give that one")
-        if not config.clipping_norm < math.inf:
-            raise RecordError(f"clipping is switched off: clipping_norm={config.clipping_norm!r}")
         if (several := self.model.steps_per_execution) != 1:
             raise RecordError(f"steps_per_execution={several}: a record has each step. Compile the model with 1")
+        if config.seed is None and numpy_is_seeded():
+            what = "NumPy's global generator, which draws the seeds of noise and batches, was seeded by hand"
+            raise RecordError(f"{what}, so they are no secret: give the configuration seed=secrets.randbits(63)")
         self._facts: dict[str, Any] = {
             "noise_multiplier": float(config.noise_multiplier),
             "clipping_norm": float(config.clipping_norm),
@@ -58,8 +57,7 @@ class Record(keras.callbacks.Callback):
             "divisor": float(config.batch_size),
         }
         self._before = self._counted()
-        path = unused(self.path) if self.new else self.path
-        self._recorder = Recorder(path, {"keras": str(keras.__version__)}, **self.options)
+        self._recorder = Recorder(self.path, {"keras": str(keras.__version__)}, seed=config.seed, **self.options)
         self._begun = self._recorder.steps
         if self._before > self._begun:
             words = f"the model has taken {self._before} steps, and the record holds {self._begun}"

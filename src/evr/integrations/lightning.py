@@ -15,15 +15,17 @@ try:
 except ImportError:  # the same by its other name
     from pytorch_lightning import Callback
 
-from evr._records.observing import Observed, Recording, record
+from evr._records.inspecting import Observed, observe
+from evr._records.observing import goes_on
 from evr._records.reading import Record as ReadRecord
+from evr._records.recording import Recording
 from evr.errors import RecordError
 from evr.integrations import opacus as opacus
 
 
 def observed(loader: Any) -> Any:
     """The loader itself, observed from now on: for one that is given to ``trainer.fit`` without a data module."""
-    Observed.of(loader)
+    observe(loader)
     return loader
 
 
@@ -76,16 +78,8 @@ class Record(Callback):
         if len(optimizers) != 1 or trainer.accumulate_grad_batches != 1:
             given = f"{len(optimizers)} optimizers and accumulate_grad_batches={trainer.accumulate_grad_batches}"
             raise RecordError(f"{given}: a record is of one optimizer that steps on every batch")
-        engine, state = self.engine or _engine_of(pl_module), self._state
-        options = {"engine": engine, **self.options}
-        if state is not None:
-            options["resume"] = True
-            if engine is not None and state["accountant"] is not None:
-                engine.accountant.load_state_dict(state["accountant"])
-        self._recording = record(optimizers[0], loader, self.path, **options)
-        if state is not None:
-            self._recording.require(state)
-        self._recording.watch(pl_module)
+        engine = self.engine or _engine_of(pl_module)
+        self._recording = goes_on(optimizers[0], loader, self.path, self._state, engine, pl_module, **self.options)
 
     def state_dict(self) -> dict[str, Any]:
         """For the trainer's checkpoints."""

@@ -1,7 +1,7 @@
 """A training in a process of its own, for tests that kill it or run several: recorded, with
 checkpoints.
 
-python recorded_training.py FOLDER STEPS [PORT RANK RANKS]
+python opacus_training.py FOLDER STEPS [PORT RANK RANKS]
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import evr
 import evr.integrations.opacus
+from integrations.programs import dies
 
 EVERY = 7  # steps between checkpoints
 
@@ -54,6 +55,7 @@ def main(folder: Path, steps: int, place: list[str]) -> None:
                 loss(model(records), labels).backward()
                 optimizer.step()
                 print("stepped", flush=True)
+                dies(len(engine.accountant))
                 if len(engine.accountant) % EVERY == 0 and not place:
                     part = folder / "checkpoint.part"
                     engine.save_checkpoint(path=part, module=model, optimizer=optimizer)

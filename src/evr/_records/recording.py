@@ -1,0 +1,258 @@
+"""An Opacus training that is being recorded.
+
+The recording hooks the optimizer's step, after noise was added and before the weights move: a line is written, and only
+then may the step happen. It also looks at ``pre_step``, at the batch sampler and at every ``torch`` optimizer of the
+process. Sizes of batches are compared, never written: under add-or-remove adjacency they are not public.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from evr._records import inspecting
+from evr._records.chain import rank_path, unused
+from evr._records.reading import Record
+from evr._records.recorder import Recorder
+from evr.errors import RecordError
+
+_OTHER = "a step did not use the batch that the sampler drew, all of it and nothing else"
+EMPTY = "an empty batch was dropped or filled: a Poisson-sampled step with no records still adds its noise"
+_UNSEEN = (
+    "a step used a batch that the recorded loader did not give: record before anything iterates over the loader (a "
+    "trainer may have begun), and give evr.record the loader that the training uses"
+)
+_PARAMETERS = (
+    "something other than the recorded optimizer wrote to the parameters: harmless if it came from private weights (a "
+    "checkpoint, an average), not if it came from data"
+)
+
+
+class Recording(contextlib.AbstractContextManager["Recording"]):
+    """A training that is being recorded: made by ``evr.record``."""
+
+    def __init__(
+        self,
+        optimizer: Any,
+        loader: Any,
+        path: Path,
+        constants: Mapping[str, Any] | None,
+        engine: Any,
+        *,
+        refuse: bool,
+        new: bool,
+        resume: bool,
+    ) -> None:
+        self._optimizer, self._refuse = optimizer, refuse
+        self._accountant = inspecting.accountant_of(optimizer, engine)
+        self._undo = contextlib.ExitStack()
+        owner, name = inspecting.holder(loader)
+        self._undo.callback(vars(owner).__setitem__, name, vars(owner)[name])
+        self._batches = inspecting.observe(loader)
+        self._sampler = self._batches.observed
+        try:
+            breaches = [words for kind, _, words in inspecting.findings(optimizer, self._sampler) if kind == "breach"]
+            if breaches and refuse:
+                raise RecordError("this training cannot be recorded: " + "; ".join(breaches))
+            rank, ranks = inspecting.place()
+            run, path = _agreed(unused(path) if new else path, ranks)
+            self.path = path if ranks == 1 else rank_path(path, rank)
+            told: dict[str, Any] = {"rank": rank, "ranks": ranks, "run": run, "constants": constants, "resume": resume}
+            self._recorder = Recorder(self.path, inspecting.conditions(optimizer, self._sampler), **told)
+        except BaseException:
+            self._undo.close()
+            raise
+        self._written: set[tuple[str, str]] = set()  # findings
+        self._used: int | None = 0  # records of this step so far; None where Opacus keeps no gradients of each
+        self._skipped = 0
+        self._expected = False  # whether a step of the wrapped optimizer has been announced
+        self._versions: int | None = None
+        self._counted = -1  # steps in the accountant after the last recorded one
+        self._watched: dict[str, tuple[Any, float]] = {}
+        try:
+            self._look()
+            self._check_checkpoint()
+            self._attach()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def steps(self) -> int:
+        """The steps in the record so far."""
+        return self._recorder.steps
+
+    def finish(self) -> Record:
+        """Stop observing, say in the record that the training ended in order, and read it."""
+        self._undo.close()
+        with self._recorder:  # finishes it
+            self._batches.epoch_ends()
+            self._check_dropped()
+            self._check_updates()
+        return Record.load(self.path)
+
+    def state_dict(self) -> dict[str, Any]:
+        """For a checkpoint: where the record stands, and the steps that the accountant has counted."""
+        counted = None if self._accountant is None else dict(self._accountant.state_dict())
+        return {"record": self._recorder.mark, "accountant": counted}
+
+    def require(self, state: Mapping[str, Any] | None) -> None:
+        """Raise ``RecordError`` unless the record holds all that it held when a checkpoint was written."""
+        if state:
+            self._recorder.require(state["record"])
+
+    def watch(self, module: Any) -> None:
+        """Note at the end which trainable parameters of a module were never updated. They cost no privacy; they show
+        that something else was trained than was meant, such as adapters that no optimizer holds.
+        """
+        self._watched.update(
+            {name: (p, inspecting.total(p)) for name, p in module.named_parameters() if p.requires_grad}
+        )
+
+    def _check_updates(self) -> None:
+        still = [name for name, (parameter, before) in self._watched.items() if inspecting.total(parameter) == before]
+        if still and self.steps:
+            count = f"{len(still)} of {len(self._watched)} trainable parameters"
+            words = f"{count} were never updated ({', '.join(still[:3])}{', ...' if still[3:] else ''})"
+            logging.getLogger("evr").warning("%s: %s", self.path, words)
+            self._find("note", "updates", words)
+
+    def close(self) -> None:
+        """Stop observing; the record can be continued."""
+        self._undo.close()
+        self._recorder.close()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        (self.finish if kind is None else self.close)()
+
+    def _attach(self) -> None:
+        from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+        optimizer, undo = self._optimizer, self._undo.callback
+        self._hook_before, self._pre_step = optimizer.step_hook, optimizer.pre_step
+        undo(optimizer.attach_step_hook, optimizer.step_hook)
+        optimizer.attach_step_hook(self._on_noise)
+        undo(delattr, optimizer, "pre_step")
+        optimizer.pre_step = self._on_pre_step
+        undo(register_optimizer_step_pre_hook(self._on_any_step).remove)
+        undo(register_optimizer_step_post_hook(self._after_any_step).remove)
+
+    def _check_dropped(self) -> None:
+        """What the sampler drew in epochs that are over was used, unless somebody dropped it."""
+        if self._batches.dropped:
+            self._find("breach", "empty_batch", EMPTY, happened=True)
+
+    def _on_pre_step(self, closure: Any = None) -> Any:
+        """Around all that Opacus does before the weights move."""
+        optimizer = self._optimizer
+        self._check_checkpoint()
+        if optimizer.step_hook != self._on_noise:
+            self._find("breach", "hook", "the optimizer's step hook was replaced, and with it the recorder's")
+        if self._versions not in (None, inspecting.versions(optimizer)):
+            self._find("note", "parameters", _PARAMETERS)
+        self._versions = None
+        size = inspecting.batch_size(optimizer)
+        self._used = None if size is None or self._used is None else self._used + size
+        if optimizer._check_skip_next_step(pop_next=False):
+            self._skipped += 1
+            return self._pre_step(closure)
+        self._check_batch()
+        self._look()
+        self._expected = False
+        happens = self._pre_step(closure)
+        if happens:
+            if not self._expected:
+                self._find("breach", "unseen", "a step did not pass the optimizer's hook")
+            self._used, self._skipped = 0, 0
+        return happens
+
+    def _on_noise(self, optimizer: Any) -> None:
+        """Opacus's step hook: noise was added, the weights have not moved."""
+        if self._hook_before is not None:
+            self._hook_before(optimizer)
+        self._recorder.step(
+            noise_multiplier=float(optimizer.noise_multiplier),
+            clipping_norm=float(optimizer.max_grad_norm),
+            sampling_probability=inspecting.rate(self._sampler),
+            divisor=inspecting.divisor(optimizer, optimizer.accumulated_iterations),
+            skipped=self._skipped,
+            secure=bool(optimizer.secure_mode),
+        )
+        self._expected = True
+        self._mark_checkpoint()
+
+    def _on_any_step(self, optimizer: Any, *_: Any) -> None:
+        """Before a step of any torch optimizer."""
+        if optimizer is self._optimizer.original_optimizer:
+            if not self._expected:
+                self._find("breach", "outside", "the wrapped optimizer stepped by itself, past clipping and noise")
+            self._expected = False
+            return
+        parameters = {id(p) for p in self._optimizer.params}
+        if any(id(p) in parameters for group in optimizer.param_groups for p in group["params"]):
+            name = type(optimizer).__name__
+            self._find("breach", "outside", f"another optimizer ({name}) stepped on the recorded parameters")
+
+    def _after_any_step(self, optimizer: Any, *_: Any) -> None:
+        if optimizer is self._optimizer.original_optimizer:
+            self._versions = inspecting.versions(self._optimizer)
+
+    def _look(self) -> None:
+        for finding in inspecting.findings(self._optimizer, self._sampler):
+            self._find(*finding)
+
+    def _find(self, kind: inspecting.Kind, what: str, words: str, *, happened: bool = False) -> None:
+        """Write down a note or a breach, once. Where breaches are refused, write down only one that has happened."""
+        refused = kind == "breach" and self._refuse
+        if (what, words) not in self._written and (happened or not refused):
+            self._recorder.find(kind, what, words)
+            self._written.add((what, words))
+        if refused:
+            raise RecordError(f"after step {self._recorder.steps}: {words}")
+
+    def _check_batch(self) -> None:
+        """The step's records are those of the next batch that the sampler drew."""
+        self._check_dropped()
+        if not self._batches.drawn:
+            self._find("breach", "no_batch", _UNSEEN)
+            return
+        drawn = self._batches.drawn.popleft()
+        if self._used is not None and self._used != drawn:
+            what, words = ("empty_batch", EMPTY) if drawn == 0 else ("batch", _OTHER)
+            self._find("breach", what, words, happened=True)
+
+    def _check_checkpoint(self) -> None:
+        """The accountant counted what was recorded; after a checkpoint is loaded, the record holds all it knew."""
+        counted, recorded = inspecting.counted(self._accountant), self._recorder.steps
+        if counted == self._counted:
+            return
+        mark = getattr(self._accountant, "record_mark", None)
+        if mark is not None:
+            self._recorder.require(mark)
+        if counted > recorded:
+            words = f"the accountant has counted {counted} steps, and the record holds {recorded}"
+            self._find("breach", "unrecorded", words)
+        elif self._accountant is not None and counted < recorded:
+            lost = f"{recorded - counted} recorded steps are not in the weights that the training goes on from"
+            self._find("note", "lost", f"{lost}; they count")
+        self._mark_checkpoint()
+
+    def _mark_checkpoint(self) -> None:
+        self._counted = inspecting.counted(self._accountant)
+        if hasattr(self._accountant, "record_mark"):
+            self._accountant.record_mark = self._recorder.mark
+
+
+def _agreed(path: Path, ranks: int) -> tuple[str | None, Path]:
+    """The name of the run and where its record goes: those of rank 0, which all processes share."""
+    import torch.distributed as group
+
+    if ranks == 1:
+        return None, path
+    chosen = [secrets.token_hex(16), str(path)]
+    group.broadcast_object_list(chosen, src=0)
+    return chosen[0], Path(chosen[1])
