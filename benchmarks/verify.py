@@ -22,7 +22,7 @@ from typing import Any
 import evr
 from evr._estimate.capped import capped_proposal
 from evr._kernel.events import Composition
-from evr._kernel.sampled.deciding import default_offset
+from evr._kernel.sampled.fixed import default_offset
 from evr._kernel.verdict.results import Verification
 from evr._kernel.verdict.settings import Claim
 from evr._spec import load

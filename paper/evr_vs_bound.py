@@ -21,8 +21,8 @@ import evr
 from evr._estimate.capped import capped_proposal
 from evr._estimate.clipping import block_size
 from evr._kernel.events import Composition
-from evr._kernel.sampled.deciding import plan_fixed
-from evr._kernel.sampled.line import SimpleProposal
+from evr._kernel.sampled.fixed import plan_fixed
+from evr._kernel.sampled.simple import SimpleProposal
 from evr._kernel.verdict.settings import Claim
 from gaussian_composition import EVENT, NOISE, STEPS, epsilons
 from single_tilt import SingleBounds, SingleProposal, best_slope

@@ -26,9 +26,10 @@ from evr._estimate.monte_carlo import (
 from evr._kernel.events import Composition
 from evr._kernel.events.relations import ADD_OR_REMOVE, Relation
 from evr._kernel.pairs import Direction, DominatingPair, Floats, Step, greatest_loss, infinite_loss_mass, infinite_mass
-from evr._kernel.sampled.line import SimpleProposal, TiltedProposal
+from evr._kernel.sampled.line import TiltedProposal
 from evr._kernel.sampled.plan import SimplePlan
 from evr._kernel.sampled.proposals import built
+from evr._kernel.sampled.simple import SimpleProposal
 
 
 class MonteCarloAccountant(CompositionAccountant):

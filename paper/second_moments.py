@@ -20,9 +20,9 @@ import common
 import evr
 from evr._estimate.capped import capped_proposal
 from evr._kernel.events import Composition
-from evr._kernel.sampled.deciding import default_offset
-from evr._kernel.sampled.line import SimpleProposal
+from evr._kernel.sampled.fixed import default_offset
 from evr._kernel.sampled.proposals import Proposal
+from evr._kernel.sampled.simple import SimpleProposal
 from evr._kernel.verdict.settings import Claim
 from single_tilt import SingleBounds, SingleProposal, best_slope
 from theorems import Theorems, log_simple_moment

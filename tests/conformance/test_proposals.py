@@ -18,8 +18,9 @@ from evr._estimate.capped import capped_proposal
 from evr._estimate.monte_carlo import blocks
 from evr._kernel.events import Composition
 from evr._kernel.pairs import Step
-from evr._kernel.sampled.line import SimpleProposal, TiltedProposal
+from evr._kernel.sampled.line import TiltedProposal
 from evr._kernel.sampled.proposals import Proposal
+from evr._kernel.sampled.simple import SimpleProposal
 from evr._kernel.verdict.attempts import shortcut
 from evr._kernel.verdict.settings import Claim
 from helpers import assert_mean_within, full

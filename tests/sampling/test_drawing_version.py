@@ -15,11 +15,12 @@ import evr
 from evr._basics.randomness import Stream
 from evr._kernel.events import Composition
 from evr._kernel.pairs import DiscretePair, Step
-from evr._kernel.sampled.line import SimpleProposal, TiltedProposal
+from evr._kernel.sampled.line import TiltedProposal
 from evr._kernel.sampled.mixtures import MixtureProposal
 from evr._kernel.sampled.moments import Tilt
 from evr._kernel.sampled.plan import DRAWING, ByOrder, ByShift, ByWindow, CappedPlan, Kind, MixturePlan
 from evr._kernel.sampled.proposals import Proposal
+from evr._kernel.sampled.simple import SimpleProposal
 from helpers import answers, near, together
 
 

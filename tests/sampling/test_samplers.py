@@ -13,8 +13,9 @@ from scipy.stats import laplace
 
 from evr._kernel.pairs import DiscretePair, Floats
 from evr._kernel.pairs.line.laplace import LaplacePair
-from evr._kernel.sampled.line import OutcomeSampler, PlainSampler, alias_slots
+from evr._kernel.sampled.line import OutcomeSampler, alias_slots
 from evr._kernel.sampled.moments import Tilt, TiltedOutcomes
+from evr._kernel.sampled.simple import PlainSampler
 from helpers import ks_radius
 
 SIZE = 40_000

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from evr._kernel.events import Composition
-from evr._kernel.sampled.line import SimpleProposal
+from evr._kernel.sampled.simple import SimpleProposal
 from evr.events import dpsgd
 from single_tilt import SingleBounds
 from theorems import log_simple_moment

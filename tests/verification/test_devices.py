@@ -2,7 +2,9 @@
 
 import contextlib
 import math
+import pickle
 import re
+import subprocess
 import sys
 import types
 from typing import Any
@@ -13,7 +15,13 @@ from dp_accounting import dp_event
 
 import evr
 import messages
+from evr._basics.randomness import Stream
 from evr._devices import cuda as device
+from evr._kernel.events import Composition
+from evr._kernel.sampled.moments import Tilt
+from evr._kernel.sampled.plan import ByScale, CappedPlan, Kind, MixturePlan, SimplePlan
+from evr._kernel.sampled.proposals import built
+from evr._kernel.sampled.summary import Work, on_processor
 from evr._kernel.verdict.settings import Settings
 from evr._plan import sampled
 from evr.errors import DeviceError, LedgerError
@@ -219,3 +227,22 @@ def test_the_gpu_draws_what_numpy_draws(event, monkeypatch):
         other = here.directions[name]
         assert math.isclose(one.log_wealth, other.log_wealth, rel_tol=1e-9)
         np.testing.assert_allclose(one.estimate, other.estimate, rtol=1e-9)
+
+
+@pytest.mark.parametrize("backend", [on_processor, device.on_gpu])
+@pytest.mark.parametrize(
+    ("event", "plan"),
+    [
+        (TRAINING, CappedPlan((Kind(Tilt(1.0, 3.0, -3.0), tuple(np.linspace(-8.0, 8.0, 50).tolist())),))),
+        (TRAINING, SimplePlan()),
+        (evr.events.BallsInBinsDpEvent(2.0, 50, 5), MixturePlan(ByScale(2.0, 1.0), by_place=True)),
+    ],
+    ids=["capped", "simple", "bins"],
+)
+def test_work_is_done_in_a_process_that_has_imported_nothing(event, plan, backend):
+    """It imports the device and the proposal by the names in the work."""
+    proposal = built(plan, Composition.of(event).simplified("remove"))
+    work = Work(proposal, Stream(1, "test"), 64, 0.1, 0.0, math.inf, 5.0, 0.9, backend)
+    code = "import pickle, sys; print(pickle.load(sys.stdin.buffer)(0, 64, 0.1).total.hex())"
+    told = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(work), capture_output=True, check=True)
+    assert float.fromhex(told.stdout.decode()) == work(0, 64, 0.1).total

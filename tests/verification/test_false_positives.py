@@ -21,11 +21,11 @@ from evr._estimate.capped import capped_proposal
 from evr._kernel.events import Composition
 from evr._kernel.pairs import Direction, DiscretePair, Step
 from evr._kernel.pairs.line.poisson import SampledPair
-from evr._kernel.sampled.deciding import plan_fixed
 from evr._kernel.sampled.driver import Lazily
-from evr._kernel.sampled.line import SimpleProposal
+from evr._kernel.sampled.fixed import plan_fixed
 from evr._kernel.sampled.plan import DrawPlan
 from evr._kernel.sampled.proposals import Proposal, drawing_of
+from evr._kernel.sampled.simple import SimpleProposal
 from evr._kernel.verdict.attempts import Trial
 from evr._kernel.verdict.settings import Claim, Settings
 from evr._plan.sampled import planned

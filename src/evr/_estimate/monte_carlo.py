@@ -26,8 +26,8 @@ from evr._estimate.tilting import is_certain, likely_epsilon
 from evr._kernel.events import Composition
 from evr._kernel.pairs import Direction, Floats, Step, greatest_loss, infinite_mass, on_a_line
 from evr._kernel.pairs.patterns.law import PatternLaw
-from evr._kernel.sampled.line import SimpleProposal
 from evr._kernel.sampled.proposals import Block, Proposal
+from evr._kernel.sampled.simple import SimpleProposal
 
 DEFAULT_SAMPLES = 100_000
 MOST_SAMPLES = 20_000_000

@@ -21,8 +21,9 @@ from evr._basics import validate
 from evr._basics.randomness import Stream
 from evr._kernel.events import Composition
 from evr._kernel.pairs import Direction, on_a_line
-from evr._kernel.sampled.deciding import LEAST, FixedTest, State
+from evr._kernel.sampled.deciding import LEAST, State
 from evr._kernel.sampled.driver import Driver
+from evr._kernel.sampled.fixed import FixedTest
 from evr._kernel.sampled.plan import DrawPlan
 from evr._kernel.sampled.summary import Work, on_processor
 from evr._kernel.strict import Proof, prove_within

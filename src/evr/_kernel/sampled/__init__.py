@@ -1,1 +1,5 @@
-"""The second road: tilted proposals with proved bounds, blocks of samples, a test by betting."""
+"""The second road: plans, proposals, draws and tests (docs/guarantees.md, Sections 2 to 4 and 6)."""
+
+from evr._kernel.sampled import line as line  # each registers its proposal, which a worker elsewhere may be asked for
+from evr._kernel.sampled import mixtures as mixtures
+from evr._kernel.sampled import simple as simple

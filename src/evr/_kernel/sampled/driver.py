@@ -18,7 +18,8 @@ from itertools import chain
 from typing import Any
 
 from evr._basics.validate import worker_count
-from evr._kernel.sampled.deciding import Ending, FixedTest, State, Test, init, round_end, turned
+from evr._kernel.sampled.deciding import Ending, State, init, round_end, turned
+from evr._kernel.sampled.fixed import FixedTest, Test
 from evr._kernel.sampled.plan import DrawPlan
 from evr._kernel.sampled.proposals import Drawing
 from evr._kernel.sampled.summary import Summary, Work

@@ -1,4 +1,4 @@
-"""Proposals for pairs on a line: capped tilts, and simple Monte Carlo (docs/guarantees.md, Sections 2 and 3).
+"""The proposal for pairs on a line: capped tilts (docs/guarantees.md, Section 3).
 
 Samplers draw them: for each of ``size`` samples ``count`` independent steps, exactly, of which they return the sum of
 the losses and the sum of the heights ``h``.
@@ -13,23 +13,13 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from evr._kernel.pairs import (
-    DiscretePair,
-    DominatingPair,
-    Floats,
-    Measure,
-    Step,
-    finite_part,
-    infinite_loss_mass,
-    infinite_mass,
-    outcomes,
-)
-from evr._kernel.sampled.composing import composed, even_edges, spread_to_edges
+from evr._kernel.pairs import DiscretePair, Floats, Step, finite_part, infinite_loss_mass, infinite_mass
+from evr._kernel.sampled.composing import composed, spread_to_edges
 from evr._kernel.sampled.moments import Rounding, Tilt, TiltedOutcomes, log_greatest, moment_bound
-from evr._kernel.sampled.plan import CappedPlan, Kind, SimplePlan
+from evr._kernel.sampled.plan import CappedPlan, Kind
 from evr._kernel.sampled.proposals import BUILDERS, Block, Proposal, log_with_infinite
 
-_POWERS = np.geomspace(0.05, 250.0, 24)  # what the moment bound tries where there is no tilt
+POWERS = np.geomspace(0.05, 250.0, 24)  # what the moment bound tries where there is no tilt
 
 CACHE = 1 << 15  # numbers drawn at a time: 256 KiB
 MOST_STEPS = 1 << 13  # steps of a sample drawn at a time
@@ -90,8 +80,8 @@ class TiltedProposal(Proposal):
     def log_moment(self, epsilon: float, p: float) -> float:
         """By docs/guarantees.md, Section 3.5, or ``B^p``; infinite losses are added by Minkowski's inequality (3.8)."""
         of_s = moment_bound(self.counts, self.bounds, self.log_normaliser, epsilon, p)
-        powers = self._order * p * np.geomspace(0.05, 8.0, 16) if self._order else _POWERS
-        finite = _least(of_s, powers) / p
+        powers = self._order * p * np.geomspace(0.05, 8.0, 16) if self._order else POWERS
+        finite = least_bound(of_s, powers) / p
         return p * log_with_infinite(min(finite, self._log_greatest(epsilon)), self.infinite)
 
     def log_greatest(self, epsilon: float) -> float:
@@ -101,48 +91,10 @@ class TiltedProposal(Proposal):
         return log_greatest(self.counts, self.bounds, self.log_normaliser, epsilon)
 
 
-class SimpleProposal(Proposal):
-    """The paper's simple Monte Carlo: plain samples from the dominating pairs of one direction, infinite losses among
-    them (docs/guarantees.md, Section 2).
-    """
-
-    def __init__(self, steps: Sequence[Step]) -> None:
-        self.steps = tuple(steps)
-        self.samplers = tuple(PlainSampler(outcomes(step.pair)) for step in self.steps)
-        self.log_normalisers = (0.0,) * len(self.steps)
-
-    def draw(self, generator: np.random.Generator, size: int) -> Block:
-        losses = np.zeros(size)
-        for step, sampler in zip(self.steps, self.samplers, strict=True):
-            losses += sampler.draw(generator, size, step.count).losses
-        return Block(losses, np.zeros(size))
-
-    @cached_property
-    def _spread(self) -> list[DiscretePair]:
-        """Pairs on outcomes whose samples have greater moments (docs/guarantees.md, Section 2.2)."""
-        pairs = (outcomes(step.pair) for step in self.steps)
-        return [
-            pair if isinstance(pair, DiscretePair) else spread_to_edges(pair, even_edges(pair, SimplePlan.cells))
-            for pair in pairs
-        ]
-
-    def log_moment(self, epsilon: float, p: float) -> float:
-        """By docs/guarantees.md, Section 3.5 without a tilt, the best of some caps; at most 0."""
-        counts, least = [step.count for step in self.steps], 0.0
-        for cap in max(epsilon, 0.1) * np.geomspace(1.01, 60.0, 24):
-            bounds = [TiltedOutcomes(pair, Tilt(0.0, float(cap))) for pair in self._spread]
-            least = min(least, _least(moment_bound(counts, bounds, 0.0, epsilon, p), _POWERS))
-        return least
-
-    def log_greatest(self, epsilon: float) -> float:
-        return 0.0  # plain samples are at most 1
-
-
 BUILDERS[CappedPlan] = TiltedProposal.from_plan
-BUILDERS[SimplePlan] = lambda _, steps: SimpleProposal(steps)
 
 
-def _least(of_s: Callable[[float], float], powers: Floats) -> float:
+def least_bound(of_s: Callable[[float], float], powers: Floats) -> float:
     """The least bound that some powers give, and those between."""
     values = [of_s(float(s)) for s in powers]
     best = int(np.argmin(values))
@@ -258,23 +210,3 @@ def alias_slots(chances: Floats, bits: int) -> NDArray[np.uint64]:
         else:
             slots[rich] = rich << (64 - bits)  # full: both outcomes are its own
     return np.array(slots, np.uint64)
-
-
-class PlainSampler:
-    """Steps of any pair from ``P`` itself."""
-
-    def __init__(self, pair: DominatingPair) -> None:
-        self._pair = pair
-
-    def draw(self, generator: np.random.Generator, size: int, count: int) -> Sums:
-        """Sums over ``count`` steps for ``size`` independent samples; all heights are 0."""
-        losses = np.zeros(size)
-        rows = max(1, CACHE // min(count, MOST_STEPS))
-        for start in range(0, size, rows):
-            stop = min(start + rows, size)
-            for first in range(0, count, MOST_STEPS):
-                steps = min(MOST_STEPS, count - first)
-                t = self._pair.draw(Measure.P, generator, (stop - start) * steps)
-                own = self._pair.privacy_loss(t).reshape(stop - start, steps)
-                losses[start:stop] += own.sum(axis=1)
-        return Sums(losses, np.zeros(size))

@@ -15,8 +15,9 @@ from evr._basics.randomness import Stream, entropy_of, seed_of
 from evr._kernel.events import Composition
 from evr._kernel.pairs import Direction, Step, finite_losses, greatest_loss, infinite_mass, is_cut, loss_range
 from evr._kernel.pairs.law import UNIT
-from evr._kernel.sampled.deciding import Ending, Test, plan_fixed, sequential_test
+from evr._kernel.sampled.deciding import Ending, sequential_test
 from evr._kernel.sampled.driver import Driver, ProgressHook, check_executor, working
+from evr._kernel.sampled.fixed import Test, plan_fixed
 from evr._kernel.sampled.line import TiltedProposal, on_outcomes
 from evr._kernel.sampled.moments import Rounding, greatest_error
 from evr._kernel.sampled.plan import CappedPlan, DrawPlan
