@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from evr._kernel.sampled.philox import Place, normals, philox, uniform
+from evr._kernel.sampled.philox import Counter, normals, philox, uniform
 
-PLACE = Place((0x12345678, 0x9ABCDEF0), 7)
+COUNTER = Counter((0x12345678, 0x9ABCDEF0), 7)
 
 
 def test_philox_gives_the_known_answers():
@@ -18,8 +18,8 @@ def test_philox_gives_the_known_answers():
 def test_normals_are_normal_and_independent():
     from scipy.stats import kstest
 
-    one, other = normals(PLACE.words(np.arange(50_000), 3, 0))
+    one, other = normals(COUNTER.words(np.arange(50_000), 3, 0))
     assert min(kstest(x, "norm").pvalue for x in (one, other, (one + other) / 2**0.5)) > 1e-6
-    u = uniform(PLACE.words(np.arange(50_000), 4, 0)[1])
+    u = uniform(COUNTER.words(np.arange(50_000), 4, 0)[1])
     assert kstest(u, "uniform").pvalue > 1e-6
     assert 0.0 < u.min() <= u.max() <= 1.0

@@ -28,7 +28,7 @@ from evr._kernel.sampled.mixtures import (
     Shifted,
 )
 from evr._kernel.sampled.moments import Tilt
-from evr._kernel.sampled.philox import Place
+from evr._kernel.sampled.philox import Counter
 from evr._kernel.sampled.plan import ByOrder, ByScale, ByShift, ByWindow, DrawPlan, Kind, MixturePlan
 from evr._kernel.sampled.proposals import built
 from evr._kernel.sampled.replica_tables import OccupancyTable, RingTable
@@ -197,7 +197,7 @@ def test_the_first_samples_of_a_block_do_not_depend_on_the_others(name):
 def test_no_number_serves_twice(name, monkeypatch):
     used = []
 
-    right = Place.words
+    right = Counter.words
 
     def words(self, call, sample, part):
         counters = np.broadcast_arrays(*map(np.asarray, (call, sample, part)))
@@ -205,7 +205,7 @@ def test_no_number_serves_twice(name, monkeypatch):
         used.append(np.column_stack([where, *(x.reshape(-1) for x in counters)]))
         return right(self, call, sample, part)
 
-    monkeypatch.setattr(Place, "words", words)
+    monkeypatch.setattr(Counter, "words", words)
     proposal = proposal_of(name)
     proposal.line = None
     proposal.draw(block(), 300)

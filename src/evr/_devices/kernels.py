@@ -14,7 +14,7 @@ from evr._kernel.pairs.law import module_of
 from evr._kernel.pairs.patterns.law import log_mean_exp
 from evr._kernel.pairs.patterns.min_sep import Chain, log_chain_sum
 from evr._kernel.sampled.mixtures import log_ring_power
-from evr._kernel.sampled.philox import COORDINATES, Place, RowNumbers, coordinates_at, words_at
+from evr._kernel.sampled.philox import COORDINATES, Counter, RowNumbers, coordinates_at, words_at
 from evr._kernel.sampled.replica_tables import ChainTable, RingTable, draw_chain, draw_ring
 
 SOURCE = Path(__file__).with_name("kernels.cu")
@@ -75,20 +75,22 @@ def _log_chain_sum(values: Any, chain: Chain, scale: float, halves: Any) -> Any:
     return found
 
 
-def _launch_at(kernel: str, rows: int, place: Place, samples: Any, part: int, first: int, *arguments: Any) -> None:
+def _launch_at(
+    kernel: str, rows: int, counter: Counter, samples: Any, purpose: int, first: int, *arguments: Any
+) -> None:
     """A kernel that draws from the first call on."""
-    launch(kernel, rows, rows, part, place.block, *place.key, samples, first, *arguments)
+    launch(kernel, rows, rows, purpose, counter.block, *counter.key, samples, first, *arguments)
 
 
-def _words_at(samples: Any, place: Place, part: int, first: int = 0, calls: int = 1) -> tuple[Any, Any]:
+def _words_at(samples: Any, counter: Counter, purpose: int, first: int = 0, calls: int = 1) -> tuple[Any, Any]:
     found = module_of(samples).empty((2, samples.size, calls), np.uint64)
-    _launch_at("words", samples.size * calls, place, samples, part, first, calls, *found)
+    _launch_at("words", samples.size * calls, counter, samples, purpose, first, calls, *found)
     return found[0], found[1]
 
 
-def _coordinates_at(rows: Any, place: Place, columns: int) -> Any:
+def _coordinates_at(rows: Any, counter: Counter, columns: int) -> Any:
     found, pairs = module_of(rows).empty((rows.size, columns)), (columns + 1) // 2
-    _launch_at("normals", rows.size * pairs, place, rows, COORDINATES, 0, pairs, columns, found)
+    _launch_at("normals", rows.size * pairs, counter, rows, COORDINATES, 0, pairs, columns, found)
     return found
 
 
@@ -104,9 +106,9 @@ def _draw_ring(values: Any, table: RingTable, numbers: RowNumbers, size: int) ->
     _launch_at(
         "ring_draw",
         size,
-        numbers.place,
+        numbers.counter,
         numbers.rows,
-        numbers.part,
+        numbers.purpose,
         start,
         *sizes,
         *tables,
@@ -123,6 +125,6 @@ def _draw_chain(state: Any, table: ChainTable, numbers: RowNumbers) -> Any:
     tables = (table.next, table.chances, table.values, table.staying, table.recent, table.overlaps)
     start = numbers.take(table.steps)
     _launch_at(
-        "chain_draw", state.size, numbers.place, numbers.rows, numbers.part, start, *sizes, state, *tables, pulses
+        "chain_draw", state.size, numbers.counter, numbers.rows, numbers.purpose, start, *sizes, state, *tables, pulses
     )
     return pulses

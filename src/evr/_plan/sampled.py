@@ -66,7 +66,9 @@ def _clipped(plan: ProposalPlan, steps: tuple[Step, ...], claim: Claim) -> DrawP
         log_unit=math.log(claim.threshold),
         estimate=claim.estimate / claim.threshold,
         rounding=drawing.rounding.weight,
-        variance=pilot_variance(proposal, drawing.epsilon, claim.threshold) if isinstance(plan, MixturePlan) else None,
+        variance=pilot_variance(proposal, drawing.epsilon_for_bounds, claim.threshold)
+        if isinstance(plan, MixturePlan)
+        else None,
     )
     clip = chosen.clip if 0.0 < chosen.clip < math.inf else None
     return DrawPlan(plan, clip=clip, variance=chosen.variance, block_size=block_size(proposal))

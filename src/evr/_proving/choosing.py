@@ -27,7 +27,7 @@ from evr._kernel.sampled.fixed import FixedTest
 from evr._kernel.sampled.plan import DrawPlan
 from evr._kernel.sampled.summary import Work, on_processor
 from evr._kernel.strict import Proof, prove_within
-from evr._kernel.verdict.attempts import PURPOSE, Attempt, StrictPlanner, Trial, tested_directions
+from evr._kernel.verdict.attempts import PURPOSE, Attempt, StrictPlanner, Trial
 from evr._kernel.verdict.results import DirectionReport
 from evr._kernel.verdict.settings import Claim, Settings, threshold_of
 from evr._plan.sampled import Planning
@@ -229,7 +229,7 @@ def forecast(
         return Forecast(claim, settings, strict, seconds=seconds)
     planning, samples = Planning(settings), dict[str, int]()
     sampled = replace(settings, method="sequential") if is_strict else settings
-    for one in tested_directions(composition, None):
+    for one in composition.directions():
         name, stream = one.value, Stream(0, f"{PURPOSE}, forecast", attempt, one.value)
         trial = Trial(name, composition.simplified(one), claim, sampled, attempt, claim.log_budget(attempt), stream)
         samples[name], own = _expected(affordable(trial, planning(trial)))

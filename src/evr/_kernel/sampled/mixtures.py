@@ -30,7 +30,7 @@ from evr._kernel.pairs.patterns.law import (
 from evr._kernel.pairs.patterns.min_sep import Chain, MinSep
 from evr._kernel.sampled.line import TiltedProposal, spread_steps
 from evr._kernel.sampled.moments import Rounding, Tilt, log_peak
-from evr._kernel.sampled.philox import CHOICES, Place, RowNumbers, unit, words_at
+from evr._kernel.sampled.philox import CHOICES, Counter, RowNumbers, unit, words_at
 from evr._kernel.sampled.plan import ByOrder, ByScale, ByShift, ByWindow, MixturePlan
 from evr._kernel.sampled.proposals import BUILDERS, Block, Proposal, log_with_infinite
 from evr._kernel.sampled.replica_tables import MOST_REPLICAS, STEEPEST, ChainTable, OccupancyTable, RingTable
@@ -82,7 +82,7 @@ class MixtureProposal(Proposal):
         """Losses and logarithms of weights, by place: as many samples at once as memory is for. A sample's component
         has a place, and so have the numbers of each copy of a law in it, its *row* (Section 7).
         """
-        chooser, *places = [Place.of(generator) for _ in range(1 + len(self.laws))]
+        chooser, *counters = [Counter.of(generator) for _ in range(1 + len(self.laws))]
         each = max(1, self.at_once // sum(law.dimension * count for law, count in self.laws))
         found = []
         for start in range(0, size, each):
@@ -90,7 +90,7 @@ class MixtureProposal(Proposal):
 
             def numbers(law: int, chosen: Any, samples: Any = samples) -> RowNumbers:
                 count = self.laws[law][1]
-                return RowNumbers(places[law], (samples[chosen][:, None] * count + self.xp.arange(count)).reshape(-1))
+                return RowNumbers(counters[law], (samples[chosen][:, None] * count + self.xp.arange(count)).reshape(-1))
 
             first = unit(words_at(samples, chooser, CHOICES)[0][:, 0]) < self.weights[0]
             found.append(self._weighted(self._coordinates(first, numbers)))

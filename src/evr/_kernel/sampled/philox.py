@@ -1,8 +1,8 @@
-"""Philox 4x32-10: random numbers by their place, the same on a processor and on a GPU.
+"""Philox 4x32-10: random numbers by counters, the same on a processor and on a GPU.
 
-Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011). A place is ``(call, sample, part,
-block)``: which call for which purpose, in which sample of which block. A call gives two words of 64 bits, from which
-uniform and normal numbers are made.
+Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011). A counter is
+``(call, sample, purpose, block)``: which call for which purpose, in which sample of which block. A call gives two words
+of 64 bits, from which uniform and normal numbers are made.
 """
 
 from __future__ import annotations
@@ -48,30 +48,30 @@ def philox(counter: tuple[Any, Any, Any, Any], key: tuple[int, int]) -> tuple[Wo
     return a, b, c, d
 
 
-class Place(NamedTuple):
+class Counter(NamedTuple):
     """Where the numbers of one kind of step in one block are: a key, and the counter's last word."""
 
     key: tuple[int, int]
     block: int
 
     @classmethod
-    def of(cls, generator: np.random.Generator) -> Place:
+    def of(cls, generator: np.random.Generator) -> Counter:
         """From 96 bits of the block's stream."""
         first, second, block = (int(x) for x in generator.integers(0, 1 << 32, size=3, dtype=np.uint32))
         return cls((first, second), block)
 
-    def words(self, call: Any, sample: Any, part: Any) -> tuple[Words, Words]:
+    def words(self, call: Any, sample: Any, purpose: Any) -> tuple[Words, Words]:
         """The two words of 64 bits of each call."""
-        a, b, c, d = philox((call, sample, part, self.block), self.key)
+        a, b, c, d = philox((call, sample, purpose, self.block), self.key)
         return a | (b << np.uint64(32)), c | (d << np.uint64(32))
 
 
 @singledispatch
 def words_at(
-    samples: NDArray[np.int64], place: Place, part: int, first: int = 0, calls: int = 1
+    samples: NDArray[np.int64], counter: Counter, purpose: int, first: int = 0, calls: int = 1
 ) -> tuple[Words, Words]:
     """The words of several calls from the first on: a row for each sample."""
-    return place.words(first + np.arange(calls), samples[:, None], part)
+    return counter.words(first + np.arange(calls), samples[:, None], purpose)
 
 
 def uniform(words: Words) -> Floats:
@@ -92,41 +92,41 @@ def normals(words: tuple[Words, Words]) -> tuple[Floats, Floats]:
 
 
 COORDINATES, CHOICES = 0, 1
-"""Parts of a row's numbers: its normal coordinates in pairs; and from there on what it chooses, for two purposes."""
+"""Purposes of a row's numbers: its normal coordinates in pairs; and from there on what it chooses, for two purposes."""
 
 
 @singledispatch
-def coordinates_at(rows: NDArray[np.int64], place: Place, columns: int) -> Floats:
+def coordinates_at(rows: NDArray[np.int64], counter: Counter, columns: int) -> Floats:
     """So many normal numbers for each row."""
     pairs = (columns + 1) // 2
-    both = normals(words_at(rows, place, COORDINATES, 0, pairs))
+    both = normals(words_at(rows, counter, COORDINATES, 0, pairs))
     return np.stack(both, axis=2).reshape(rows.size, 2 * pairs)[:, :columns]
 
 
 class RowNumbers:
-    """Stands for ``numpy.random.Generator`` where numbers have places: the same few methods, for given rows of a block.
-    What a row gets does not depend on the others.
+    """Stands for ``numpy.random.Generator`` where numbers have counters: the same few methods, for given rows of a
+    block. What a row gets does not depend on the others.
 
     Examples
     --------
-    >>> place = Place((1, 2), 3)
-    >>> two, one = (RowNumbers(place, np.array(rows)) for rows in ([4, 9], [9]))
+    >>> counter = Counter((1, 2), 3)
+    >>> two, one = (RowNumbers(counter, np.array(rows)) for rows in ([4, 9], [9]))
     >>> bool(two.random(2)[1] == one.random(1)[0])
     True
     """
 
     def __init__(
-        self, place: Place, rows: NDArray[np.int64], part: int = CHOICES, calls: list[int] | None = None
+        self, counter: Counter, rows: NDArray[np.int64], purpose: int = CHOICES, calls: list[int] | None = None
     ) -> None:
-        self.place, self.rows, self.part = place, rows, part
+        self.counter, self.rows, self.purpose = counter, rows, purpose
         self._calls = [0] if calls is None else calls  # so far
         self._row = 0  # whose coordinates are next
 
     def of_rows(self, rows: NDArray[np.intp]) -> RowNumbers:
-        return RowNumbers(self.place, self.rows[rows], self.part, self._calls)
+        return RowNumbers(self.counter, self.rows[rows], self.purpose, self._calls)
 
     def for_purpose(self, purpose: int) -> RowNumbers:
-        return RowNumbers(self.place, self.rows, CHOICES + purpose)
+        return RowNumbers(self.counter, self.rows, CHOICES + purpose)
 
     def take(self, calls: int) -> int:
         """The first of so many calls, which are taken now."""
@@ -135,7 +135,7 @@ class RowNumbers:
 
     def _words(self, size: int, calls: int = 1) -> Words:
         assert size == self.rows.size
-        return words_at(self.rows, self.place, self.part, self.take(calls), calls)[0]
+        return words_at(self.rows, self.counter, self.purpose, self.take(calls), calls)[0]
 
     def random(self, size: int) -> Floats:
         return unit(self._words(size)[:, 0])
@@ -157,4 +157,4 @@ class RowNumbers:
         number, columns = size
         rows = self.rows[self._row : self._row + number]
         self._row += number
-        return coordinates_at(rows, self.place, columns)
+        return coordinates_at(rows, self.counter, columns)

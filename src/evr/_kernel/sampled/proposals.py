@@ -91,18 +91,18 @@ class Drawing:
 
     proposal: Proposal
     rounding: Rounding
-    sampled: float  # where samples are taken, so that none is below the true one
-    epsilon: float  # where bounds are taken, so that they hold for the samples as they are computed
+    epsilon_for_samples: float  # so that none is below the true one
+    epsilon_for_bounds: float  # so that they hold for the samples as they are computed
 
     @cached_property
     def log_greatest(self) -> float:
         """``log`` of the proved bound on a sample."""
-        return self.proposal.log_greatest(self.epsilon)
+        return self.proposal.log_greatest(self.epsilon_for_bounds)
 
     @cached_property
     def log_moment(self) -> Callable[[float], float]:
         """``log`` of the proved bound on ``E[X^p]``, computed once for each ``p``."""
-        return cache(lambda p: self.proposal.log_moment(self.epsilon, p))
+        return cache(lambda p: self.proposal.log_moment(self.epsilon_for_bounds, p))
 
     def excess(self, clip: float, log_unit: float) -> float:
         """A rigorous upper bound on ``E[(X - clip)_+]``: ``(p-1)^{p-1}/p^p E[X^p]/clip^{p-1}``, the best of several

@@ -24,7 +24,7 @@ from evr._kernel.sampled.plan import CappedPlan, DrawPlan
 from evr._kernel.sampled.proposals import Drawing, built, drawing_of
 from evr._kernel.sampled.summary import BACKENDS, Work
 from evr._kernel.strict import Plans, Proof, ProofPlan, prove_within
-from evr._kernel.verdict.concluding import joined, tested
+from evr._kernel.verdict.concluding import Asked, conclude, join
 from evr._kernel.verdict.results import DirectionReport, Verification
 from evr._kernel.verdict.settings import Claim, Settings, threshold_of
 
@@ -79,8 +79,8 @@ class Attempt:
         def decide(one: Direction) -> DirectionReport:
             return decided(one, laws[one], claim, strictly, in_hand.get(one))
 
-        given = (self.direction, entropy_of(self.seed), self.seed)
-        found = tested(claim, laws, decide, "strict", self.number, 0.0, *given)
+        asked = Asked(claim, "strict", self.number, 0.0, self.direction, entropy_of(self.seed), self.seed)
+        found = conclude(asked, laws, decide)
         if settings.method == "strict":
             return found
 
@@ -90,7 +90,7 @@ class Attempt:
                 raise ValueError("a plan composes steps: under method 'both' the two proofs share no composed law")
             return plan
 
-        return joined(found, self._drawn(composition, claim, replace(settings, method="sequential"), uncomposed))
+        return join(found, self._drawn(composition, claim, replace(settings, method="sequential"), uncomposed))
 
     def _drawn(self, composition: Composition, claim: Claim, settings: Settings, planner: Planner) -> Verification:
         """Decide the claim by samples of the planner's plans."""
@@ -109,8 +109,8 @@ class Attempt:
             with working(self.executor, self.workers) as pool:
                 return found.play(pool, progress=progress, alive=self.alive)
 
-        directions, rate = tested_directions(composition, self.direction), math.exp(budget)
-        return tested(claim, directions, decide, settings.method, number, rate, self.direction, entropy, self.seed)
+        asked = Asked(claim, settings.method, number, math.exp(budget), self.direction, entropy, self.seed)
+        return conclude(asked, composition.directions(self.direction), decide)
 
 
 def decided(
@@ -134,13 +134,6 @@ def decided(
         bound=bound,
         strict=proof,
     )
-
-
-def tested_directions(composition: Composition, direction: str | None) -> list[Direction]:
-    """The directions to test: the one asked for, or both, or one where they are the same."""
-    if direction is not None:
-        return [Direction(direction)]
-    return [Direction.REMOVE] if composition.is_symmetric else [Direction.REMOVE, Direction.ADD]
 
 
 @dataclass(frozen=True)
@@ -210,7 +203,7 @@ class Trial:
             proposal=drawing.proposal,
             stream=self.stream,
             block_size=plan.block_size,
-            epsilon=drawing.sampled,
+            epsilon=drawing.epsilon_for_samples,
             log_unit=math.log(unit),
             greatest=math.exp(min(log_greatest, 700.0)),
             clip=test.clip,
@@ -267,9 +260,9 @@ def check_rounding(drawing: Drawing, claim: Claim, steps: tuple[Step, ...]) -> N
     if isinstance(proposal, TiltedProposal) and proposal.composed:
         # the law of all steps is known: delta falls with epsilon at the rate P(loss > epsilon)
         whole = on_outcomes(proposal.steps[0])
-        above = whole.losses > drawing.epsilon
+        above = whole.losses > drawing.epsilon_for_bounds
         masses = np.exp(np.array(whole.log_p)[above])
-        delta = float(masses @ -np.expm1(drawing.epsilon - whole.losses[above]))
+        delta = float(masses @ -np.expm1(drawing.epsilon_for_bounds - whole.losses[above]))
         sensitivity = max(sensitivity, float(masses.sum()) / max(claim.threshold, delta))
     if not min(2.0 * rounding.loss * sensitivity, 1.0) < (1.0 - claim.tau) / 2.0:
         raise ValueError(

@@ -15,6 +15,7 @@ from typing import NamedTuple, Self, TypeVar
 import numpy as np
 from flint import ctx
 
+from evr._kernel.order import ceil_div
 from evr._kernel.pairs.exact.law import Ball, ExactCurve, ExactOutcomes, OutcomeSet, at_precision, ball, integer_above
 
 
@@ -338,11 +339,11 @@ class ExactRun(ExactPoints):
         run, last = _Run(self.epsilon, cells), self.steps * cells
         for size in range(cells, last + 1, cells):
             run.step(size)
-        usual = bisect_left(run.values, -(run.unit >> _USUAL), key=lambda value: -value)
-        kept = {*range(0, usual, -(-usual // _DENSE)), *range(usual, last, -(-last // _SPARSE)), last}
+        usual = bisect_left(run.values, -(run.unit >> _USUAL), key=lambda value: -value)  # values fall
+        sparse = ceil_div(last, _SPARSE)
+        kept = {*range(0, usual, ceil_div(usual, _DENSE)), *range(usual, last, sparse), last}
         mirrored = run.mirror(last)
-        points = {place: run.values[place] for place in kept}
-        points |= {-place: mirrored[-place] for place in range(last, 0, min(-1, -last // _SPARSE))}
+        points = {j: run.values[j] for j in kept} | {-j: mirrored[-j] for j in range(last, 0, -sparse)}
         return [(above(j * run.wide, run.bits), Fraction(value, run.unit)) for j, value in sorted(points.items())]
 
 
@@ -371,19 +372,26 @@ class _Run:
             return [self.unit + min(0, integer_above(number)) for number in lowered]
 
     def step(self, last: int) -> None:
-        """From ``V_{k-1}`` to ``V_k``, which is 0 from the place ``last`` on."""
+        """From ``V_{k-1}`` to ``V_k``, which is 0 from the place ``last`` on: at each place the greatest value over
+        where the range of the step lies, at the ends of cells and, by a parabola, between them (G5).
+        """
         n, bits = self.cells, self.bits
-        held = [*self.mirror(n + 1), *self.values, *[0] * (last + n + 1 - len(self.values))]  # from place -n-1 on
-        fall = [0, *(a - b for a, b in pairwise(held))]  # from the place before
-        falls = zip(fall, fall[n:], strict=False)
-        curved = [(max(0, self.whole * a - (b << bits)) * self.bend >> 2 * bits) + 2 for a, b in falls]
-        fresh = []
+        earlier = [*self.mirror(n + 1), *self.values, *[0] * (last + n + 1 - len(self.values))]  # from place -n-1 on
+        bends, values = self._bends(earlier), []
         for here in range(n + 1, last + n + 1):  # places 0 to last - 1
-            stays, moves = held[here : here - n - 1 : -1], held[here + n : here - 1 : -1]
-            ends = [(a * x + b * y >> bits) + 1 for a, b, x, y in zip(self.stay, self.move, stays, moves, strict=True)]
+            stays, moves = earlier[here : here - n - 1 : -1], earlier[here + n : here - 1 : -1]
+            weighted = zip(self.stay, stays, self.move, moves, strict=True)
+            ends = [(a * x + b * y >> bits) + 1 for a, x, b, y in weighted]
             best = max(ends)
-            for low, high, bend in zip(ends, ends[1:], curved[here : here - n : -1], strict=False):
-                if -bend < high - low < bend:
-                    best = max(best, low - -((bend + high - low) ** 2) // (4 * bend) + 1)
-            fresh.append(min(best, self.unit))
-        self.values = [*fresh, 0]
+            for low, high, bend in zip(ends, ends[1:], bends[here : here - n : -1], strict=False):
+                rise = high - low
+                if -bend < rise < bend:  # the parabola's top is inside of the cell
+                    best = max(best, low + ceil_div((bend + rise) ** 2, 4 * bend) + 1)
+            values.append(min(best, self.unit))
+        self.values = [*values, 0]
+
+    def _bends(self, earlier: list[int]) -> list[int]:
+        """How far a cell bends, at the most: ``E dV - dW`` times ``bend``, of the falls ``n`` places apart (G5)."""
+        falls = [0, *(a - b for a, b in pairwise(earlier))]
+        apart = zip(falls, falls[self.cells :], strict=False)
+        return [(max(0, self.whole * a - (b << self.bits)) * self.bend >> 2 * self.bits) + 2 for a, b in apart]

@@ -122,13 +122,16 @@ class WithoutReplacementCurve(ExactCurve):
     g: Fraction
 
     def curve(self) -> Callable[[Ball], Ball]:
-        return by_side(*(SampledCurve(self.base, self.g, one).curve() for one in Direction))  # remove, then add
+        return by_side(above=self._by(Direction.REMOVE).curve(), below=self._by(Direction.ADD).curve())
 
     def least(self) -> Ball:
-        return SampledCurve(self.base, self.g, Direction.ADD).least()
+        return self._by(Direction.ADD).least()
 
     def greatest(self) -> Ball:
-        return SampledCurve(self.base, self.g, Direction.REMOVE).greatest()
+        return self._by(Direction.REMOVE).greatest()
+
+    def _by(self, direction: Direction) -> SampledCurve:
+        return SampledCurve(self.base, self.g, direction)
 
 
 @dataclass(frozen=True)

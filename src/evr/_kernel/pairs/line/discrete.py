@@ -89,9 +89,9 @@ class DiscretePair(DominatingPair):
         from_left, from_right = self._cumulated[measure]
         law = self.logs[measure]
         single = law[np.minimum(first, law.size - 1)]
-        left = from_left[last] < from_right[first]  # difference from the end where less mass is
-        more, less = np.where(left, [from_left[last], from_left[first]], [from_right[first], from_right[last]])
-        several = log_difference(more, less)
+        by_left = log_difference(from_left[last], from_left[first])
+        by_right = log_difference(from_right[first], from_right[last])
+        several = np.where(from_left[last] < from_right[first], by_left, by_right)  # from where less mass is
         return np.where(last <= first, -np.inf, np.where(last == first + 1, single, several))
 
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:

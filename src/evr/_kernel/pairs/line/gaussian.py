@@ -163,13 +163,13 @@ class MixturePair(DominatingPair):
             found = self._closed(size) if closed else self._solved(size, 0.0)
             return np.copysign(np.where(np.isinf(loss), np.inf, found), loss)
         sign = 1.0 if self.direction is Direction.REMOVE else -1.0
-        value = sign * loss
+        value = np.asarray(sign * loss)
         absent = math.fsum(p for p, m in zip(self.probabilities, self.means, strict=True) if m == 0)
         floor = math.log(absent) if absent else -math.inf
-        solvable = (np.abs(value) < 1e150) & (value > floor)  # beyond, the place may not be a float
-        t = self._solved(np.where(solvable, value, floor + 1.0 if absent else 0.0), -math.inf)
-        beyond = np.where((value <= floor) | (value < -1e100), -np.inf, np.inf)
-        return sign * np.where(solvable, t, beyond)
+        solvable = (np.abs(value) < 1e150) & (value > floor)  # beyond, the root may not be a float
+        t = np.where((value <= floor) | (value < -1e100), -np.inf, np.inf)
+        t[solvable] = self._solved(value[solvable], -math.inf)
+        return sign * t
 
     def _solved(self, target: Floats, low: float) -> Floats:
         """The root of ``f(t) = target``, or with two mixtures of ``f(t) - f(-t) = target``: by Newton's steps from the

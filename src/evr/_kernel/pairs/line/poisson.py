@@ -180,10 +180,11 @@ class WithoutReplacementPair(DominatingPair):
 
     def _log_masses(self, measure: Measure, low: Any, high: Any) -> tuple[Floats, Floats, Floats]:
         """``log`` of the mass below the atom, of the atom, and above it."""
-        whole = log_difference(*(self.base.log_mass(one, self._cut, np.inf) for one in Measure))
-        part = np.subtract(*(np.clip(np.asarray(t, float) - self._cut, 0.0, 1.0) for t in (high, low)))
+        p_above, q_above = (self.base.log_mass(one, self._cut, np.inf) for one in (Measure.P, Measure.Q))
+        to_low, to_high = (np.clip(np.asarray(t, float) - self._cut, 0.0, 1.0) for t in (low, high))
         with np.errstate(divide="ignore"):
-            atom = math.log1p(-self.g) + float(whole) + np.log(np.maximum(part, 0.0))
+            overlap = np.log(np.maximum(to_high - to_low, 0.0))
+        atom = math.log1p(-self.g) + float(log_difference(p_above, q_above)) + overlap
         below = self.lower.log_mass(measure, self.below(low), self.below(high))
         return below, atom, self.upper.log_mass(measure, self.above(low), self.above(high))
 
