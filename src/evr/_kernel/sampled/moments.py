@@ -137,16 +137,17 @@ def log_greatest(
     """``log`` of the bound on ``X`` of docs/guarantees.md, Section 3.4, at the best of the tilts' orders."""
     least = math.fsum(n * b.least_height for n, b in zip(counts, bounds, strict=True))
     top = math.fsum(n * float(b.losses[-1]) for n, b in zip(counts, bounds, strict=True))
-    # no loss is above the greatest one, whatever the weight
-    plain = log_normaliser - least + math.log(-math.expm1(epsilon - top)) if top > epsilon else -math.inf
-    together = math.inf
+    if not top > epsilon:
+        return -math.inf
+    by_greatest_loss = log_normaliser - least + math.log(-math.expm1(epsilon - top))  # whatever the weight
+    within_caps = math.inf  # if no step is beyond its cap
     for order in {b.tilt.order for b in bounds} - {0.0}:
         value = log_normaliser - order * epsilon + log_peak(order)
         value += sum(n * b.greatest_gap(order) for n, b in zip(counts, bounds, strict=True))
-        together = min(together, value)
-    jumping = (b for b in bounds if b.log_beyond(1.0) > -math.inf)
-    jumps = [log_normaliser - b.tilt.height_beyond - (least - b.least_height) for b in jumping]
-    return min(plain, max([together, *jumps]))
+        within_caps = min(within_caps, value)
+    exceeding = (b for b in bounds if b.log_beyond(1.0) > -math.inf)
+    beyond_cap = [log_normaliser - b.tilt.height_beyond - (least - b.least_height) for b in exceeding]  # if one is
+    return min(by_greatest_loss, max([within_caps, *beyond_cap]))
 
 
 # --- rounding -------------------------------------------------------------------------------------

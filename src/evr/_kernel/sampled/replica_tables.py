@@ -84,32 +84,34 @@ class RingTable:
         self.length = window or self.bins - self.near + 1
         if not _fits(self.length, order):
             raise ValueError(f"order={order} of {self.bins} bins: its terms are below all floats")
-        near = self.near
-        # in the last near - 1 bins, latest first; who is left; who is in bins before
-        states = with_sum(order, near + 1)
-        occupied, self.left = states[:, : near - 1], states[:, near - 1]
-        pull = occupied @ self.greatest[1:]
-        self.next = np.zeros((states.shape[0], order + 1), dtype=np.int32)
-        self.weights = np.zeros((states.shape[0], order + 1))
-        for j in range(order + 1):
-            able = self.left >= j
-            now = np.column_stack((np.full(len(states), j), occupied))[:, : near - 1]
-            past = order - now.sum(axis=1) - (self.left - j)
-            after = np.column_stack((now, self.left - j, past))
-            self.next[able, j] = places(after[able])
-            exponent = j * (j - 1) / 2 * self.greatest[0] + j * pull[able]
-            exponent -= gammaln(j + 1) + j * math.log(self.length)
-            self.weights[able, j] = np.exp(exponent)
-        unmoved = [np.arange(len(states), dtype=np.int32)]  # after so many bins without a replica
-        for _ in range(near - 1):
+        # a state: replicas in each of the last near - 1 bins, latest first; those left; those in bins before
+        states = with_sum(order, self.near + 1)
+        self.left = states[:, self.near - 1]
+        self.next, self.weights = self._transitions(states[:, : self.near - 1])
+        unmoved = [np.arange(len(states), dtype=np.int32)]  # the state after so many bins without a replica
+        for _ in range(self.near - 1):
             unmoved.append(self.next[unmoved[-1], 0])
         self.unmoved = np.array(unmoved)
-        self.start = int(places(np.array([[0] * (near - 1) + [order, 0]]))[0])
-        self.values = np.empty((self.length + 1, states.shape[0]))
+        self.start = int(places(np.array([[0] * (self.near - 1) + [order, 0]]))[0])
+        self.values = np.empty((self.length + 1, states.shape[0]))  # sums of weights from a bin on, by state
         self.values[-1] = self.left == 0
-        for place in range(self.length - 1, -1, -1):
-            later = self.values[place + 1][self.next]
-            np.einsum("sj,sj->s", self.weights, later, out=self.values[place])
+        for i in range(self.length - 1, -1, -1):
+            np.einsum("sj,sj->s", self.weights, self.values[i + 1][self.next], out=self.values[i])
+
+    def _transitions(self, recent: Counts) -> tuple[NDArray[np.int32], Floats]:
+        """The next state, and its weight, by state and by the number ``j`` of replicas in the next bin: the weight is
+        ``e^{attraction} / (j! T^j)``, and 0 where fewer are left.
+        """
+        number, pull = len(recent), recent @ self.greatest[1:]
+        following, weights = np.zeros((number, self.order + 1), np.int32), np.zeros((number, self.order + 1))
+        for j in range(self.order + 1):
+            able = self.left >= j
+            now = np.column_stack((np.full(number, j), recent))[:, : self.near - 1]
+            past = self.order - now.sum(axis=1) - (self.left - j)
+            following[able, j] = places(np.column_stack((now, self.left - j, past))[able])
+            exponent = j * (j - 1) / 2 * self.greatest[0] + j * pull[able]
+            weights[able, j] = np.exp(exponent - (gammaln(j + 1) + j * math.log(self.length)))
+        return following, weights
 
     @staticmethod
     def is_affordable(law: Bins, order: int, window: int | None = None) -> bool:
