@@ -30,8 +30,9 @@ from evr._kernel.pairs.exact import (
 from evr._kernel.pairs.floats import root
 from evr._kernel.pairs.line.gaussian import GaussianPair
 from evr._kernel.pairs.line.laplace import LaplacePair
-from evr._kernel.pairs.line.poisson import SampledPair
+from evr._kernel.pairs.line.poisson import SampledPair, WithoutReplacementPair
 from evr._kernel.pairs.patterns.bins import IndependentBins
+from evr._kernel.pairs.subsampled import sampled, without_replacement
 from evr.errors import UnsupportedEventError
 from helpers import near
 from laws.registered import registered
@@ -90,6 +91,14 @@ def test_probabilities_of_sampling_are_rounded_up() -> None:
         assert q <= Fraction(floats.q) <= q * (1 + Fraction(ULP))
     share = as_floats(exact_without_replacement(base, third)).g  # type: ignore[attr-defined]
     assert third <= Fraction(share) <= third * (1 + Fraction(ULP))
+
+
+def test_a_law_in_floats_stays_in_floats_and_an_exact_one_exact() -> None:
+    q = Fraction(1, 4)
+    assert isinstance(sampled(ExactGaussian(Fraction(1)), q, Direction.ADD), ExactCurve)
+    assert isinstance(without_replacement(ExactGaussian(Fraction(1)), q), ExactCurve)
+    assert sampled(GaussianPair(1.0), q, Direction.ADD) == SampledPair(GaussianPair(1.0), 0.25, Direction.ADD)
+    assert without_replacement(GaussianPair(1.0), q) == WithoutReplacementPair(GaussianPair(1.0), 0.25)
 
 
 def test_mixtures_have_means_right_to_an_ulp() -> None:
