@@ -56,7 +56,7 @@ class End(NamedTuple):
     """A repetition ends."""
 
 
-class _Place(NamedTuple):
+class Node(NamedTuple):
     """An event of the tree: where it is, and how often it runs. ``settled``: it stands for another event, which has
     said itself under which relation it holds, and for whom.
     """
@@ -66,18 +66,18 @@ class _Place(NamedTuple):
     times: int = 1
     settled: bool = False
 
-    def below(self, event: Any, name: str = "event", **changes: Any) -> _Place:
+    def below(self, event: Any, name: str = "event", **changes: Any) -> Node:
         return self._replace(event=event, path=f"{self.path}.{name}", **changes)
 
 
-class _Part(NamedTuple):
+class EndOfPart(NamedTuple):
     """Ends a sampled or selected part: its mechanisms are known now, and it is one mechanism itself."""
 
     part: Sampling | Selecting
     times: int
 
 
-_Found: TypeAlias = "_Place | _Part | Visited | Begin | End"
+_Item: TypeAlias = "Node | EndOfPart | Visited | Begin | End"
 _Counts: TypeAlias = tuple[tuple[Pairs, int], ...]
 
 
@@ -91,104 +91,104 @@ class Walk:
 
     def visits(self, event: Any, path: str = "event") -> Iterator[Visited | Begin | End]:
         """The mechanisms in reading order, and where repetitions begin and end. Sampled ones are named once, whole."""
-        todo = list[_Found]([_Place(event, path)])  # a stack: trees may be deeper than Python's
+        todo = list[_Item]([Node(event, path)])  # a stack: trees may be deeper than Python's
         while todo:
-            found = todo.pop()
-            if isinstance(found, _Place):
-                todo += reversed(self.opened(found))
+            item = todo.pop()
+            if isinstance(item, Node):
+                todo += reversed(self.opened(item))
                 continue
-            if isinstance(found, _Part):
-                found = Visited(found.part.pairs(self.inside.pop()), found.times)
+            if isinstance(item, EndOfPart):
+                item = Visited(item.part.pairs(self.inside.pop()), item.times)
             if not self.inside:
-                yield found
-            elif isinstance(found, Visited) and found.pairs is not None:
-                self.inside[-1].append((found.pairs, found.times))
+                yield item
+            elif isinstance(item, Visited) and item.pairs is not None:
+                self.inside[-1].append((item.pairs, item.times))
 
     def counts(self, event: Any, path: str = "event") -> list[tuple[Pairs, int]]:
         """Every mechanism of the tree with its multiplicity."""
         visits = (one for one in self.visits(event, path) if isinstance(one, Visited))
         return [(one.pairs, one.times) for one in visits if one.pairs is not None]
 
-    def opened(self, place: _Place) -> list[_Found]:
-        """The parts of an event: places, mechanisms, and where repetitions begin and end."""
-        path, times = place.path, place.times
-        node = known(place.event, path)
-        if type(node) is dp_event.SelfComposedDpEvent:
+    def opened(self, node: Node) -> list[_Item]:
+        """What is at a node: nodes below, mechanisms, and where repetitions and parts begin and end."""
+        path, times = node.path, node.times
+        event = known(node.event, path)
+        if type(event) is dp_event.SelfComposedDpEvent:
             with _at(path):
-                repeats = validate.positive_integer(count=node.count)
+                repeats = validate.positive_integer(count=event.count)
                 times = validate.positive_integer(count=times * repeats)
-            return [Begin(repeats, path), place.below(node.event, times=times), End()]
-        if type(node) is dp_event.ComposedDpEvent:
+            return [Begin(repeats, path), node.below(event.event, times=times), End()]
+        if type(event) is dp_event.ComposedDpEvent:
             with _at(path):
-                return [place.below(child, f"events[{i}]") for i, child in enumerate(events_in(node))]
-        if type(node) is dp_event.NoOpDpEvent:
+                return [node.below(child, f"events[{i}]") for i, child in enumerate(events_in(event))]
+        if type(event) is dp_event.NoOpDpEvent:
             return [Visited(None, times)]
-        if type(node) is dp_event.NonPrivateDpEvent:
+        if type(event) is dp_event.NonPrivateDpEvent:
             return [Visited(NON_PRIVATE_PAIRS, times)]
-        if type(node) in (*SELECTED, *SAMPLED):
+        if type(event) in (*SELECTED, *SAMPLED):
             with _at(path):
-                part = part_of(node, path, self.relation)
-            self._meaning(node, place)
+                part = part_of(event, path, self.relation)
+            self._meaning(event, node)
             if part is None:
-                return [place.below(node.event)]
+                return [node.below(event.event)]
             self.inside.append([])
-            return [place.below(node.event, times=1), _Part(part, times)]
-        if type(node) in (OneOfDpEvent, AllocatedDpEvent):
-            self._meaning(node, place)
+            return [node.below(event.event, times=1), EndOfPart(part, times)]
+        if type(event) in (OneOfDpEvent, AllocatedDpEvent):
+            self._meaning(event, node)
             with _at(path):
-                return self._grouped(node, place)
-        mechanism = MECHANISMS.get(type(node))
+                return self._grouped(event, node)
+        mechanism = MECHANISMS.get(type(event))
         with _at(path):
-            other = mechanism and mechanism.stands_for(node, self.relation)
+            other = mechanism and mechanism.stands_for(event, self.relation)
         if other is not None:
-            return [place._replace(event=other)]
-        pair = self._meaning(node, place).pair
-        return [place.below(node.event) if pair is None else self._translated(node, place, pair)]
+            return [node._replace(event=other)]
+        pair = self._meaning(event, node).pair
+        return [node.below(event.event) if pair is None else self._translated(event, node, pair)]
 
-    def _grouped(self, node: Any, place: _Place) -> list[_Found]:
+    def _grouped(self, event: Any, node: Node) -> list[_Item]:
         """One of several groups, each a tree of its own; or groups that stand for an allocation."""
-        if type(node) is AllocatedDpEvent:
-            return [place._replace(event=blocks_of(node))]
-        children = groups_of(node)
+        if type(event) is AllocatedDpEvent:
+            return [node._replace(event=blocks_of(event))]
+        children = groups_of(event)
         if len(children) == 1:
-            return [place.below(children[0], "events[0]")]
+            return [node.below(children[0], "events[0]")]
         walked, groups = dict[int, _Counts](), dict[_Counts, int]()
         for number, child in enumerate(children):
             if id(child) not in walked:  # many groups may be one object
                 walk = Walk(self.relation, self.units)
-                walked[id(child)] = tuple(walk.counts(child, f"{place.path}.events[{number}]"))
+                walked[id(child)] = tuple(walk.counts(child, f"{node.path}.events[{number}]"))
                 self.units |= walk.units
             inner = walked[id(child)]
             groups[inner] = groups.get(inner, 0) + 1
-        return [Visited(one_of(node, place.path, groups), place.times)]
+        return [Visited(one_of(event, node.path, groups), node.times)]
 
-    def _meaning(self, node: Any, place: _Place) -> Meaning:
+    def _meaning(self, event: Any, node: Node) -> Meaning:
         """What an event means here, or an error that says why it means nothing."""
-        answer = row_of(node, self.relation, place.path, settled=place.settled).answer
+        answer = row_of(event, self.relation, node.path, settled=node.settled).answer
         if isinstance(answer, Refused):
-            raise refusal(node, answer, place.path)
-        if answer.unit is not None and not place.settled:
-            self._check_unit(answer.unit, node, place.path)
+            raise refusal(event, answer, node.path)
+        if answer.unit is not None and not node.settled:
+            self._check_unit(answer.unit, event, node.path)
         return answer
 
-    def _translated(self, node: Any, place: _Place, translator: Translator) -> _Found:
-        """The pairs of a mechanism, or the place of an event that stands for it."""
-        with _at(place.path):
-            found = translator(node)
+    def _translated(self, event: Any, node: Node, translator: Translator) -> _Item:
+        """The pairs of a mechanism, or the node of an event that stands for it."""
+        with _at(node.path):
+            found = translator(event)
         if isinstance(found, dp_event.DpEvent):
-            return place._replace(event=found, settled=True)
+            return node._replace(event=found, settled=True)
         if isinstance(found, Pairs):
-            return Visited(found, place.times)
-        why = f"the translator of {type(node).__name__} at {place.path} returned {validate.shown(found)}"
+            return Visited(found, node.times)
+        why = f"the translator of {type(event).__name__} at {node.path} returned {validate.shown(found)}"
         raise TypeError(f"{why}: let it return Pairs, or an event (NonPrivateDpEvent() if it has no privacy)")
 
-    def _check_unit(self, unit: str, node: Any, path: str) -> None:
+    def _check_unit(self, unit: str, event: Any, path: str) -> None:
         """Refuse a mechanism whose unit is not that of those before it."""
-        self.units.setdefault(unit, type(node).__name__)
+        self.units.setdefault(unit, type(event).__name__)
         if len(self.units) > 1:
             said = " and ".join(f"{name} bounds what one {one} adds" for one, name in self.units.items())
             why = f"{said}, and a guarantee has one unit. Describe every mechanism for users, or none"
-            raise unsupported(node, path, why)
+            raise unsupported(event, path, why)
 
 
 @contextmanager
