@@ -188,7 +188,8 @@ EPSILON = 0.6
 
 
 def delta_of(proposal: MixtureProposal) -> float:
-    ((law, count),) = proposal.laws
+    (own,) = proposal.laws
+    law, count = own.law, own.count
     assert isinstance(law, IndependentBins)
     if count == 1:
         return bins_delta(law, EPSILON).value
@@ -211,10 +212,11 @@ def test_densities_are_those_of_the_draws(name: str) -> None:
     """``E_D[1/d] = 1``, and ``E_D[f/d] = E_Q[f]`` for the indicator that no coordinate is large."""
     proposal = PROPOSALS[name]
     generator = Stream(6, "test").block(0)
-    first = generator.random(40_000) < proposal.weights[0]
+    first = generator.random(40_000) < proposal.shares[0]
     coordinates = proposal._coordinates(first, lambda index, rows: generator)
     losses, log_weights = proposal._weighted(coordinates)
-    ((law, count),) = proposal.laws
+    (own,) = proposal.laws
+    law, count = own.law, own.count
     inverse = np.exp(log_weights - losses if law.direction is REMOVE else log_weights)
     # alike for all bins, as evr's draws are
     low = coordinates[0].max(axis=1).reshape(40_000, count).max(axis=1) < 1.0
@@ -229,14 +231,14 @@ def test_mutations_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("scaled", "order", "shift"):
         law = SMALL_ADD if name == "shift" else SMALL
         proposal = mixture(law, 1, PROPOSALS[name].plan)
-        part = proposal.parts[0][0]
+        part = proposal.laws[0].parts[0]
         right = part.log_density
         monkeypatch.setattr(part, "log_density", lambda x, y, right=right: right(x, y) - 0.2)
         with pytest.raises(AssertionError, match=messages.THE_MEAN_IS):
             check_mean(proposal.draw(Stream(5, "test").block(0), 40_000), EPSILON, delta_of(proposal))
     proposal = mixture(SMALL, 1, MixturePlan(ByOrder(5)))
     block = proposal.draw(Stream(5, "test").block(0), 40_000)
-    proposal.parts[0][0].log_normaliser -= 0.5
+    proposal.laws[0].parts[0].log_normaliser -= 0.5
     with pytest.raises(AssertionError, match=messages.BOUND_IS):
         check_bounds(proposal, block, EPSILON, delta_of(proposal))
 

@@ -432,7 +432,7 @@ def test_samples(proposal: MixtureProposal) -> None:
     """Their mean is delta, none is above its bound, and order carries no information; and a plan is
     all it takes.
     """
-    delta = exact_of(proposal.laws[0][0])
+    delta = exact_of(proposal.laws[0].law)
     block = proposal.draw(Stream(5, "test").block(0), 40_000)
     check_mean(block, EPSILON, delta)
     check_bounds(proposal, block, EPSILON, delta)
@@ -447,14 +447,14 @@ def test_samples(proposal: MixtureProposal) -> None:
 @pytest.mark.parametrize("proposal", PARTS, indirect=True)
 def test_mutations_are_seen(proposal: MixtureProposal, component: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A wrong density does not pass the checks above."""
-    if component == len(proposal.parts):
+    if component == len(proposal.shares):
         pytest.skip("there is one component")
-    part = proposal.parts[component][0]
+    part = proposal.laws[0].parts[component]
     right = part.log_density
-    less = 0.4 * len(proposal.parts) ** 2
+    less = 0.4 * len(proposal.shares) ** 2
     monkeypatch.setattr(part, "log_density", lambda x, y: right(x, y) - less)
     with pytest.raises(AssertionError, match=messages.THE_MEAN_IS):
-        check_mean(proposal.draw(Stream(5, "test").block(0), 40_000), EPSILON, exact_of(proposal.laws[0][0]))
+        check_mean(proposal.draw(Stream(5, "test").block(0), 40_000), EPSILON, exact_of(proposal.laws[0].law))
 
 
 @pytest.mark.parametrize("proposal", PARTS, indirect=True)
@@ -462,10 +462,10 @@ def test_a_bound_that_is_too_low_is_seen(proposal: MixtureProposal) -> None:
     if proposal.plan.part == ByScale(1.0, 1.0):
         pytest.skip("the bound of plain samples is 1")
     block = proposal.draw(Stream(5, "test").block(0), 40_000)
-    for own in proposal.parts:
-        own[0].log_normaliser -= 8.0
+    for part in proposal.laws[0].parts:
+        part.log_normaliser -= 8.0
     with pytest.raises(AssertionError, match=messages.BOUND_IS):
-        check_bounds(proposal, block, EPSILON, exact_of(proposal.laws[0][0]))
+        check_bounds(proposal, block, EPSILON, exact_of(proposal.laws[0].law))
 
 
 def test_parts_that_cannot_be() -> None:

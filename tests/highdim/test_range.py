@@ -105,7 +105,7 @@ def test_what_is_not_a_number_does_not_pass_for_a_refused_draw(
     proposal = built(MixturePlan(ByOrder(5), by_place=by_place), steps)
     assert isinstance(proposal, MixtureProposal)
     checked(proposal.draw(Stream(1, "test").block(0), 500).values(0.1), math.inf)
-    law = type(proposal.laws[0][0])
+    law = type(proposal.laws[0].law)
     correct = law.log_ratio
 
     def wrong(self: PatternLaw, coordinates: Floats) -> Floats:

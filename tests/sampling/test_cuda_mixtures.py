@@ -131,7 +131,7 @@ def test_other_arrays_and_kernels_draw_the_numbers_of_numpy(bench, name):
 def test_what_is_not_a_number_stays_that(bench, name, place, monkeypatch):
     """A coordinate that is none makes a loss that is none, refused draws apart."""
     there = on_host(proposal_of(name), bench)
-    ((part,),) = there.parts
+    (part,) = there.laws[0].parts
     correct = part.draw
 
     def wrong(generator, size):
@@ -211,11 +211,11 @@ def test_no_number_serves_twice(name, monkeypatch):
     proposal.draw(block(), 300)
     places = np.concatenate(used)
     assert len(np.unique(places, axis=0)) == len(places)
-    assert places[:, 4].max() < 300 * proposal.laws[0][1]
+    assert places[:, 4].max() < 300 * proposal.laws[0].count
 
 
 def test_every_part_and_table_is_among_the_cases():
-    parts = [part for name in CASES for row in proposal_of(name).parts for part in row]
+    parts = [part for name in CASES for own in proposal_of(name).laws for part in own.parts]
     kinds = {ByReplicas, LocalBins, ScaledBins, ScaledChain, Shifted}
     assert {type(part) for part in parts} == kinds
     tables = {type(part.table) for part in parts if hasattr(part, "table")}

@@ -85,8 +85,7 @@ def moved(proposal: MixtureProposal, xp: Any, at_once: int) -> MixtureProposal:
     proposal.draw(Stream(0, "tables").block(0), 64)  # which makes all tables that drawing needs
     found = object.__new__(MixtureProposal)
     found.__dict__.update(vars(proposal), xp=xp, at_once=at_once)
-    laws, found.parts = sent([[law for law, _ in proposal.laws], proposal.parts], xp.asarray)
-    found.laws = [(law, count) for law, (_, count) in zip(laws, proposal.laws, strict=True)]
+    found.laws = sent(proposal.laws, xp.asarray)
     return found
 
 

@@ -24,7 +24,7 @@ def block_size(proposal: Proposal) -> int:
     size = int(min(65_536, max(64, 2 ** round(math.log2(2**20 / max(proposal.work, 1))))))
     if not isinstance(proposal, MixtureProposal):
         return size
-    own = sum(count * law.dimension for law, count in proposal.laws)
+    own = sum(law.numbers for law in proposal.laws)
     return max(size, min(_AT_ONCE, 2 ** round(math.log2(_NUMBERS / own))))
 
 

@@ -9,6 +9,7 @@ the part *dominates a tilt* of that order, so weights are at most ``M e^{-order 
 import abc
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, singledispatch
 from typing import Any
 
@@ -49,28 +50,28 @@ class MixtureProposal(Proposal):
 
     def __init__(self, plan: MixturePlan, steps: Sequence[Step]) -> None:
         self.plan, self.steps = plan, tuple(steps)
-        self.laws = [(s.floats, s.count) for s in self.steps if isinstance(s.floats, PatternLaw)]
-        if not self.laws:
+        patterns = [(step.floats, step.count) for step in self.steps if isinstance(step.floats, PatternLaw)]
+        if not patterns:
             raise ValueError("the plan is for laws in many dimensions, and there are none")
-        if len({(law.direction, isinstance(law, ReplacedPatterns)) for law, _ in self.laws}) > 1:
+        if len({(law.direction, isinstance(law, ReplacedPatterns)) for law, _ in patterns}) > 1:
             raise ValueError("laws of replace-one are not drawn with others: describe all under one relation")
-        if plan.by_place and max(count for _, count in self.laws) > MOST_COPIES:
+        if plan.by_place and max(count for _, count in patterns) > MOST_COPIES:
             raise ValueError(f"more than {MOST_COPIES} copies of a law have no places")
         on_line = [step for step in self.steps if step.is_on_a_line]
         spread = spread_steps(on_line, plan.kinds)
         tilts = [kind.tilt or Tilt() for kind in plan.kinds]
         self.line = TiltedProposal(spread, tilts) if spread else None
         self.infinite = self.line.infinite if self.line else 0.0
-        components = [(plan.part, plan.share), *([(plan.beside, 1.0 - plan.share)] if plan.beside else [])]
-        self.weights = [share for _, share in components]
-        self.parts = [[part_of(law, by) for law, _ in self.laws] for by, _ in components]
-        self.order = self.parts[0][0].order  # of all parts that bound samples
+        components = [plan.part, plan.beside] if plan.beside else [plan.part]
+        self.shares = [plan.share, 1.0 - plan.share] if plan.beside else [plan.share]
+        self.laws = [ManyDimensions(law, n, [part_of(law, by) for by in components]) for law, n in patterns]
+        self.order = self.laws[0].parts[0].order  # of all parts that bound samples
 
     def draw(self, generator: np.random.Generator, size: int) -> Block:
         if self.plan.by_place:
             losses, log_weights = self._placed(generator, size)
         else:
-            first = generator.random(size) < self.weights[0] if self.plan.beside else np.ones(size, dtype=bool)
+            first = generator.random(size) < self.shares[0] if self.plan.beside else np.ones(size, dtype=bool)
             losses, log_weights = self._weighted(self._coordinates(first, lambda law, samples: generator))
         if self.line is not None:
             block = self.line.draw(generator, size)
@@ -83,16 +84,16 @@ class MixtureProposal(Proposal):
         has a place, and so have the numbers of each copy of a law in it, its *row* (Section 7).
         """
         chooser, *counters = [Counter.of(generator) for _ in range(1 + len(self.laws))]
-        each = max(1, self.at_once // sum(law.dimension * count for law, count in self.laws))
+        each = max(1, self.at_once // sum(own.numbers for own in self.laws))
         found = []
         for start in range(0, size, each):
             samples = self.xp.arange(start, min(start + each, size))
 
             def numbers(law: int, chosen: Any, samples: Any = samples) -> RowNumbers:
-                count = self.laws[law][1]
+                count = self.laws[law].count
                 return RowNumbers(counters[law], (samples[chosen][:, None] * count + self.xp.arange(count)).reshape(-1))
 
-            first = unit(words_at(samples, chooser, CHOICES)[0][:, 0]) < self.weights[0]
+            first = unit(words_at(samples, chooser, CHOICES)[0][:, 0]) < self.shares[0]
             found.append(self._weighted(self._coordinates(first, numbers)))
         losses, log_weights = (self.xp.concatenate(one) for one in zip(*found, strict=True))
         return losses, log_weights
@@ -101,61 +102,62 @@ class MixtureProposal(Proposal):
         """Coordinates of each law; rows of a sample's copies of a law follow each other. ``first`` says which samples
         the first component draws, ``numbers`` which random numbers a law has in some of the samples.
         """
-        if len(self.parts) == 1:
-            every, own = self.xp.arange(first.size), enumerate(zip(self.parts[0], self.laws, strict=True))
-            return [part.draw(numbers(index, every), first.size * count) for index, (part, (_, count)) in own]
-        out = [self.xp.empty((first.size, count, law.dimension)) for law, count in self.laws]
-        for chosen, parts in zip((first, ~first), self.parts, strict=True):
+        if len(self.shares) == 1:
+            every = self.xp.arange(first.size)
+            return [x.parts[0].draw(numbers(i, every), first.size * x.count) for i, x in enumerate(self.laws)]
+        out = [self.xp.empty((first.size, own.count, own.law.dimension)) for own in self.laws]
+        for component, chosen in enumerate((first, ~first)):
             samples = np.flatnonzero(chosen)
-            for index, (own, part) in enumerate(zip(out, parts, strict=True)):
-                drawn = part.draw(numbers(index, samples), samples.size * own.shape[1])
-                own[samples] = drawn.reshape(samples.size, *own.shape[1:])
-        return [own.reshape(-1, own.shape[2]) for own in out]
+            for index, own in enumerate(self.laws):
+                drawn = own.parts[component].draw(numbers(index, samples), samples.size * own.count)
+                out[index][samples] = drawn.reshape(samples.size, own.count, own.law.dimension)
+        return [coordinates.reshape(-1, coordinates.shape[2]) for coordinates in out]
 
     def _weighted(self, coordinates: Sequence[Floats]) -> tuple[Floats, Floats]:
         """Losses and logarithms of weights of the laws in many dimensions, from the coordinates of each."""
-        size = coordinates[0].shape[0] // self.laws[0][1]
+        size = coordinates[0].shape[0] // self.laws[0].count
         losses, log_ratios = self.xp.zeros((2, size))
-        log_densities = self.xp.zeros((len(self.parts), size))
+        log_densities = self.xp.zeros((len(self.shares), size))
         refused = self.xp.zeros(size, dtype=bool)
-        for (law, count), own, parts in zip(self.laws, coordinates, zip(*self.parts, strict=True), strict=True):
-            log_ratio = law.log_ratio(own)
-            for one, part in zip(log_densities, parts, strict=True):
-                one += part.log_density(own, log_ratio).reshape(size, count).sum(axis=1)
-            if any(part.refuses for part in parts):  # whatever else is no number stops the run
-                refused |= np.isnan(own[:, 0]).reshape(size, count).any(axis=1)
-            losses += law.loss(own, log_ratio).reshape(size, count).sum(axis=1)
-            if law.direction is Direction.REMOVE:
-                log_ratios += log_ratio.reshape(size, count).sum(axis=1)
+        for own, x in zip(self.laws, coordinates, strict=True):
+            rows, log_ratio = (size, own.count), own.law.log_ratio(x)
+            for log_density, part in zip(log_densities, own.parts, strict=True):
+                log_density += part.log_density(x, log_ratio).reshape(rows).sum(axis=1)
+            if any(part.refuses for part in own.parts):  # whatever else is no number stops the run
+                refused |= np.isnan(x[:, 0]).reshape(rows).any(axis=1)
+            losses += own.law.loss(x, log_ratio).reshape(rows).sum(axis=1)
+            if own.law.direction is Direction.REMOVE:
+                log_ratios += log_ratio.reshape(rows).sum(axis=1)
         log_weights = log_ratios - self._mixed(log_densities)
         losses[refused], log_weights[refused] = 0.0, -np.inf  # whatever is lost on a line
         return losses, log_weights
 
     def _mixed(self, log_densities: Floats) -> Floats:
         """``log`` of the density of each sample, with respect to ``Q`` of the laws in many dimensions."""
-        if len(self.weights) == 1:
+        if len(self.shares) == 1:
             return log_densities[0]
-        first, second = (x + math.log(w) for x, w in zip(log_densities, self.weights, strict=True))
+        first, second = (x + math.log(share) for x, share in zip(log_densities, self.shares, strict=True))
         top = np.maximum(first, second)
         return top + np.log(np.exp(first - top) + np.exp(second - top))
 
     def log_greatest(self, epsilon: float) -> float:
         """By the component that bounds samples, and its share (5.1, 5.2, 6.1; guarantees_relations, R8.3)."""
-        log_moment = math.fsum(n * part.log_normaliser for part, (_, n) in zip(self.parts[0], self.laws, strict=True))
-        log_moment -= math.log(self.weights[0])
-        slope = loss_order(self.laws[0][0], self.order)
+        log_moment = math.fsum(own.count * own.parts[0].log_normaliser for own in self.laws)
+        log_moment -= math.log(self.shares[0])
+        slope = loss_order(self.laws[0].law, self.order)
         if self.line is not None:
             log_moment += self.line.log_normaliser + _line_gap(self.line, slope)
-        return log_with_infinite(log_moment + log_height(self.laws, slope, epsilon), self.infinite)
+        height = log_height([(own.law, own.count) for own in self.laws], slope, epsilon)
+        return log_with_infinite(log_moment + height, self.infinite)
 
     def log_moment(self, epsilon: float, p: float) -> float:
         return p * self.log_greatest(epsilon)
 
     def rounding(self, epsilon: float) -> Rounding:
         """How far losses and weights may be off. Drawn by place, sums may be in any order."""
-        scale = max(part.magnitude for parts in self.parts for part in parts)
+        scale = max(part.magnitude for own in self.laws for part in own.parts)
         errors = []
-        for (law, count), parts in zip(self.laws, zip(*self.parts, strict=True), strict=True):
+        for law, count, parts in ((own.law, own.count, own.parts) for own in self.laws):
             error = density_error(law, scale) + max(part.sum_error(law, scale) for part in parts)
             if self.plan.by_place:
                 error += UNIT * (4.0 * law.dimension + count * magnitude(law, scale))
@@ -166,8 +168,8 @@ class MixtureProposal(Proposal):
 
     @property
     def work(self) -> int:
-        own = sum(count * law.dimension for law, count in self.laws)
-        return own * (2 + len(self.parts)) + (self.line.work if self.line else 0)
+        numbers = sum(own.numbers for own in self.laws)
+        return numbers * (2 + len(self.shares)) + (self.line.work if self.line else 0)
 
 
 BUILDERS[MixturePlan] = MixtureProposal
@@ -210,6 +212,20 @@ class Part(abc.ABC):
     @abc.abstractmethod
     def log_density(self, coordinates: Floats, log_ratio: Floats) -> Floats:
         """``log`` of the density with respect to ``Q``; ``log_ratio`` is ``log L``."""
+
+
+@dataclass(eq=False)
+class ManyDimensions:
+    """A law, how often it is applied, and its part in each component."""
+
+    law: PatternLaw
+    count: int
+    parts: list[Part]
+
+    @property
+    def numbers(self) -> int:
+        """How many coordinates a sample has."""
+        return self.count * self.law.dimension
 
 
 class Shifted(Part):
