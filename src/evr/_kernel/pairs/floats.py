@@ -10,31 +10,10 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import singledispatch
 
-from evr._kernel.pairs.exact.law import Ball, ExactOutcomes, at_precision, ball
-from evr._kernel.pairs.exact.line import (
-    ExactBins,
-    ExactGaussian,
-    ExactLabelled,
-    ExactLaplace,
-    ExactMixture,
-    ExactShifted,
-    ExactTwoSidedLaplace,
-)
-from evr._kernel.pairs.exact.outcomes import (
-    ExactBoundedRange,
-    ExactDiscreteGaussian,
-    ExactDiscreteLaplace,
-    ExactTwoSidedOutcomes,
-)
-from evr._kernel.pairs.exact.sampled import (
-    ExactTruncated,
-    SampledCurve,
-    SampledOutcomes,
-    WithoutReplacementCurve,
-    WithoutReplacementOutcomes,
-)
+from evr._kernel.pairs import exact
+from evr._kernel.pairs.exact.law import Ball, at_precision, ball
 from evr._kernel.pairs.law import LossLaw
-from evr._kernel.pairs.line import discrete
+from evr._kernel.pairs.line.discrete import DiscretePair, discrete_gaussian, discrete_laplace
 from evr._kernel.pairs.line.gaussian import GaussianPair, MixturePair, ShiftedPair
 from evr._kernel.pairs.line.laplace import BoundedRangePair, LaplacePair, TwoSidedLaplacePair
 from evr._kernel.pairs.line.pair import DominatingPair, line_pair
@@ -81,94 +60,64 @@ def as_floats(law: object) -> LossLaw:
     raise UnsupportedEventError(f"{name} has no law in floats, which estimates, samples and plans need: {remedy}")
 
 
-@as_floats.register
-def _(law: LossLaw) -> LossLaw:
-    return law
+as_floats.register(LossLaw, lambda law: law)
 
 
 # Outcomes: logarithms of probabilities, and losses, are right to an ulp. Sets of one loss become one outcome.
 @as_floats.register
-def _(law: ExactOutcomes) -> discrete.DiscretePair:
+def _(law: exact.ExactOutcomes) -> DiscretePair:
     rows = floats_of(lambda: [(_log(p), _log(q), loss) for p, q, loss in law.checked_sets()])
-    return discrete.DiscretePair.from_logs(*zip(*rows, strict=True))
+    return DiscretePair.from_logs(*zip(*rows, strict=True))
 
 
 def _log(number: Ball) -> Ball:
     return Ball.neg_inf() if number.is_zero() else number.log()
 
 
-# Gaussians: the mean is right to an ulp, shifts and weights are the nearest floats.
-@as_floats.register
-def _(law: ExactGaussian) -> GaussianPair:
-    return GaussianPair(root(law.square))
+# Gaussians: means are right to an ulp; shifts, weights, and the energy of bins, are the nearest floats.
+as_floats.register(exact.ExactGaussian, lambda law: GaussianPair(root(law.square)))
+as_floats.register(exact.ExactShifted, lambda law: ShiftedPair(root(law.square), float(law.shift)))
+as_floats.register(exact.ExactBins, lambda law: IndependentBins(law.direction, law.bins, float(law.energy)))
 
 
 @as_floats.register
-def _(law: ExactShifted) -> ShiftedPair:
-    return ShiftedPair(root(law.square), float(law.shift))
-
-
-@as_floats.register
-def _(law: ExactMixture) -> MixturePair:
+def _(law: exact.ExactMixture) -> MixturePair:
     means = tuple(root(size**2 * law.square) for size in law.sizes)
     return MixturePair(means, tuple(map(float, law.weights)), law.direction)
 
 
-# Bins of independent noise: the energy is the nearest float.
-@as_floats.register
-def _(law: ExactBins) -> IndependentBins:
-    return IndependentBins(law.direction, law.bins, float(law.energy))
-
-
 # Laplace noise and bounded range: parameters are the nearest floats.
-@as_floats.register
-def _(law: ExactLaplace) -> LaplacePair:
-    return LaplacePair(float(law.scale))
-
-
-@as_floats.register
-def _(law: ExactTwoSidedLaplace) -> TwoSidedLaplacePair:
-    return TwoSidedLaplacePair(float(law.scale), float(law.q))
-
-
-@as_floats.register
-def _(law: ExactBoundedRange) -> BoundedRangePair:
-    return BoundedRangePair(float(law.epsilon))
+as_floats.register(exact.ExactLaplace, lambda law: LaplacePair(float(law.scale)))
+as_floats.register(exact.ExactTwoSidedLaplace, lambda law: TwoSidedLaplacePair(float(law.scale), float(law.q)))
+as_floats.register(exact.ExactBoundedRange, lambda law: BoundedRangePair(float(law.epsilon)))
 
 
 # Noise on the integers: parameters are the nearest floats. A Gaussian leaves out what is rarer than 1e-329.
-@as_floats.register
-def _(law: ExactDiscreteLaplace) -> discrete.DiscretePair:
-    return discrete.discrete_laplace(float(law.parameter), law.sensitivity)
+def _on_integers(law: exact.ExactDiscreteLaplace | exact.ExactDiscreteGaussian, q: float | None = None) -> DiscretePair:
+    if isinstance(law, exact.ExactDiscreteLaplace):
+        return discrete_laplace(float(law.parameter), law.sensitivity, q)
+    return discrete_gaussian(float(law.sigma), law.sensitivity, q)
 
 
-@as_floats.register
-def _(law: ExactDiscreteGaussian) -> discrete.DiscretePair:
-    return discrete.discrete_gaussian(float(law.sigma), law.sensitivity)
-
-
-@as_floats.register
-def _(law: ExactTwoSidedOutcomes) -> discrete.DiscretePair:
-    base, q = law.base, float(law.q)
-    if isinstance(base, ExactDiscreteLaplace):
-        return discrete.discrete_laplace(float(base.parameter), base.sensitivity, q)
-    return discrete.discrete_gaussian(float(base.sigma), base.sensitivity, q)
+as_floats.register(exact.ExactDiscreteLaplace, _on_integers)
+as_floats.register(exact.ExactDiscreteGaussian, _on_integers)
+as_floats.register(exact.ExactTwoSidedOutcomes, lambda law: _on_integers(law.base, float(law.q)))
 
 
 # Sampling: the probability is the least float that is not below it: more records leak no less (Section 6.2).
 @as_floats.register
-def _(law: SampledCurve | SampledOutcomes) -> DominatingPair:
+def _(law: exact.SampledCurve | exact.SampledOutcomes) -> DominatingPair:
     return sampled(line_pair(as_floats(law.base)), law.q, law.direction)
 
 
 @as_floats.register
-def _(law: WithoutReplacementCurve | WithoutReplacementOutcomes) -> DominatingPair:
+def _(law: exact.WithoutReplacementCurve | exact.WithoutReplacementOutcomes) -> DominatingPair:
     return sampled_without_replacement(line_pair(as_floats(law.base)), law.g)
 
 
 # Laws by a label that everybody sees: logarithms of the labels' chances are right to an ulp.
 @as_floats.register
-def _(law: ExactLabelled) -> EitherPair:
+def _(law: exact.ExactLabelled) -> EitherPair:
     (logs,) = floats_of(lambda: [tuple(ball(weight).log() for weight in law.weights)])
     return EitherPair(tuple(GaussianPair(root(square)) for square in law.squares), logs)
 
@@ -176,7 +125,7 @@ def _(law: ExactLabelled) -> EitherPair:
 # Batches that are cut: as labels; the share of those that are cut is rounded up. A chance to be cut that is less than
 # any positive float counts as none.
 @as_floats.register
-def _(law: ExactTruncated) -> DominatingPair:
+def _(law: exact.ExactTruncated) -> DominatingPair:
     def chances() -> list[tuple[Ball, ...]]:
         kept, cut, share = law.chances()
         return [(kept.log(), cut.log(), share)]

@@ -6,15 +6,16 @@ from fractions import Fraction
 from functools import lru_cache
 from operator import mul
 
-from evr._kernel.pairs.exact.line import ExactGaussian, ExactShifted
-from evr._kernel.pairs.exact.outcomes import (
-    MOST_STEPS,
+from evr._kernel.pairs.exact import (
     ExactBoundedRange,
     ExactConcentrated,
     ExactEpsilonDelta,
+    ExactGaussian,
     ExactRun,
+    ExactShifted,
     RationalOutcomes,
 )
+from evr._kernel.pairs.exact.outcomes import MOST_STEPS
 from evr._kernel.pairs.line.discrete import TRIVIAL_PAIR, DiscretePair
 from evr._kernel.pairs.steps import Law, Step
 
