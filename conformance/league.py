@@ -1,6 +1,6 @@
 """Run accountants against cases of the suite, and write docs/league.md: ``make league``.
 
-Every accountant is asked about cases with one Gaussian part, every second of them unless ``--every 1`` asks for all;
+Every accountant is asked about cases with one Gaussian part, every third of them unless ``--every 1`` asks for all;
 those that take any event also about the other cases. Each answer has a limit of processor time.
 Opacus imports PyTorch, which its accountants do not need: here they are imported without it.
 """
@@ -142,7 +142,7 @@ def answered(entry: Entry, case: dict[str, Any], question: str) -> Answer:
     signal.setitimer(signal.ITIMER_PROF, LIMIT)
     try:
         found = verdict(case, question, entry.ask)
-    except (TimeoutError, ValueError, ArithmeticError, AssertionError, RuntimeError, MemoryError, TypeError):
+    except Exception:  # what a library does not know, it does not answer
         found = None
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
@@ -192,7 +192,7 @@ def described(case: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--every", type=int, default=2, help="take one case in so many")
+    parser.add_argument("--every", type=int, default=3, help="take one case in so many")
     every = parser.parse_args().every
     warnings.simplefilter("ignore")
     suite = load()
