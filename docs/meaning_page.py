@@ -16,6 +16,7 @@ from dp_accounting import dp_event as d
 
 from evr._kernel.events import Composition
 from evr._kernel.events import schemes as s
+from evr._kernel.events.attained import is_attained
 from evr._kernel.events.meaning import HYPOTHESES, Meaning, Refused, meaning_of, rows
 from evr._kernel.events.table import BUILT_IN, WRAPPERS
 from evr.errors import UnsupportedEventError
@@ -245,6 +246,14 @@ def proof(event: d.DpEvent, relation: NeighboringRelation) -> str:
         return "sampled"
 
 
+def attained(event: d.DpEvent, relation: NeighboringRelation) -> str:
+    """Whether a lower bound is one on the mechanism."""
+    try:
+        return "yes" if is_attained(event, Composition.of(event, relation)) else "-"
+    except UnsupportedEventError:
+        return "-"
+
+
 def answered(event: d.DpEvent, relation: NeighboringRelation) -> str:
     try:
         answer = meaning_of(event, relation)
@@ -277,8 +286,10 @@ def page() -> str:
             if isinstance(answer, Refused):
                 refused.append([subject, name, answer.why, answer.remedy])
             else:
-                kind = "as registered" if subject not in EXAMPLES else proof(EXAMPLES[subject], answer.relation)
-                mechanisms.append([subject, name, answer.unit or "either", link(answer.theorem), kind, assumed(answer)])
+                about = (EXAMPLES[subject], answer.relation) if subject in EXAMPLES else None
+                kind, reached = (proof(*about), attained(*about)) if about else ("as registered", "-")
+                unit = answer.unit or "either"
+                mechanisms.append([subject, name, unit, link(answer.theorem), kind, reached, assumed(answer)])
     sentences = [[f'<a id="{one.id}"></a>`{one.id}`', one.sentence] for one in HYPOTHESES.values()]
     return "\n".join(
         [
@@ -287,8 +298,10 @@ def page() -> str:
             PROOFS,
             *table("scheme | noise | event | " + " | ".join(RELATIONS), schemes),
             "\n## Every mechanism\n",
-            "Whose data it protects, the theorem, how it is proved, and what its statement assumes.\n",
-            *table("mechanism | relation | unit | theorem | proof | it is assumed", mechanisms),
+            "Whose data it protects, the theorem, how it is proved, whether the pair is "
+            "[attained](guarantees_lower.md#l8-what-a-refutation-is-about) (only then can a claim be *refuted*; shown "
+            "for an example, and some have a condition there), and what its statement assumes.\n",
+            *table("mechanism | relation | unit | theorem | proof | attained | it is assumed", mechanisms),
             "\n## Hypotheses\n",
             'A statement says "It is assumed that" these; a certificate carries the ids.\n',
             *table("id | it is assumed that", sentences),

@@ -72,7 +72,8 @@ For each event it asks
 - the **estimate** of delta in both directions, which must be within its stated error of the truth;
 - to verify a **false claim**, 3 to 50% below the truth, which must not be accepted;
 - to verify a **true claim**, the truth at a tau of 0.5 to 0.95, which must be accepted;
-- for one event in sixteen, the **strict bound**, which must not be below the truth.
+- for one event in sixteen, the **strict bound**, which must not be below the truth, and the lower bound, which must not
+  be above it.
 
 The truth is computed by contour integrals, Laplace transforms, enumeration and closed forms that
 share no code with evr, with an error of their own. Where these fail, evr's proved bounds from below

@@ -1,8 +1,8 @@
 """What evr says of one case, and whether that may stand.
 
 Five questions: the estimate of each direction against the truth; a claim that is false by 3 to 50%;
-a claim that is true with room to spare; for some cases the strict bound. An answer may be good, a
-refusal in words, or too slow to tell; everything else is a failure.
+a claim that is true with room to spare; for some cases the strict bounds, from above and from below.
+An answer may be good, a refusal in words, or too slow to tell; everything else is a failure.
 """
 
 from __future__ import annotations
@@ -345,11 +345,14 @@ def _reason(found: Any) -> str:
 
 
 def _strict(case: Case, delta: float, relative: float) -> Answer:
-    """``delta`` is the truth, but for a relative error."""
+    """``delta`` is the truth, but for a relative error: no bound is below it, and no lower one above."""
     bound = evr.estimate_delta(case.event, case.epsilon, method="strict", neighboring_relation=case.relation).value
-    said = f"bound {bound!r}, truth {delta!r} ± {relative * delta:.3g}"
+    lower, most = 0.0, min(1.0, delta * (1 + relative + 1e-15))
+    with contextlib.suppress(evr.errors.UnsupportedEventError):  # not every law has lower bounds
+        lower = evr.refute(case.event, epsilon=case.epsilon, delta=most, neighboring_relation=case.relation).lower
+    said = f"bounds {lower!r} and {bound!r}, truth {delta!r} ± {relative * delta:.3g}"
     return Answer(
-        GOOD if bound >= delta * (1 - relative - 1e-15) else WRONG,
+        GOOD if lower <= most and bound >= delta * (1 - relative - 1e-15) else WRONG,
         said,
         measure=bound / delta - 1 if delta > 0 else None,
     )

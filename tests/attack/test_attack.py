@@ -105,14 +105,14 @@ def truths_of(value):
 
 
 def test_a_strict_bound_is_judged_by_the_truth_of_a_record():
-    record = attack_strict(LAPLACE, LIMITS, truths_of(DELTA / 2))
+    record = attack_strict(LAPLACE, LIMITS, truths_of(DELTA * (1 - 1e-15)))
     assert record["relative"] == 0.0
     assert record["answers"]["strict bound"]["outcome"] == GOOD
-    assert record["answers"]["strict bound"]["measure"] == near(1.0)  # twice the truth
 
 
-def test_a_truth_above_the_strict_bound_is_computed_again():
-    record = attack_strict(LAPLACE, LIMITS, truths_of(2 * DELTA))
+@pytest.mark.parametrize("factor", [0.5, 2.0])
+def test_a_truth_that_is_not_between_the_strict_bounds_is_computed_again(factor):
+    record = attack_strict(LAPLACE, LIMITS, truths_of(factor * DELTA))
     assert record["answers"]["strict bound"]["outcome"] == GOOD
     assert record["answers"]["strict bound"]["measure"] == near(0.0, abs=1e-12)
 
@@ -125,6 +125,18 @@ def test_a_strict_bound_below_the_truth_stays_wrong(monkeypatch):
         return replace(found, value=found.value * (1 - 1e-12))
 
     monkeypatch.setattr(evr, "estimate_delta", low)
+    for truths in (None, truths_of(DELTA)):
+        assert outcomes(attack_strict(LAPLACE, LIMITS, truths))["strict bound"] == WRONG
+
+
+def test_a_lower_bound_above_the_truth_stays_wrong(monkeypatch):
+    real = evr.refute
+
+    def high(*arguments, **options):
+        found = real(*arguments, **options)
+        return replace(found, lower=found.lower * (1 + 1e-12))
+
+    monkeypatch.setattr(evr, "refute", high)
     for truths in (None, truths_of(DELTA)):
         assert outcomes(attack_strict(LAPLACE, LIMITS, truths))["strict bound"] == WRONG
 

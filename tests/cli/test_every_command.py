@@ -31,7 +31,7 @@ WORK = {
     "estimate": ("evr._accounting.estimate_delta", [*FLAGS, "--epsilon", "1"]),
     "show": ("evr._certificate.certificate.Certificate.load", ["some.json"]),
     "ledger": ("evr._release.ledger.Ledger.__init__", []),
-    "refute": ("evr._proving.refuting.refute", [*FLAGS, "--epsilon", "1", "--delta", "1e-5"]),
+    "refute": ("evr._proving.refuting.refute_by_plan", [*FLAGS, "--epsilon", "1", "--delta", "1e-5"]),
     "replay": ("evr._certificate.certificate.Certificate.load", ["some.json"]),
     "risk": ("evr._proving.risk.risk", FLAGS),
     "resume": ("evr._release.ledger.Ledger.__init__", []),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import evr as library
 from cli.conftest import DPSGD
+from evr._proof import check_proof
 from evr._records import Recorder
 
 SPEC = """
@@ -140,3 +143,27 @@ def test_both_sides_say_where_the_lower_one_is_about_the_pair_only(evr, tmp_path
     (tmp_path / "run.toml").write_text('[[mechanism]]\nkind = "zcdp"\nrho = 0.5\n')
     ran = evr("estimate", tmp_path / "run.toml", "--epsilon", 4, "--both-sides")
     assert "for evr's pair only: the mechanism may have less" in ran.out
+
+
+def test_a_refutation_has_a_file(evr, tmp_path):
+    path = tmp_path / "false.proof"
+    ran = evr("refute", *DPSGD, "--epsilon", 0.5, "--delta", 2.05e-10, "--proof", path)
+    assert ran.code == 3
+    assert f"{path}: {check_proof.REFUTED}" in ran.err
+    assert check_proof.check(path.read_bytes()).word == check_proof.REFUTED
+    assert path.with_name("check_proof.py").read_bytes() == Path(check_proof.__file__).read_bytes()
+
+
+def test_what_is_open_has_no_file(evr, tmp_path):
+    ran = evr("refute", *DPSGD, "--epsilon", 0.5, "--delta", 2.06e-10, "--proof", tmp_path / "none.proof")
+    assert ran.code == 0
+    assert "not written, since nothing is refuted" in ran.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_no_file_can_state_is_said(refused, tmp_path):
+    (tmp_path / "run.toml").write_text(
+        '[[mechanism]]\nkind = "balls_in_bins"\nnoise_multiplier = 1.0\niterations = 10\ncycle_length = 10\n'
+    )
+    claim = ["--epsilon", 1, "--delta", 1e-9, "--proof", tmp_path / "bins.proof"]
+    assert "cannot be stated in a proof file" in refused("refute", tmp_path / "run.toml", *claim)

@@ -1,5 +1,5 @@
 """Deltas by other means than a tilted Fourier transform on a grid: closed forms, enumeration,
-quadrature, contour integrals.
+quadrature. Contour integrals are those of ``benchmarks/attacking``.
 """
 
 from __future__ import annotations
@@ -7,13 +7,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import mpmath as mp
 import numpy as np
-
-Step = tuple[int, float, float]
-"""Count, sampling probability, noise multiplier."""
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
@@ -71,35 +67,3 @@ def after_laplace(scale: float, kinks: Sequence[float], inner: Callable[[float],
 def after_atoms(p: list[float], q: list[float], inner: Callable[[float], float]) -> Callable[[float], float]:
     """delta of a mechanism with finite laws composed with one whose delta is ``inner``."""
     return lambda epsilon: sum(a * inner(epsilon - math.log(a / b)) for a, b in zip(p, q, strict=True))
-
-
-def contour_delta(steps: Sequence[Step], epsilon: float, direction: str = "remove") -> float:
-    """Poisson-sampled Gaussians by ``1/(2 pi) int prod M_i(z)^k_i e^{-epsilon z} / (z (z + 1))
-    du``, ``z = order + iu``.
-
-    ``M`` is the moment generating function of the loss, by the trapezoidal rule; the order is where
-    the integrand on the real axis is least. Right where the integrand dies off within ``|u| <
-    500``: many steps of no small loss.
-    """
-    x = np.linspace(-14, 34, 1000)
-    density = np.exp(-x * x / 2) / math.sqrt(2 * math.pi) * (x[1] - x[0])
-    losses = [(count, np.log1p(q * np.expm1(x / noise - 0.5 / noise**2))) for count, q, noise in steps]
-
-    def log_power(z: Any) -> Any:
-        powers = [np.outer(z + 1 if direction == "remove" else -z, y) for _, y in losses]
-        return sum(count * np.log1p(np.expm1(e) @ density) for (count, _), e in zip(losses, powers, strict=True))
-
-    reach = 14.0 * min(noise for *_, noise in steps)
-    orders = np.geomspace(0.2, reach, 200)
-    order = orders[np.argmin(log_power(orders) - epsilon * orders - np.log(orders * (orders + 1)))]
-    width, total, start = 0.02, 0.0, 0
-    peak = float(log_power(np.array([order]))[0])
-    while start * width < 500:
-        z = order + 1j * width * np.arange(start, start + 500)
-        logs = log_power(z)
-        terms = (np.exp(logs - epsilon * z) / (z * (z + 1))).real
-        total += float(terms.sum()) - (float(terms[0]) / 2 if start == 0 else 0.0)
-        if logs.real.max() < peak - 40:
-            return total * width / math.pi
-        start += 500
-    raise ArithmeticError(f"the integrand of {steps} does not die off")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -166,6 +167,21 @@ def test_randomized_response_has_the_laws_of_the_pair():
             assert hockey_stick(*pair, 0.5) == near(stated, rel=1e-9)
 
 
+def test_batches_of_a_fixed_size_have_the_laws_of_the_pair():
+    """The record adds 1 and all others -1; every batch of 3 of the 5 or 4 records is listed."""
+    noise, event = 1.6, dp_event.SampledWithoutReplacementDpEvent(5, 3, Gaussian(1.6))
+    assert is_attained(event, Composition.of(event))
+    laws = []
+    for records in ((1, -1, -1, -1, -1), (-1, -1, -1, -1)):
+        sums = [float(sum(batch)) for batch in itertools.combinations(records, 3)]
+        laws.append(gaussians({one: sums.count(one) / len(sums) for one in set(sums)}, noise))
+    for direction, pair in (("remove", laws), ("add", laws[::-1])):
+        for epsilon in (0.0, 0.3, 0.8):
+            stated = evr.estimate_delta(event, epsilon, direction=direction).value
+            assert hockey_stick(*pair, epsilon) == near(stated, rel=2e-3, abs=1e-9)
+    assert evr.refute(Repeated(event, 3), epsilon=0.5, delta=1e-3).refuted
+
+
 def test_a_constant_record_in_bins_has_the_laws_of_the_pair():
     bins, noise = 3, 1.2
     event = BallsInBinsDpEvent(noise, 2 * bins, bins)
@@ -178,7 +194,13 @@ def test_a_constant_record_in_bins_has_the_laws_of_the_pair():
 
 def test_every_entry_is_tried_here():
     tried = {type(event) for event, _ in MODELS} | {Gaussian, Laplace, DiscreteGaussianDpEvent}
-    tried |= {dp_event.RandomizedResponseDpEvent, EpsilonDeltaDpEvent, BallsInBinsDpEvent, RedrawnBinsDpEvent}
+    tried |= {
+        dp_event.SampledWithoutReplacementDpEvent,
+        dp_event.RandomizedResponseDpEvent,
+        EpsilonDeltaDpEvent,
+        BallsInBinsDpEvent,
+        RedrawnBinsDpEvent,
+    }
     assert set(ATTAINED) <= tried | {dp_event.NoOpDpEvent}
 
 
@@ -193,6 +215,8 @@ NOT_ATTAINED: list[tuple[Any, float, float, str]] = [
     (ExponentialMechanismDpEvent(1.0), 0.1, 0.1, "add-or-remove"),
     (Repeated(ExponentialMechanismDpEvent(1.0), 5), 1.0, 0.1, "add-or-remove"),
     (Repeated(dp_event.SampledWithoutReplacementDpEvent(1000, 100, Gaussian(1.0)), 10), 1.0, 0.01, "replace-one"),
+    (Repeated(dp_event.SampledWithoutReplacementDpEvent(1000, 100, Gaussian(1.0)), 10), 1.0, 0.01, "zero-out"),
+    (dp_event.SampledWithoutReplacementDpEvent(100, 10, Laplace(1.0)), 0.1, 1e-3, "replace-one"),
     (Repeated(dp_event.TruncatedSubsampledGaussianDpEvent(100, 0.1, 12, 1.0), 5), 0.5, 1e-3, "add-or-remove"),
     (BallsInBinsDpEvent(1.0, 5, 2), 0.5, 1e-3, "add-or-remove"),
     (PoissonSampledUsersDpEvent(1.0, 1e-9, 10), 5.0, 0.0, "add-or-remove"),

@@ -12,13 +12,14 @@ from evr._kernel.events import Composition
 from evr._kernel.pairs import Direction, Step
 from evr._kernel.strict import ProofPlan, schedule
 from evr._kernel.strict.lower import bounds_below
-from evr._plan.strict import LEAST_TOLERANCE, ROUNDS, SAFE, TOLERANCE, StrictCurve, strict_curves
+from evr._plan.strict import LEAST_TOLERANCE, ROUNDS, TOLERANCE, StrictCurve, strict_curves
 
 _ENOUGH = 0.8  # of the gap between a claim and the estimate: how near a bound has to be
 _FINEST, _AT_ONCE = 16.0, 4.0  # as in upper bounds
 _FAR = 100.0  # an epsilon that is little protection
-_LESS = 1.45  # on one plan lower bounds are about half as far from the truth as upper ones, and seldom much more
-_RAISED = Fraction(1, 4)  # of the way from epsilon to the top of a window
+_LESS = 1.6  # on one plan lower bounds are about half as far from the truth as upper ones, and seldom much more
+_NEARER = 0.8  # the share of the aim that a second plan has, where the first was a little short
+_RAISED = 1  # times the distance from epsilon to the top of a window
 
 
 class Below(NamedTuple):
@@ -48,7 +49,7 @@ def delta_below(
         short = float(1 - best.delta / Fraction(guess))
         if short <= wanted or not rose or (enough is not None and best.delta > enough):
             break
-        aim = max(aim * min(0.5, SAFE * wanted / short), LEAST_TOLERANCE)
+        aim = max(aim * _NEARER * min(1.0, wanted / short), LEAST_TOLERANCE)
         finer = min(2 * finer, _FINEST)
     return best
 

@@ -18,15 +18,17 @@ import messages
 from bounds.strict.stress import Case, Table, lattice_case, plant, random_case, random_plan
 from evr._kernel.events import Composition
 from evr._kernel.pairs import Step
-from evr._kernel.pairs.exact import Ball, ExactCurve
+from evr._kernel.pairs.exact import Ball, ExactCurve, ExactGaussian, ExactLaplace, SampledCurve
 from evr._kernel.pairs.exact.law import ball
 from evr._kernel.strict import Grid, ProofPlan, Window, schedule
+from evr._kernel.strict.lower import _tests
 from evr._kernel.strict.masses import Masses
 from evr._plan.grids import outlook
 from evr._plan.lower import delta_below
 from evr._plan.strict import StrictCurve
 from evr._spec import load
 from evr.events import BallsInBinsDpEvent, RedrawnBinsDpEvent, dpsgd
+from evr.types import Direction
 from helpers import full
 
 BELOW = 5e-4
@@ -292,3 +294,28 @@ def test_settings_drawn_at_random_and_the_time_of_both_sides():
             assert (1 - BELOW) * estimate <= below <= above
             assert below <= estimate * (1 + 1e-6)
     assert spent["lower"] <= 1.5 * spent["upper"]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("((arb(threshold) - mean) / root).erfc() / 2,", "((arb(threshold) - 1.01 * mean) / root).erfc() / 2,"),
+        ("[(rest * b + q * a, b) for", "[(b + q * a, b) for"),
+        ("[(a, rest * a + q * b) for", "[(a, rest * a) for"),
+    ],
+)
+def test_a_fault_in_the_tests_of_a_training_is_seen(right, wrong, monkeypatch):
+    plant(monkeypatch, "lower", right, wrong)
+    rng = random.Random(3)
+    trials = (hostile(rng) for _ in range(300))
+    assert any(found > estimate * (1 + 2e-7) + 1e-30 for _, _, found, estimate in trials)
+
+
+def test_tests_are_nested_whatever_rounding_does():
+    ratios = [Ball(x) for x in ("0.5", "1.05", "1.04", "1.2", "3", "2", "100000")]
+    for base in (ExactGaussian(Fraction(1, 2)), ExactLaplace(Fraction(2))):
+        for law in (base, *(SampledCurve(base, Fraction(1, 10), direction) for direction in Direction)):
+            tests = _tests(law, ratios)
+            for (a, b), (c, d) in itertools.pairwise(tests):
+                assert not c > a
+                assert not d > b

@@ -51,6 +51,9 @@ ATTAINED = {
     schemes.EpsilonDeltaDpEvent: Attained(),
     schemes.BallsInBinsDpEvent: Attained((ADD_OR_REMOVE, ZERO_OUT), _has_whole_cycles),
     schemes.RedrawnBinsDpEvent: Attained((ADD_OR_REMOVE, ZERO_OUT), lambda event: event.cycle_length > 1),
+    dp_event.SampledWithoutReplacementDpEvent: Attained(
+        (ADD_OR_REMOVE,), lambda event: type(event.event) is dp_event.GaussianDpEvent
+    ),
     dp_event.NoOpDpEvent: Attained(),
 }
 

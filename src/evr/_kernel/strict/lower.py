@@ -79,9 +79,10 @@ def _between(law: ExactCurve, ratios: Sequence[arb]) -> list[Chances]:
 
 
 def _tests(law: ExactCurve, ratios: Sequence[arb]) -> list[Chances]:
-    """Tests about "the loss exceeds ``log(ratio)``", of which each takes no more than the one before: the ratios, exact
-    numbers, do not fall.
+    """Tests about "the loss exceeds ``log(ratio)``" for exact numbers that rise, of which each takes no more than the
+    one before, whatever rounding did to the numbers.
     """
+    ratios = list(accumulate(ratios, max))
     if isinstance(law, SampledCurve):
         q, rest = ball(law.q), ball(1 - law.q)
         if law.direction is Direction.REMOVE:
