@@ -12,7 +12,8 @@ import pytest
 import messages
 from helpers import near
 
-pytest.importorskip("jax_privacy", reason="needs jax-privacy: pip install jax-privacy==2.0.0", exc_type=ImportError)
+reason = "needs jax-privacy: pip install jax-privacy==2.0.0"
+pytest.importorskip("jax_privacy.experimental.execution_plan", reason=reason, exc_type=ImportError)
 pytestmark = pytest.mark.filterwarnings("ignore")  # jax and keras warn about themselves
 
 import dp_accounting
