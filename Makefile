@@ -50,7 +50,7 @@ NEWEST ?=
 
 integrations: $(EXTRAS)/.ready $(FLOWER)/.ready ## tests with Opacus, Lightning, Hugging Face, JAX Privacy, Keras, Flower and Dask, in environments of their own
 	$(EXTRAS)/bin/python -m pytest tests/integrations src/evr/integrations -n $(JOBS) --dist worksteal -q
-	$(FLOWER)/bin/python -m pytest tests/integrations/test_flower.py -q
+	$(FLOWER)/bin/python -m pytest tests/integrations/test_flower.py tests/integrations/test_loops.py tests/integrations/test_guides.py -q
 
 published: $(VENV)/.test ## certify the published trainings, and write their page
 	$(BIN)/python examples/published/make_page.py

@@ -21,6 +21,7 @@ collect_ignore = [
     for extra, file in (
         ("opacus", "src/evr/integrations/opacus.py"),
         ("torch", "src/evr/integrations/auditing.py"),
+        ("torch", "src/evr/integrations/canaries.py"),
         ("distributed", "src/evr/integrations/dask.py"),
     )
     if not find_spec(extra)

@@ -1,4 +1,4 @@
-"""What a record adds to a step of a training by Lightning, Hugging Face, JAX Privacy and Keras, and what evr's
+"""What a record adds to a step of a training by Opacus, Lightning, Hugging Face, JAX Privacy and Keras, and what evr's
 accountant adds to a round of Flower.
 
     python benchmarks/loops.py [--steps 40] [--repeats 5]
@@ -36,6 +36,36 @@ Moments = list[float]
 
 def stamp(moments: Moments) -> None:
     moments.append(time.process_time())
+
+
+def opacus(steps: int, place: Path | None) -> Moments:
+    import torch
+    from opacus import PrivacyEngine
+    from torch.utils.data import DataLoader, TensorDataset
+
+    import evr
+    import evr.integrations.opacus
+
+    torch.set_num_threads(1)
+    torch.seed()
+    data = TensorDataset(torch.rand(RECORDS, SIZE), torch.randint(0, CLASSES, (RECORDS,)))
+    model: Any = torch.nn.Sequential(torch.nn.Linear(SIZE, WIDTH), torch.nn.ReLU(), torch.nn.Linear(WIDTH, CLASSES))
+    model, optimizer, loader = PrivacyEngine(accountant="evr").make_private(
+        module=model,
+        optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+        data_loader=DataLoader(data, batch_size=BATCH),
+        noise_multiplier=NOISE,
+        max_grad_norm=1.0,
+    )
+    moments: Moments = []
+    with contextlib.nullcontext() if place is None else evr.record(optimizer, loader, place):
+        while len(moments) < steps:
+            for x, y in loader:
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(model(x), y).backward()
+                optimizer.step()
+                stamp(moments)
+    return moments
 
 
 def lightning(steps: int, place: Path | None) -> Moments:
@@ -216,6 +246,7 @@ def flower(steps: int, place: Path | None) -> Moments:
 
 
 LOOPS: dict[str, Callable[[int, Path | None], Moments]] = {
+    "opacus": opacus,
     "lightning": lightning,
     "transformers": huggingface,
     "jax_privacy": jax_privacy,
@@ -238,6 +269,7 @@ def main() -> None:
             for repeat in range(chosen.repeats):
                 seconds = {}
                 for place in (None, Path(folder) / f"{repeat}.record.jsonl"):
+                    np.random.set_bit_generator(np.random.MT19937())  # which Hugging Face's Trainer seeds
                     moments = train(chosen.steps, place)
                     seconds[place is None] = statistics.median(np.diff(moments[FIRST:]))
                 ratios.append(seconds[False] / seconds[True])

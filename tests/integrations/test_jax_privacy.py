@@ -12,7 +12,8 @@ import pytest
 import messages
 from helpers import near
 
-pytest.importorskip("jax_privacy", reason="needs jax-privacy: pip install jax-privacy==2.0.0", exc_type=ImportError)
+reason = "needs jax-privacy: pip install jax-privacy==2.0.0"
+pytest.importorskip("jax_privacy.experimental.execution_plan", reason=reason, exc_type=ImportError)
 pytestmark = pytest.mark.filterwarnings("ignore")  # jax and keras warn about themselves
 
 import dp_accounting
@@ -82,7 +83,8 @@ def test_the_bare_event_of_a_plan_with_bands_is_refused(tmp_path):
     made = plan(iterations=200, strategy=np.ones(4), sampling_prob=0.2, noise_multiplier=2.0)
     assert made.dp_event == evr.dpsgd(noise_multiplier=2.0, sampling_probability=0.2, steps=50)
     more = dp_accounting.ComposedDpEvent([made.dp_event, dp_accounting.GaussianDpEvent(9.0)])
-    for event in (made.dp_event, more):
+    twice = dp_accounting.ComposedDpEvent([dp_accounting.SelfComposedDpEvent(more, 2)])
+    for event in (made.dp_event, more, twice):
         with pytest.raises(UnsupportedEventError, match=messages.about("a plan of JAX Privacy with 4 bands")):
             evr.certify(event, delta=1e-5, ledger=tmp_path / "ledger.sqlite")
     single = plan(iterations=50, sampling_prob=0.2, noise_multiplier=2.0)

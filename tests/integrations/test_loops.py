@@ -276,7 +276,7 @@ class Jax(Loop):
         "wrong_rate": "sampling probability 0.2; planned were 1.1 and 0.1",
         "batches_from_elsewhere": "a batch that recording.plan did not draw",
         "public_seed": "the sampler has the seed 7",
-        "public_noise": "NumPy's global generator, which draws the key of the noise, was seeded by hand",
+        "public_noise": "which draws the keys of the noise, was seeded by hand",
         "skipped_empty_batch": "an empty batch was dropped",
         "no_clipping": "longer than clipping allows",
         "unknown_field": "other fields than evr knows .burn_in",

@@ -187,6 +187,16 @@ def test_a_finished_record_is_not_continued_by_accident(path, tmp_path):
     assert evr.Record.load(write(path, steps=1, resume=True)).steps == 11
 
 
+def test_a_seed_draws_one_part_of_a_record_only(path):
+    """The seed itself is not in the file."""
+    for seed in (2**60 + 1, 2**60 + 2, None, None):
+        Recorder(path, seed=seed).close()
+    with pytest.raises(RecordError, match=messages.about("this seed has drawn a part of the record already")):
+        Recorder(path, seed=2**60 + 1)
+    assert str(2**60) not in path.read_text()
+    Recorder(path.with_name("other.jsonl"), seed=2**60 + 1).close()
+
+
 def test_two_writers_at_once_are_refused(path):
     recorder = Recorder(path)
     with pytest.raises(RecordError, match=messages.BEING_WRITTEN):

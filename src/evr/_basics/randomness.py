@@ -76,6 +76,9 @@ def for_purpose(generator: np.random.Generator, purpose: int) -> np.random.Gener
     return cast(np.random.Generator, getattr(generator, "for_purpose", lambda _: generator)(purpose))
 
 
-def numpy_is_seeded() -> bool:
-    """Whether somebody called ``np.random.seed``, so that what NumPy's global generator draws is no secret."""
-    return getattr(np.random.get_bit_generator(), "seed_seq", None) is None  # type: ignore[attr-defined]
+def refuse_seeded_numpy(drawn: str, error: type[Exception]) -> None:
+    """Raise an error if somebody called ``np.random.seed``: what NumPy's global generator draws is no secret then."""
+    if getattr(np.random.get_bit_generator(), "seed_seq", None) is None:  # type: ignore[attr-defined]
+        what = f"NumPy's global generator, which draws {drawn}, was seeded by hand, so they are no secret"
+        fresh = "np.random.set_bit_generator(np.random.MT19937())"
+        raise error(f"{what}: do not call np.random.seed(); or call {fresh} after it, before the training is set up")

@@ -11,12 +11,8 @@ from typing import Any, Literal
 Kind = Literal["note", "breach"]
 
 _OPTIMIZERS = (
-    "DPOptimizer",
-    "DPOptimizerFastGradientClipping",
-    "DPPerLayerOptimizer",
-    "DistributedDPOptimizer",
-    "DistributedDPOptimizerFastGradientClipping",
-    "SimpleDistributedPerLayerOptimizer",
+    *("DPOptimizer", "DPOptimizerFastGradientClipping", "DPPerLayerOptimizer", "DistributedDPOptimizer"),
+    *("DistributedDPOptimizerFastGradientClipping", "SimpleDistributedPerLayerOptimizer"),
     "AdaClipDPOptimizer",  # whose steps are breaches
 )
 """The optimizers of Opacus 1.6 whose steps are known here. FSDPOptimizerFastGradientClipping is not one of them."""

@@ -105,11 +105,13 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         lines = self._chain.lines
         self.steps = sum(line["kind"] == "step" for line in lines)
         name = lines[0]["run"] if lines else run or secrets.token_hex(16)
-        hashed = _hashed(seed, name)
-        given = {"time": now(), "conditions": {**(conditions or {}), **hashed}}
+        given: dict[str, Any] = {"time": now(), "conditions": {**(conditions or {})}}
+        if seed is not None:  # hashed so slowly that nobody finds it by trying all of 53 bits
+            salted = hashlib.scrypt(str(seed).encode(), salt=name.encode(), n=2**14, r=8, p=1, dklen=16)
+            given["conditions"]["seed"] = salted.hex()
         try:
             if lines:
-                self._check_continued(place, hashed.get("seed"), resume)
+                self._check_continued(place, given["conditions"].get("seed"), resume)
                 self._chain.write("resumed", steps=self.steps, cut_off=self._chain.cut_off, **given)
             else:
                 self._chain.write("start", format=FORMAT, run=name, **place, **given)
@@ -194,10 +196,3 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         (self.finish if kind is None else self.close)()
-
-
-def _hashed(seed: int | None, salt: str) -> dict[str, str]:
-    """A seed as the record holds it: too slow to be found by trying all of 53 bits."""
-    if seed is None:
-        return {}
-    return {"seed": hashlib.scrypt(str(seed).encode(), salt=salt.encode(), n=2**14, r=8, p=1, dklen=16).hex()}

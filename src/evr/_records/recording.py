@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +49,18 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
     ) -> None:
         self._optimizer, self._refuse = optimizer, refuse
         self._accountant = inspecting.accountant_of(optimizer, engine)
-        self._undo = contextlib.ExitStack()
+        self._written: set[tuple[str, str]] = set()  # findings
+        self._used: int | None = 0  # records of this step so far; None where Opacus keeps no gradients of each
+        self._skipped = 0
+        self._expected = False  # whether a step of the wrapped optimizer has been announced
+        self._versions: int | None = None
+        self._counted = -1  # steps in the accountant after the last recorded one
+        self._watched: dict[str, tuple[Any, float]] = {}
         owner, name = inspecting.holder(loader)
-        self._undo.callback(vars(owner).__setitem__, name, vars(owner)[name])
-        self._batches = inspecting.observe(loader)
-        self._sampler = self._batches.observed
-        try:
+        with contextlib.ExitStack() as undo:
+            undo.callback(vars(owner).__setitem__, name, vars(owner)[name])
+            self._batches = inspecting.observe(loader)
+            self._sampler = self._batches.observed
             breaches = [words for kind, _, words in inspecting.findings(optimizer, self._sampler) if kind == "breach"]
             if breaches and refuse:
                 raise RecordError("this training cannot be recorded: " + "; ".join(breaches))
@@ -63,23 +69,11 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
             self.path = path if ranks == 1 else rank_path(path, rank)
             told: dict[str, Any] = {"rank": rank, "ranks": ranks, "run": run, "constants": constants, "resume": resume}
             self._recorder = Recorder(self.path, inspecting.conditions(optimizer, self._sampler), **told)
-        except BaseException:
-            self._undo.close()
-            raise
-        self._written: set[tuple[str, str]] = set()  # findings
-        self._used: int | None = 0  # records of this step so far; None where Opacus keeps no gradients of each
-        self._skipped = 0
-        self._expected = False  # whether a step of the wrapped optimizer has been announced
-        self._versions: int | None = None
-        self._counted = -1  # steps in the accountant after the last recorded one
-        self._watched: dict[str, tuple[Any, float]] = {}
-        try:
+            undo.callback(self._recorder.close)
             self._look()
             self._check_checkpoint()
-            self._attach()
-        except BaseException:
-            self.close()
-            raise
+            self._attach(undo.callback)
+            self._undo = undo.pop_all()
 
     @property
     def steps(self) -> int:
@@ -88,11 +82,11 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
 
     def finish(self) -> Record:
         """Stop observing, say in the record that the training ended in order, and read it."""
-        self._undo.close()
-        with self._recorder:  # finishes it
+        with self._undo:
             self._batches.epoch_ends()
             self._check_dropped()
             self._check_updates()
+            self._recorder.finish()
         return Record.load(self.path)
 
     def state_dict(self) -> dict[str, Any]:
@@ -124,15 +118,14 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
     def close(self) -> None:
         """Stop observing; the record can be continued."""
         self._undo.close()
-        self._recorder.close()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         (self.finish if kind is None else self.close)()
 
-    def _attach(self) -> None:
+    def _attach(self, undo: Callable[..., Any]) -> None:
         from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-        optimizer, undo = self._optimizer, self._undo.callback
+        optimizer = self._optimizer
         self._hook_before, self._pre_step = optimizer.step_hook, optimizer.pre_step
         undo(optimizer.attach_step_hook, optimizer.step_hook)
         optimizer.attach_step_hook(self._on_noise)

@@ -145,7 +145,10 @@ def _refuse_event_of_bands(event: Any) -> None:
     """
     if "jax_privacy" not in sys.modules:
         return
-    parts = {id(one) for one in (event, *getattr(event, "events", ()))}
+    parts, rest = set[int](), [event]
+    while rest:
+        parts.add(id(part := rest.pop()))
+        rest += [*getattr(part, "events", ()), *([part.event] if hasattr(part, "event") else ())]
     for plan in gc.get_objects():
         if type(plan).__name__ != "DPExecutionPlan" or id(plan.dp_event) not in parts:
             continue

@@ -20,7 +20,7 @@ from flwr.serverapp import GaussianPrivacyEvent, PrivacyConfig, PrivacySpent, Sa
 
 from evr._accounting import estimate_delta, estimate_epsilon
 from evr._basics import validate
-from evr._basics.randomness import numpy_is_seeded
+from evr._basics.randomness import refuse_seeded_numpy
 from evr._certificate.certificate import Certificate
 from evr._kernel.events.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT
 from evr._release.gate import certify
@@ -85,9 +85,7 @@ class Accountant:
         """Count so many equal releases. Flower draws their noise from NumPy's global generator, before it calls this:
         one that somebody seeded is refused.
         """
-        if numpy_is_seeded():
-            what = "NumPy's global generator, which draws Flower's noise, was seeded by hand, so the noise is no secret"
-            raise ValueError(f"{what}: do not call np.random.seed() in the server's process")
+        refuse_seeded_numpy("the numbers of Flower's noise", ValueError)
         self._compose(event, count)
 
     def _compose(self, event: GaussianPrivacyEvent, count: int) -> None:
@@ -100,14 +98,11 @@ class Accountant:
 
     def get_epsilon(self, delta: float) -> float:
         """A proved upper bound on epsilon at ``delta``."""
-        return self._epsilon(self.event, validate.open_probability(delta=delta))
+        return self._proved(estimate_epsilon, self.event, validate.open_probability(delta=delta))
 
     def get_delta(self, epsilon: float) -> float:
         """A proved upper bound on delta at ``epsilon``."""
-        if not self._releases:
-            return 0.0
-        asked = {"method": "strict", "neighboring_relation": self.neighboring_relation}
-        return estimate_delta(self.event, epsilon, **asked).value
+        return self._proved(estimate_delta, self.event, epsilon)
 
     def get_privacy_spent(self, delta: float | None = None) -> PrivacySpent:
         """What was spent at ``delta``, or at the configuration's."""
@@ -120,7 +115,8 @@ class Accountant:
         if limit is None:
             raise ValueError("there is no limit: give max_epsilon, or PrivacyConfig(..., max_epsilon=...)")
         more = (event, validate.positive_integer(count=count))
-        return self._epsilon(self._event_with(more), self._config.target_delta) > validate.positive(max_epsilon=limit)
+        epsilon = self._proved(estimate_epsilon, self._event_with(more), self._config.target_delta)
+        return epsilon > validate.positive(max_epsilon=limit)
 
     def certify(self, **options: Any) -> Certificate:
         """``evr.certify`` of what ran, for clients: at the configuration's delta unless another is given."""
@@ -156,11 +152,11 @@ class Accountant:
             self._releases = before
             raise
 
-    def _epsilon(self, event: dp_event.DpEvent, delta: float) -> float:
+    def _proved(self, estimate: Any, event: dp_event.DpEvent, at: float) -> float:
         if isinstance(event, dp_event.NoOpDpEvent):
             return 0.0
-        asked = {"method": "strict", "neighboring_relation": self.neighboring_relation}
-        return estimate_epsilon(event, delta, **asked).value
+        bound: float = estimate(event, at, method="strict", neighboring_relation=self.neighboring_relation).value
+        return bound
 
     def _event_with(self, *more: tuple[GaussianPrivacyEvent, int]) -> dp_event.DpEvent:
         steps = [dp_event.SelfComposedDpEvent(self._step(one), count) for one, count in [*self._releases, *more]]

@@ -19,7 +19,7 @@ from opacus.optimizers import DPOptimizer
 from transformers import Trainer, TrainerCallback
 from transformers.trainer_callback import ExportableState
 
-from evr._records.observing import goes_on
+from evr._records.observing import Follower
 from evr._records.observing import record as observe
 from evr._records.reading import Record as ReadRecord
 from evr._records.recording import Recording
@@ -37,33 +37,13 @@ def _unwrapped(optimizer: Any, loader: Any) -> tuple[Any, Any]:
     return getattr(optimizer, "optimizer", optimizer), getattr(loader, "base_dataloader", loader)
 
 
-class Record(TrainerCallback, ExportableState):
+class Record(Follower, TrainerCallback, ExportableState):
     """Records a training whose optimizer and loader Opacus made private.
 
     Give it to ``Trainer(callbacks=[...])``, whose ``optimizers`` has the ``DPOptimizer`` and whose
     ``get_train_dataloader`` returns the ``DPDataLoader``; ``PrivateTrainer`` brings its own. After each step it clears
-    the gradients of each record, which ``Trainer`` leaves. Checkpoints hold where the record stood and what the
-    accountant had counted; a training that is resumed from one continues its record.
-
-    Parameters
-    ----------
-    path
-        The file; each process of a distributed training has its own.
-    engine
-        The ``PrivacyEngine``. Not needed where its accountant is evr's.
-    **options
-        As of ``evr.record``.
-
-    Attributes
-    ----------
-    record
-        What ran, after a training that ended in order: ``callback.record.certify(delta=1e-5)``.
+    the gradients of each record, which ``Trainer`` leaves.
     """
-
-    def __init__(self, path: str | Path = "training.record.jsonl", engine: Any = None, **options: Any) -> None:
-        self.path, self.engine, self.options = path, engine, options
-        self.record: ReadRecord | None = None
-        self._recording: Recording | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
         """Begin the record, or continue that of the checkpoint."""
@@ -75,8 +55,7 @@ class Record(TrainerCallback, ExportableState):
         if args.n_gpu > 1:
             raise RecordError(f"n_gpu={args.n_gpu}: DataParallel splits batches. Show one GPU (CUDA_VISIBLE_DEVICES=0)")
         saved = state.stateful_callbacks.get(type(self).__name__, {}).get("attributes") if state.global_step else None
-        optimizer, loader = _unwrapped(more["optimizer"], more["train_dataloader"])
-        self._recording = goes_on(optimizer, loader, self.path, saved, self.engine, more["model"], **self.options)
+        self.begin(*_unwrapped(more["optimizer"], more["train_dataloader"]), more["model"], saved)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
         """Clear the gradients of each record."""
@@ -84,17 +63,11 @@ class Record(TrainerCallback, ExportableState):
 
     def on_train_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
         """Finish the record."""
-        assert self._recording is not None
-        self.record = self._recording.finish()
-
-    def close(self) -> None:
-        """Stop observing a training that did not end in order."""
-        if self._recording is not None and self.record is None:
-            self._recording.close()
+        self.finish()
 
     def state(self) -> dict[str, Any]:
         """For the trainer's checkpoints."""
-        return {"args": {}, "attributes": {} if self._recording is None else self._recording.state_dict()}
+        return {"args": {}, "attributes": self.state_dict()}
 
 
 class Private:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from dp_accounting import dp_event
 
-from evr._basics.randomness import numpy_is_seeded
+from evr._basics.randomness import refuse_seeded_numpy
 from evr._kernel.events import schemes
 from evr._records.reading import Record
 from evr._records.recorder import Recorder
@@ -33,21 +33,14 @@ _LOOSE = 1.001  # rounding of norms in single precision
 _SEED = "looks chosen by hand, so it is no secret: leave it out"
 
 
-def record(
-    source: Any,
-    path: str | Path = "training.record.jsonl",
-    *,
-    constants: Mapping[str, Any] | None = None,
-    new: bool = False,
-    resume: bool = False,
-) -> Recording:
+def record(source: Any, path: str | Path = "training.record.jsonl", **options: Any) -> Recording:
     """Record a training by JAX Privacy: DP-SGD by a configuration of one band, or by a ``DPTrainer``.
 
     Use it as a context manager. Train with ``recording.plan`` in place of the plan, or call ``recording.fit`` in place
-    of ``trainer.fit``. Other options are as of ``evr.record``; what breaks the accounting raises ``RecordError``, at
-    the next batch or at the end, and the record has no event.
+    of ``trainer.fit``. Options are ``constants``, ``new`` and ``resume``, as of ``evr.record``. What breaks the
+    accounting raises ``RecordError``, at the next batch or at the end, and the record has no event.
     """
-    return Recording(source, path, constants=constants, new=new, resume=resume)
+    return Recording(source, path, **options)
 
 
 class Recording(contextlib.AbstractContextManager["Recording"]):
@@ -60,10 +53,7 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
         if not isinstance(event, dp_event.SelfComposedDpEvent) or not isinstance(step, dp_event.PoissonSampledDpEvent):
             why = f"{type(event).__name__} is not DP-SGD on Poisson batches, which is what a record holds"
             raise RecordError(f"{why}: certify the configuration, evr.events.from_jax_privacy(config)")
-        if numpy_is_seeded():
-            what = "NumPy's global generator, which draws the key of the noise, was seeded by hand, so it is no secret"
-            fresh = "np.random.set_bit_generator(np.random.MT19937())"
-            raise RecordError(f"{what}: do not call np.random.seed(), or call {fresh} before you make the plan")
+        refuse_seeded_numpy("the keys of the noise", RecordError)
         config = getattr(source, "config", source)
         self._facts: dict[str, Any] = {
             "noise_multiplier": float(step.event.noise_multiplier),
@@ -111,14 +101,6 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
             noise_addition_transform=transform._replace(init=init, update=update),
         )
 
-    def batches(self, strategy: Any, num_examples: int, rng: Any) -> Iterator[Any]:
-        """The batches that a strategy draws, each announced in the record before it is handed out."""
-        for batch in strategy.batch_iterator(num_examples, rng=self._fresh(rng)):
-            self._check()
-            self._recorder.step(**self._facts)
-            self._drawn.append(len(batch))
-            yield batch
-
     def fit(self, dataset: Any, state: Any, *, rng_or_seed: Any = None, callback: Any = None, **options: Any) -> Any:
         """``DPTrainer.fit``. Each step is announced in the record before it happens: the first one here, the others
         after the step before them.
@@ -132,18 +114,24 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
             if callback is not None:
                 callback(step, now, aux)
 
-        rng, self._clips = self._fresh(rng_or_seed), True
+        rng, self._clips = self.fresh(rng_or_seed), True
         self._check()
         self._recorder.step(**self._facts)
         return self._trainer.fit(dataset, state, rng_or_seed=rng, callback=after, **options)
 
-    def _fresh(self, rng: Any) -> Any:
+    def fresh(self, rng: Any) -> Any:
         """The generator that draws the batches."""
         rng = np.random.default_rng(rng)
         seed = getattr(getattr(rng.bit_generator, "seed_seq", None), "entropy", None)
         if not isinstance(seed, int) or seed < _SEED_BY_HAND:
             self._wrong.append(("seed", f"the sampler has the seed {seed}, which {_SEED}"))
         return rng
+
+    def announce(self, size: int) -> None:
+        """Write down a step on a batch of so many records, before the batch is handed out."""
+        self._check()
+        self._recorder.step(**self._facts)
+        self._drawn.append(size)
 
     def _on_noise(self, norm: Any) -> None:
         """The noise has run; errors are kept, since JAX would lose them."""
@@ -197,4 +185,6 @@ class _Sampler:
         return getattr(self._strategy, name)
 
     def batch_iterator(self, num_examples: int, rng: Any = None) -> Iterator[Any]:
-        return self._recording.batches(self._strategy, num_examples, rng)
+        for batch in self._strategy.batch_iterator(num_examples, rng=self._recording.fresh(rng)):
+            self._recording.announce(len(batch))
+            yield batch

@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from evr._basics.randomness import numpy_is_seeded
+from evr._basics.randomness import refuse_seeded_numpy
 from evr._records.reading import Record as ReadRecord
 from evr._records.recorder import Recorder
 from evr.errors import RecordError
@@ -47,9 +47,8 @@ class Record(keras.callbacks.Callback):
             raise RecordError(f"the model was made private with another configuration than {config!r}: give that one")
         if (several := self.model.steps_per_execution) != 1:
             raise RecordError(f"steps_per_execution={several}: a record has each step. Compile the model with 1")
-        if config.seed is None and numpy_is_seeded():
-            what = "NumPy's global generator, which draws the seeds of noise and batches, was seeded by hand"
-            raise RecordError(f"{what}, so they are no secret: give the configuration seed=secrets.randbits(63)")
+        if config.seed is None:
+            refuse_seeded_numpy("the seeds of noise and batches", RecordError)
         self._facts: dict[str, Any] = {
             "noise_multiplier": float(config.noise_multiplier),
             "clipping_norm": float(config.clipping_norm),

@@ -18,8 +18,8 @@ from evr._accounting.online import Interpolated
 from evr._basics import validate
 from evr._dpsgd import opacus_history
 from evr._kernel.events import Composition
-from evr.integrations.auditing import Canaries as Canaries
 from evr.integrations.auditing import check_sensitivity as check_sensitivity
+from evr.integrations.canaries import Canaries as Canaries
 
 _LOADS = ("evr", "evr-strict", "rdp", "prv", "gdp")  # mechanisms whose checkpoints hold the same history
 _DIRECT = 2  # questions answered one by one: asking once an epoch, or for one noise, needs no block of steps
