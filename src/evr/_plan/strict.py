@@ -32,8 +32,8 @@ from evr._kernel.strict import (
     rounded_up,
     schedule,
 )
-from evr._kernel.strict.one_step import places_for, ratios_of
 from evr._kernel.strict.proof import bounds_by, infinite_delta, needs_no_plan, stays_within
+from evr._kernel.strict.ratios import places_for, ratios_of
 from evr._plan.grids import Outlook, choose, outlook
 from evr.errors import AccuracyError
 

@@ -35,13 +35,17 @@ def test_lattice_bounds_are_tight_so_that_they_would_show_a_fault():
 FAULTS = {
     "products rounded down": (
         "masses",
-        "raised = wide.packed + _ones(len(wide), wide.width) * ((1 << bits) - 1)",
+        "raised = wide.packed + ones(len(wide), wide.width) * ((1 << bits) - 1)",
         "raised = wide.packed",
     ),
-    "balls rounded down": ("masses", "found = number.ceil().unique_fmpz()", "found = number.floor().unique_fmpz()"),
-    "what escapes the window is dropped": ("masses", "min(law.infinite + escaped, 1 << law.bits)", "law.infinite"),
+    "balls rounded down": (
+        "rounding",
+        "rounded = number.ceil().unique_fmpz()",
+        "rounded = number.floor().unique_fmpz()",
+    ),
+    "what escapes the window is dropped": ("grid_law", "min(law.infinite + escaped, 1 << law.bits)", "law.infinite"),
     "infinite losses of a step are dropped": ("one_step", "return masses[:-1], masses[-1]", "return masses[:-1], 0"),
-    "infinity of products is the greater one": ("masses", "min(a + b - (a * b >> bits), 1 << bits)", "max(a, b)"),
+    "infinity of products is the greater one": ("grid_law", "min(a + b - (a * b >> bits), 1 << bits)", "max(a, b)"),
     "infinity is left out of the sum": ("proof", "int(total) + (self.infinite << self.bits)", "int(total)"),
     "a positive term is left out": ("proof", "if other >= self.first.first:", "if other > self.first.first:"),
     "the cut is one higher": (
@@ -56,27 +60,27 @@ FAULTS = {
         "cut = (epsilon - self.offset) // self.spacing - 1",
     ),
     "shares up are rounded down": (
-        "masses",
-        "shares_up(spacing, halvings, bits)).rounded_up(bits)",
-        "shares_up(spacing, halvings, bits)).rounded_down(bits)",
+        "grid_law",
+        "alike(total, raised.rounded_up(bits), masses.most)",
+        "alike(total, raised.rounded_down(bits), masses.most)",
     ),
     "odd masses go down": (
-        "masses",
+        "grid_law",
         "moved = total.packed - up.packed + (up.packed << 8 * up.width)",
         "moved = total.packed",
     ),
     "above the top all stays": (
-        "masses",
+        "grid_law",
         "return inside + Masses.of(top, [kept]), above.most - kept",
         "return inside + Masses.of(top, [above.most]), 0",
     ),
-    "below the floor all is lost": ("masses", "if masses.first < floor:", "if False:"),
+    "below the floor all is lost": ("grid_law", "if masses.first < floor:", "if False:"),
     "fine parts are lost where they meet coarse ones": (
-        "masses",
+        "grid_law",
         "coarse = (both + both + x.coarse) * x.coarse",
         "coarse = x.coarse * x.coarse",
     ),
-    "once instead of twice": ("masses", "(both + both + x.coarse)", "(both + x.coarse)"),
+    "once instead of twice": ("grid_law", "(both + both + x.coarse)", "(both + x.coarse)"),
     "the loss is put below": (
         "one_step",
         "masses[upper] += p * share\n        masses[upper - 1] += p * zero.max(one - share)",

@@ -23,10 +23,13 @@ from evr._kernel.pairs.exact.law import at_precision, ball
 from evr._kernel.pairs.nested import NestedLaw, OneOf, SampledSteps
 from evr._kernel.pairs.selection import Selection
 from evr._kernel.pairs.steps import Step
-from evr._kernel.strict.masses import GUARD, Masses, either, end_above, power_above, power_below, units_above
+from evr._kernel.strict.grid_law import either
+from evr._kernel.strict.masses import Masses
 from evr._kernel.strict.nested import GridOutcomes, mean_of
-from evr._kernel.strict.one_step import one_step, outcomes_of
+from evr._kernel.strict.one_step import one_step
 from evr._kernel.strict.plan import MOST_PLACES, CurvePlan, NestedPlan, ProofPlan, SelectionPlan, power
+from evr._kernel.strict.ratios import outcomes_of
+from evr._kernel.strict.rounding import GUARD, ceil_div, end_above, power_above, power_below, units_above
 from evr._kernel.strict.tradeoff import Selected, outcomes_above
 from evr.types import Direction
 
@@ -322,9 +325,9 @@ def infinite_delta(steps: Sequence[Step], bits: int = 256) -> Fraction:
     for step in steps:
         law, one = step.exact_law, 0
         if isinstance(law, Selection):
-            one = min(-(-law.rule.factor * infinite_delta(law.steps, bits) * (1 << bits) // 1), 1 << bits)
+            one = min(ceil_div(law.rule.factor * infinite_delta(law.steps, bits) * (1 << bits)), 1 << bits)
         elif isinstance(law, NestedLaw):
-            one = -(-_nested_infinite(law, bits) * (1 << bits) // 1)
+            one = ceil_div(_nested_infinite(law, bits) * (1 << bits))
         elif isinstance(law, ExactOutcomes):
             one = units_above(partial(_infinite, law), bits)
         if one:
