@@ -24,14 +24,17 @@ from evr._kernel.pairs.line.pair import log_sum_exp
 from evr._kernel.strict import Grid, ProofPlan, Window, schedule
 
 _FINE, _HALVING, _CUTTING, _MEETING = 0.4, 0.45, 0.002, 0.4  # shares of the tolerance, which is seldom used up
-_COARSE = (0.07, 0.014, 0.003)  # shares to try
+_COARSE = (0.07, 0.03, 0.014, 0.003)  # shares to try, the first that will do is taken
 _MOST_HALVINGS = 24
 _TAIL = 11.0  # log of what windows may cost, over delta and the tolerance
 _ORDERS = np.geomspace(1e-4, 1e5, 46)
-_TIMES = np.geomspace(0.5, 4.0, 25)
+_TIMES = np.geomspace(0.5, 4.0, 12)
+_THINNED = 700  # points that moments are taken of
 _OFFSET_BITS = 64
 _ROUNDING = 3.0  # how many units a mass may be off, of those that the tolerance has room for
 _FINEST_LATTICE = 1e-3
+_NARROWEST = 0.03  # of the spacings tried, over the widest
+_SPARE = 4
 _STEEPEST = 2000.0  # spacing that bits are added for: a plan may not have many more
 
 
@@ -163,6 +166,7 @@ def _kind(step: Step, plain: LossPoints, points: LossPoints, order: float, *, on
     plain, points = _rising(plain), _rising(points)
     exponents = points.log_weights + order * points.losses
     cumulant = log_sum_exp(exponents)
+    tilted = np.exp(exponents - cumulant)
     if on_atoms and points.is_atom.any():
         offset = Fraction(float(points.losses[np.argmax(np.where(points.is_atom, exponents, -np.inf))]))
     else:
@@ -172,10 +176,10 @@ def _kind(step: Step, plain: LossPoints, points: LossPoints, order: float, *, on
     return Kind(
         count=step.count,
         losses=points.losses,
-        tilted=np.exp(exponents - cumulant),
+        tilted=tilted,
         cumulant=cumulant,
-        low_cumulants=_cumulants(plain.losses, plain.log_weights, -_ORDERS),
-        high_cumulants=_cumulants(points.losses, points.log_weights, _TIMES * max(order, 1.0)),
+        low_cumulants=_cumulants(plain.losses, np.exp(plain.log_weights), -_ORDERS),
+        high_cumulants=cumulant + _cumulants(points.losses, tilted, _TIMES * max(order, 1.0) - order),
         least=least,
         greatest=greatest,
         offset=offset,
@@ -187,9 +191,13 @@ def _rising(points: LossPoints) -> LossPoints:
     return LossPoints(points.losses[order], points.log_weights[order], points.is_atom[order])
 
 
-def _cumulants(losses: Floats, log_weights: Floats, orders: Floats) -> Floats:
-    """``log E[e^{s loss}]`` at each order."""
-    terms = log_weights + np.multiply.outer(orders, losses)
+def _cumulants(losses: Floats, weights: Floats, orders: Floats) -> Floats:
+    """``log E[e^{s loss}]`` at each order, neighbouring points put together."""
+    starts = np.arange(0, losses.size, max(1, losses.size // _THINNED))
+    masses = np.add.reduceat(weights, starts)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        means = np.where(masses > 0.0, np.add.reduceat(weights * losses, starts) / masses, losses[starts])
+        terms = np.log(masses) + np.multiply.outer(orders, means)
     tops = np.max(terms, axis=1)
     return tops + np.log(np.sum(np.exp(np.maximum(terms - tops[:, None], -700.0)), axis=1))
 
@@ -259,10 +267,11 @@ def _bulk(kind: Kind, spacing: float, fine: float, coarse: float) -> _Bulk:
     low = math.floor((losses[first] - offset) / spacing)
     high = max(math.ceil((losses[min(last, losses.size - 1)] - offset) / spacing), low + 1)
     within = (losses >= offset + low * spacing) & (losses <= offset + high * spacing)
-    halvings = 1
+    share = max(float(np.sum(kind.tilted[within])), 1e-300)
+    evenly = kind.count * share * spacing**2 / 6.0  # the variance that is added where losses are anywhere in a cell
+    halvings = min(max(1, math.ceil(math.log2(max(evenly / fine, 1.0)) / 2) - 1), _MOST_HALVINGS)
     while halvings < _MOST_HALVINGS and float(np.sum(kind.spread(spacing / 2**halvings)[within])) > fine:
         halvings += 1
-    share = max(float(np.sum(kind.tilted[within])), 1e-300)
     return _Bulk(halvings, low, high, losses[within] - offset, kind.tilted[within] / share, share)
 
 
@@ -274,10 +283,8 @@ def _fine_ranges(view: Outlook, bulks: list[_Bulk], spacing: float, unit: float)
     variances = [_moments(bulk.weights, bulk.losses)[0] for bulk in bulks]
     widest = math.sqrt(max(_total(view.counts, variances), 1e-300))
     narrowest = math.sqrt(max(min((v for v in variances if v > 0), default=widest**2), 1e-300))
-    orders = np.geomspace(0.3 / widest, 30.0 / narrowest, 64)
-    with np.errstate(divide="ignore"):
-        logs = [(bulk.losses, np.log(bulk.weights)) for bulk in bulks]
-    ups, downs = ([_cumulants(*one, sign * orders) for one in logs] for sign in (1.0, -1.0))
+    orders = np.geomspace(0.3 / widest, 30.0 / narrowest, 32)
+    ups, downs = ([_cumulants(bulk.losses, bulk.weights, sign * orders) for bulk in bulks] for sign in (1.0, -1.0))
 
     def ranges(counts: Sequence[int]) -> tuple[float, float]:
         tail = max(3.0, math.log(view.uses(counts) * len(counts) / (_CUTTING * unit * 6.0 / spacing**2)))
@@ -287,26 +294,36 @@ def _fine_ranges(view: Outlook, bulks: list[_Bulk], spacing: float, unit: float)
 
 
 def choose(view: Outlook, tolerance: float) -> ProofPlan:
-    """Grids for a bound that exceeds delta by about ``tolerance`` of it: the cheapest of several choices."""
+    """Grids for a bound that exceeds delta by about ``tolerance`` of it: the cheapest of several spacings, from wide
+    ones on until the coarse places alone cost more than the cheapest.
+    """
     windows = _Windows(view, tolerance)
     products = schedule(view.counts)
     unit = tolerance / view.kappa
-    each = unit / len(view.kinds)
-    best: tuple[float, Fraction, list[_Bulk]] | None = None
+    cheapest: tuple[float, Fraction, list[_Bulk]] | None = None
     wide = max(math.sqrt(unit), view.lattice or 0.0)
-    while best is None or wide > 0.03 * math.sqrt(unit):
-        exact = _rounded(wide, view.lattice)
-        spacing = float(exact)
-        for coarse in _COARSE:
-            bulks = [_bulk(kind, spacing, _FINE * each, coarse * each) for kind in view.kinds]
-            if _meeting(view, spacing, bulks, products) <= _MEETING * unit:
-                fine = sum((bulk.high - bulk.low) << bulk.halvings for bulk in bulks if bulk.halvings)
-                places = fine + sum(top - floor for floor, top in windows.alone(spacing))
-                cost = (15.0 + 4.0 * len(products)) * places  # about, in microseconds
-                if best is None or cost < best[0]:
-                    best = cost, exact, bulks
+    while cheapest is None or wide > _NARROWEST * math.sqrt(unit):
+        spacing = _rounded(wide, view.lattice)
+        places = sum(top - floor for floor, top in windows.alone(float(spacing)))
+        if cheapest is not None and places > cheapest[0]:
+            break
+        bulks = _bulks(view, float(spacing), unit, products)
+        if bulks is not None:
+            places += sum((bulk.high - bulk.low) << bulk.halvings for bulk in bulks if bulk.halvings)
+            if cheapest is None or places < cheapest[0]:
+                cheapest = places, spacing, bulks
         wide *= 0.7
-    return _plan(view, windows, best[1], best[2], unit, tolerance)
+    return _plan(view, windows, *cheapest[1:], unit, tolerance)
+
+
+def _bulks(view: Outlook, spacing: float, unit: float, products: list[tuple[int, ...]]) -> list[_Bulk] | None:
+    """The fine parts of all kinds on a coarse spacing, if they may meet the coarse ones."""
+    each = unit / len(view.kinds)
+    for coarse in _COARSE:
+        bulks = [_bulk(kind, spacing, _FINE * each, coarse * each) for kind in view.kinds]
+        if _meeting(view, spacing, bulks, products) <= _MEETING * unit:
+            return bulks
+    return None
 
 
 def _meeting(view: Outlook, spacing: float, bulks: list[_Bulk], products: list[tuple[int, ...]]) -> float:
@@ -357,5 +374,5 @@ def _plan(
         size = max(size, top - floor)
     units = math.log(sum(view.counts) * size * _ROUNDING / tolerance) - view.log_delta
     steep = min(width, _STEEPEST)  # e^-spacing is no less than a unit
-    bits = math.ceil((units + steep) / math.log(2)) + 4
+    bits = math.ceil((units + steep) / math.log(2)) + _SPARE
     return ProofPlan(max(bits, 40), spacing, tuple(grids), tuple(found))

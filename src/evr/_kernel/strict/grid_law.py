@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from flint import arb
 
-from evr._kernel.pairs.exact.law import ball
+from evr._kernel.pairs.exact.law import at_precision, ball
 from evr._kernel.strict.masses import NOTHING, Masses, alike
 from evr._kernel.strict.plan import Grid, Window, power
-from evr._kernel.strict.rounding import power_below, units_above
+from evr._kernel.strict.rounding import GUARD, ceiling, decided, power_below
 
 _FEW = 1 << 16  # places, one by one
 
@@ -27,10 +27,14 @@ def shares_up(spacing: Fraction, halvings: int, bits: int) -> tuple[int, ...]:
     """``2^bits (1 - e^{-r spacing}) / (1 - e^{-2^halvings spacing})``, rounded up, for ``r < 2^halvings`` (S4.3)."""
     size, whole = 1 << halvings, 1 << bits
 
-    def share(r: int) -> arb:
-        return (1 - ball(-r * spacing).exp()) / (1 - ball(-size * spacing).exp())
+    def shares() -> Callable[[int], arb]:
+        step, rest = ball(-spacing).exp(), 1 - ball(-size * spacing).exp()
+        return lambda r: (1 - step**r) / rest
 
-    return (0, *(min(units_above(partial(share, r), bits), whole) for r in range(1, size)))
+    with at_precision(bits + GUARD):
+        share = shares()
+        rounded = [ceiling(share(r) * whole) for r in range(size)]
+    return tuple(min(max(0, one), whole) for one in decided(rounded, shares, bits))
 
 
 def coarsened(masses: Masses, spacing: Fraction, halvings: int, bits: int) -> Masses:
@@ -164,9 +168,11 @@ class GridLaw:
         law = self.at(window.halvings)
         fine, coarse = law.fine, law.coarse
         if law.halvings and len(fine):
-            inside = fine.part(window.low, window.high)
-            ends = fine.part(fine.first, window.low - 1) + fine.part(window.high + 1, fine.last)
-            fine, coarse = inside, coarse + replace(law, fine=ends).on_coarse_grid
+            ends = [fine.part(fine.first, window.low - 1), fine.part(window.high + 1, fine.last)]
+            if window.low - 1 >> law.halvings == window.high + 1 >> law.halvings:  # in one cell: rounded together
+                ends = [ends[0] + ends[1]]
+            fine = fine.part(window.low, window.high)
+            coarse = sum((replace(law, fine=end).on_coarse_grid for end in ends), coarse)
         coarse, escaped = law.rules.windowed(coarse, window.floor, window.top, law.spacing, law.bits)
         infinite = min(law.infinite + escaped, 1 << law.bits)
         return replace(law, fine=fine, coarse=coarse, infinite=infinite)

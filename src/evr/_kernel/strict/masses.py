@@ -6,12 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from struct import unpack
 
 from flint import fmpz
 
 from evr._kernel.strict.rounding import ceil_div
 
-_WORD = 4  # bytes that are moved together: widths are multiples of it
+WORD = 4  # bytes that are moved together: widths are multiples of it
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Masses:
         return ceil_div(self.packed.bit_length(), 8 * self.width)
 
     def __iter__(self) -> Iterator[int]:
-        return iter(unpacked(self.packed, self.width, len(self)))
+        return iter(unpacked(self.packed, self.width, len(self), self.most))
 
     @property
     def last(self) -> int:
@@ -92,13 +94,13 @@ class Masses:
     def rounded_down(self, bits: int) -> Masses:
         """From units of ``2^-2 bits`` to units of ``2^-bits``, each mass rounded down."""
         wide = self.with_room(1 << bits)
-        kept = ones(len(wide), wide.width) * ((1 << 8 * wide.width - bits) - 1)
+        kept = at_each(len(wide), wide.width, (1 << 8 * wide.width - bits) - 1)
         return Masses(self.first, wide.packed >> bits & kept, wide.width, self.most >> bits)
 
     def rounded_up(self, bits: int) -> Masses:
         """From units of ``2^-2 bits`` to units of ``2^-bits``, each mass rounded up; zeros stay zeros."""
         wide = self.with_room(self.most + (1 << bits))
-        raised = wide.packed + ones(len(wide), wide.width) * ((1 << bits) - 1)
+        raised = wide.packed + at_each(len(wide), wide.width, (1 << bits) - 1)
         up = Masses(self.first, raised, wide.width, self.most).rounded_down(bits)
         return replace(up, most=up.most + len(wide))
 
@@ -120,7 +122,7 @@ class Masses:
             yield _packed(_strided(text[start:], size * width, width, width))
 
 
-NOTHING = Masses(0, fmpz(0), _WORD, 0)
+NOTHING = Masses(0, fmpz(0), WORD, 0)
 
 
 def alike(x: Masses, y: Masses, most: int) -> tuple[Masses, Masses]:
@@ -131,13 +133,17 @@ def alike(x: Masses, y: Masses, most: int) -> tuple[Masses, Masses]:
 
 def _width_for(most: int) -> int:
     """The least width that has room for so much."""
-    return _WORD * ceil_div((most + 1).bit_length(), 8 * _WORD)
+    return WORD * ceil_div((most + 1).bit_length(), 8 * WORD)
 
 
-def unpacked(packed: fmpz, width: int, number: int) -> list[int]:
-    """So many integers of ``width`` bytes that are side by side."""
-    text = int(packed).to_bytes(number * width, "little")
-    return [int.from_bytes(text[i : i + width], "little") for i in range(0, len(text), width)]
+def unpacked(packed: fmpz, width: int, number: int, most: int) -> list[int]:
+    """So many integers of at most ``most`` that are side by side, in ``width`` bytes each."""
+    words = unpack(f"<{number * width // WORD}I", int(packed).to_bytes(number * width, "little"))
+    step, used = width // WORD, max(1, ceil_div(most.bit_length(), 8 * WORD))
+    masses = list(words[used - 1 :: step])
+    for word in range(used - 2, -1, -1):
+        masses = [high << 8 * WORD | low for high, low in zip(masses, words[word::step], strict=True)]
+    return masses
 
 
 def _packed(text: bytes | memoryview) -> fmpz:
@@ -149,14 +155,19 @@ def _strided(text: bytes | memoryview, stride: int, taken: int, width: int) -> m
     words = memoryview(text).cast("I")
     number = ceil_div(len(text), stride)
     found = memoryview(bytearray(number * width)).cast("I")
-    for word in range(taken // _WORD):
-        found[word :: width // _WORD] = words[word :: stride // _WORD]
+    for word in range(taken // WORD):
+        found[word :: width // WORD] = words[word :: stride // WORD]
     return found
 
 
-def ones(number: int, width: int) -> fmpz:
-    """A mass of 1 at so many places."""
-    ones, places = fmpz(1), 1
-    while places < number:
-        ones, places = ones | ones << 8 * width * places, 2 * places
-    return ones >> 8 * width * (places - number)
+def at_each(number: int, width: int, mass: int) -> fmpz:
+    """The same mass at each of so many places, and of more after them up to a power of 2."""
+    return _at_each(max(number - 1, 0).bit_length(), width, mass)
+
+
+@lru_cache(maxsize=8)
+def _at_each(doublings: int, width: int, mass: int) -> fmpz:
+    masses = fmpz(mass)
+    for doubling in range(doublings):
+        masses = masses | masses << (8 * width << doubling)
+    return masses

@@ -75,12 +75,17 @@ def _tails(law: ExactCurve, losses: Sequence[fmpq]) -> tuple[int, int, Callable[
     def curve(j: int) -> arb:
         return arb(0) if j >= end else value(arb(losses[j]).exp())
 
+    @lru_cache(maxsize=2)  # gaps are of two kinds
+    def ratio_over(gap: fmpq) -> arb:
+        return arb(-gap).exp()
+
+    @lru_cache(maxsize=1)
     def tail(j: int) -> arb:
         if j < first or j >= end:
             return arb(int(j < first))
         if j == places[-1]:
             return curve(j)
-        ratio = arb(losses[j] - losses[j + 1]).exp()
+        ratio = ratio_over(losses[j + 1] - losses[j])
         return (curve(j) - ratio * curve(j + 1)) / (1 - ratio)
 
     return first, end, tail

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from flint import arb, arb_poly, arb_series, ctx, fmpq, fmpz
 
-from evr._kernel.strict.masses import ones, unpacked
+from evr._kernel.strict.masses import WORD, at_each, unpacked
 from evr._kernel.strict.rounding import ceil_div, end_above
 
 _BLOCK, _LEAST_BLOCK, _MOST_BLOCK = 64, 32, 1024  # places that share a series: at first, at least, at most
@@ -91,10 +91,11 @@ def _powers(size: int, number: int, bits: int, width: int) -> list[fmpz]:
     so that the ``i``-th is less by at most ``i``.
     """
     doublings, slot = size.bit_length() - 1, 8 * width
-    places, full = ones(size, width), (1 << slot) - 1
+    places, full = at_each(size, width, 1), (1 << slot) - 1
     # the places whose number has the bit 2^k: every second run of 2^k of them
     with_bit = [
-        ones(size >> k + 1, width << k + 1) * ones(1 << k, width) * full << (slot << k) for k in range(doublings)
+        at_each(size >> k + 1, width << k + 1, 1) * at_each(1 << k, width, full) << (slot << k)
+        for k in range(doublings)
     ]
     kept, powers = places * (full >> doublings), [places << bits]
     for _ in range(number - 1):
@@ -108,15 +109,17 @@ def _rounded_up(series: Series, number: int, bits: int) -> list[int | None]:
     finer = bits + _FINER
     point, error = _POINT + finer, series.error << finer
     most = sum(map(abs, series.terms)).bit_length()
-    width = ceil_div(max(bits + _POINT, most) + finer + 2, 8)
+    width = WORD * ceil_div(max(bits + _POINT, most) + finer + 2, 8 * WORD)
     powers = _powers(series.size, len(series.terms), finer, width)
     values = sum((power * term for term, power in zip(series.terms, powers, strict=True)), fmpz(0))
-    places, slot = ones(number, width), 8 * width
-    kept = places * ((1 << slot - point) - 1)
+    places, slot = at_each(number, width, 1), 8 * width
+    kept = places * ((1 << slot - point) - 1) & ((fmpz(1) << slot * number) - 1)
     low, high = (values + places * ((1 << point) - 1 + shift) >> point & kept for shift in (-error, error))
-    above = unpacked(high, width, number)
+    above = unpacked(high, width, number, (1 << slot - point) - 1)
     if max(above) >> slot - point - 1:  # a mass is less than 0: no law has one
         return [None] * number
     if low == high:
         return list(above)
-    return [b if a == b or b <= 1 else None for a, b in zip(unpacked(low, width, number), above, strict=True)]
+    return [
+        b if a == b or b <= 1 else None for a, b in zip(unpacked(low, width, number, max(above)), above, strict=True)
+    ]
