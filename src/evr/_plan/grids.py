@@ -34,7 +34,7 @@ _OFFSET_BITS = 64
 _ROUNDING = 3.0  # how many units a mass may be off, of those that the tolerance has room for
 _FINEST_LATTICE = 1e-3
 _NARROWEST = 0.03  # of the spacings tried, over the widest
-_SPARE = 4
+_SPARE = 2
 _STEEPEST = 2000.0  # spacing that bits are added for: a plan may not have many more
 
 

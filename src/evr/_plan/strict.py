@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from evr._basics import validate
-from evr._estimate.fft import FftCurve, delta_of, epsilon_of
+from evr._estimate.fft import FftCurve, epsilon_of, rough_delta_of
 from evr._estimate.nested import composed
 from evr._estimate.selected import fineness_of, on_lines, outcomes_at, points_of
 from evr._kernel.events import Composition
@@ -76,7 +76,7 @@ class StrictCurve:
 
     def estimate(self, epsilon: float) -> float:
         """About how large delta is: no bound, a guide to grids and to when they are fine enough."""
-        found = delta_of(self.fft.steps, epsilon)
+        found = rough_delta_of(self.fft.steps, epsilon)
         self._slopes[epsilon] = found.slope
         return found.value
 

@@ -35,7 +35,7 @@ def test_lattice_bounds_are_tight_so_that_they_would_show_a_fault():
 FAULTS = {
     "products rounded down": (
         "masses",
-        "raised = wide.packed + ones(len(wide), wide.width) * ((1 << bits) - 1)",
+        "raised = wide.packed + at_each(len(wide), wide.width, (1 << bits) - 1)",
         "raised = wide.packed",
     ),
     "balls rounded down": (
