@@ -23,7 +23,7 @@ from evr._kernel.pairs import DominatingPair, Floats, Step, loss_range
 from evr._kernel.pairs.line.pair import log_sum_exp
 from evr._kernel.strict import Grid, ProofPlan, Window, schedule
 
-_FINE, _HALVING, _CUTTING, _MEETING = 0.4, 0.45, 0.002, 0.4  # shares of the tolerance, which is seldom used up
+_FINE, _HALVING, _CUTTING, _MEETING = 0.4, 0.35, 0.002, 0.4  # shares of the tolerance, most of which is used
 _COARSE = (0.07, 0.03, 0.014, 0.003)  # shares to try, the first that will do is taken
 _MOST_HALVINGS = 24
 _TAIL = 11.0  # log of what windows may cost, over delta and the tolerance
@@ -34,7 +34,7 @@ _OFFSET_BITS = 64
 _ROUNDING = 3.0  # how many units a mass may be off, of those that the tolerance has room for
 _FINEST_LATTICE = 1e-3
 _NARROWEST = 0.03  # of the spacings tried, over the widest
-_SPARE = 2
+_SPARE = 2  # bits, so that rounding costs a small part of that room
 _STEEPEST = 2000.0  # spacing that bits are added for: a plan may not have many more
 
 
@@ -359,7 +359,7 @@ def _plan(
         size = max(size, top - floor, (high - low) << halvings)
     found, halvings_of = [], [bulk.halvings for bulk in bulks]
     ranges = _fine_ranges(view, bulks, width, unit)
-    levels = max(1.0, math.log2(max(view.counts)) / 2)
+    levels = max(1.0, sum(math.log2(count) for count in view.counts) / 2)
     for counts in schedule(view.counts):
         present = [i for i, n in enumerate(counts) if n]
         floor, top = windows.places(counts, width)
