@@ -46,7 +46,7 @@ FAULTS = {
     "what escapes the window is dropped": ("grid_law", "min(law.infinite + escaped, 1 << law.bits)", "law.infinite"),
     "infinite losses of a step are dropped": ("one_step", "return masses[:-1], masses[-1]", "return masses[:-1], 0"),
     "infinity of products is the greater one": ("grid_law", "min(a + b - (a * b >> bits), 1 << bits)", "max(a, b)"),
-    "infinity is left out of the sum": ("proof", "int(total) + (self.infinite << self.bits)", "int(total)"),
+    "infinity is left out of the sum": ("proof", "total + (self.infinite << self.bits)", "total"),
     "a positive term is left out": ("proof", "if other >= self.first.first:", "if other > self.first.first:"),
     "the cut is one higher": (
         "proof",
@@ -88,8 +88,8 @@ FAULTS = {
     ),
     "what is subtracted is rounded up": (
         "proof",
-        "step = fmpz(power_below(-self.spacing, wide))",
-        "step = fmpz(power_below(-self.spacing, 8) + 1) << (wide - 8)",
+        "step = power_below(-self.spacing, wide)",
+        "step = (power_below(-self.spacing, 8) + 1) << (wide - 8)",
     ),
 }
 

@@ -13,6 +13,8 @@ from flint import fmpz
 
 from evr._kernel.strict.rounding import ceil_div
 
+_FEW = 16  # doublings of places: what is kept in memory
+_TOGETHER = 16  # neighbouring masses that are moved together
 WORD = 4  # bytes that are moved together: widths are multiples of it
 
 
@@ -110,16 +112,21 @@ class Masses:
         """
         size, mosts = len(weights[0]), [self.most * int(max(each)) for each in weights]
         wide = self.with_room(max(mosts))
-        rows = list(replace(wide, packed=wide.packed << 8 * wide.width * below)._rows(size))
-        sums = [sum((row * weight for row, weight in zip(rows, each, strict=True)), fmpz(0)) for each in weights]
+        columns = replace(wide, packed=wide.packed << 8 * wide.width * below)._columns(size)
+        sums = [_weighed(columns, each, wide.width) for each in weights]
         return [Masses(0, packed, wide.width, most) for packed, most in zip(sums, mosts, strict=True)]
 
-    def _rows(self, size: int) -> Iterator[fmpz]:
-        """The first masses of all blocks of so many places, side by side; the second ones; and so on."""
-        number, width = ceil_div(len(self), size), self.width
-        text = memoryview(self._text(number * size))
-        for start in range(0, size * width, width):
-            yield _packed(_strided(text[start:], size * width, width, width))
+    def _columns(self, size: int) -> list[fmpz]:
+        """The first masses of all blocks of so many places, side by side; the second ones; and so on. In long blocks
+        each time ``_TOGETHER`` of them.
+        """
+        stride, taken = size * self.width, (_TOGETHER if size > _TOGETHER else 1) * self.width
+        text = self._text(ceil_div(len(self), size) * size)
+        if taken == self.width:
+            view = memoryview(text)
+            return [_packed(_strided(view[start:], stride, taken, taken)) for start in range(0, stride, taken)]
+        ends = range(0, len(text), stride)
+        return [_packed(b"".join([text[i + r : i + r + taken] for i in ends])) for r in range(0, stride, taken)]
 
 
 NOTHING = Masses(0, fmpz(0), WORD, 0)
@@ -146,6 +153,22 @@ def unpacked(packed: fmpz, width: int, number: int, most: int) -> list[int]:
     return masses
 
 
+def _weighed(columns: Sequence[fmpz], weights: Sequence[int], width: int) -> fmpz:
+    """The sum of the columns, each times its weight; or each mass of a column times its own."""
+    together = len(weights) // len(columns)
+    if len(set(weights)) == 1:
+        columns, weights = [sum(columns, fmpz(0))], weights[:together]
+    parts = [weights[i : i + together] for i in range(0, len(weights), together)]
+    # of a product with the weights of a block, backwards, the last place of the block is the sum
+    factors = [_packed(b"".join([int(weight).to_bytes(width, "little") for weight in part[::-1]])) for part in parts]
+    sums = sum((column * factor for column, factor in zip(columns, factors, strict=True)), fmpz(0))
+    if together == 1:
+        return sums
+    number = ceil_div(sums.bit_length(), 8 * width * together)
+    text = int(sums).to_bytes(number * together * width, "little")
+    return _packed(_strided(memoryview(text)[(together - 1) * width :], together * width, width, width))
+
+
 def _packed(text: bytes | memoryview) -> fmpz:
     return fmpz(int.from_bytes(text, "little"))
 
@@ -162,12 +185,15 @@ def _strided(text: bytes | memoryview, stride: int, taken: int, width: int) -> m
 
 def at_each(number: int, width: int, mass: int) -> fmpz:
     """The same mass at each of so many places, and of more after them up to a power of 2."""
-    return _at_each(max(number - 1, 0).bit_length(), width, mass)
+    doublings = max(number - 1, 0).bit_length()
+    return (_at_few if doublings <= _FEW else _at_many)(doublings, width, mass)
 
 
-@lru_cache(maxsize=8)
-def _at_each(doublings: int, width: int, mass: int) -> fmpz:
+def _at_many(doublings: int, width: int, mass: int) -> fmpz:
     masses = fmpz(mass)
     for doubling in range(doublings):
         masses = masses | masses << (8 * width << doubling)
     return masses
+
+
+_at_few = lru_cache(maxsize=64)(_at_many)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache, partial
-from itertools import chain
+from itertools import chain, pairwise
 from operator import le
 from typing import Any
 
@@ -59,6 +59,12 @@ class Losses(Sequence[fmpq]):
         fine = min(max(place - self._below, 0), self._above - self._below)
         return self._start + self._unit * ((place - fine) * self._size + fine)
 
+    def runs(self, first: int, last: int) -> Iterator[range]:
+        """From ``first`` to ``last``, runs of places whose gaps to both neighbours are the same."""
+        ends = [max(0, first - 1), *(end for end in (self._below, self._above) if first <= end <= last), last + 1]
+        for low, high in pairwise(ends):
+            yield range(low + 1, high)
+
 
 def _tails(law: ExactCurve, losses: Sequence[fmpq]) -> tuple[int, int, Callable[[int], arb]]:
     """``G_j`` of Section S3 as a function of ``j``: how much of ``P`` is put beyond place ``j``. Before it, the first
@@ -91,7 +97,7 @@ def _tails(law: ExactCurve, losses: Sequence[fmpq]) -> tuple[int, int, Callable[
     return first, end, tail
 
 
-def _spread_curve(law: ExactCurve, losses: Sequence[fmpq], bits: int) -> tuple[list[int], int]:
+def _spread_curve(law: ExactCurve, losses: Losses, bits: int) -> tuple[list[int], int]:
     """The masses at the places and at infinity, rounded up."""
     unit, last = fmpz(1) << bits, len(losses) - 1
     masses: list[int | None] = [0] * len(losses)
@@ -101,8 +107,8 @@ def _spread_curve(law: ExactCurve, losses: Sequence[fmpq], bits: int) -> tuple[l
 
     with at_precision(bits + GUARD):
         first, end, tail = _tails(law, losses)
-        inner = range(first + 1, min(end - 1, last)) if law.is_analytic else range(0)
-        by_series = masses_by_series(law.curve(), losses, inner, bits)
+        runs = losses.runs(first + 1, min(end - 2, last - 1)) if law.is_analytic else ()
+        by_series = chain.from_iterable(masses_by_series(law.curve(), losses, run, bits) for run in runs)
         place = min(first, last)
         for start, block in chain(by_series, [(min(end, last) + 1, [])]):
             masses[place:start] = [ceiling(mass(tail, j) * unit) for j in range(place, start)]  # one by one

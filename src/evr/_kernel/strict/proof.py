@@ -9,7 +9,7 @@ from dataclasses import InitVar, dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache, partial
 
-from flint import arb, fmpz
+from flint import arb
 
 from evr._kernel.pairs.exact import (
     ExactBins,
@@ -269,18 +269,18 @@ class Halves:
         cut = (epsilon - self.offset) // self.spacing  # the places of a sum above it are beyond epsilon
         if cut < self.first.first + self.second.first - MOST_PLACES:
             return Fraction(1)  # the plan's offset is so far off that the sum would take too long
-        step = fmpz(power_below(-self.spacing, wide))
-        rest = fmpz(power_below(epsilon - self.offset - cut * self.spacing, wide))
-        first, second, zero = [*map(fmpz, self.first)], [*map(fmpz, self.second)], fmpz(0)
-        total, above, lost = zero, zero, zero  # `above` is S, `lost` is R of Section S5
+        step = power_below(-self.spacing, wide)
+        rest = power_below(epsilon - self.offset - cut * self.spacing, wide)
+        first, second = [*self.first], [*self.second]
+        total = above = lost = 0  # `above` is S, `lost` is R of Section S5
         for place in range(self.second.last, cut - self.first.last, -1):
-            value = second[place - self.second.first] if place >= self.second.first else zero
+            value = second[place - self.second.first] if place >= self.second.first else 0
             above += value
             lost = ((value << GUARD) + lost) * step >> wide
             other = cut + 1 - place
             if other >= self.first.first:
                 total += first[other - self.first.first] * (above - (lost * rest >> (wide + GUARD)))
-        units = int(total) + (self.infinite << self.bits)
+        units = total + (self.infinite << self.bits)
         return min(Fraction(units, 1 << (2 * self.bits)), Fraction(1))
 
     def digest(self, plan: ProofPlan) -> str:

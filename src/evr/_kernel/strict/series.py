@@ -11,9 +11,10 @@ from flint import arb, arb_poly, arb_series, ctx, fmpq, fmpz
 from evr._kernel.strict.masses import WORD, at_each, unpacked
 from evr._kernel.strict.rounding import ceil_div, end_above
 
-_BLOCK, _LEAST_BLOCK, _MOST_BLOCK = 64, 32, 1024  # places that share a series: at first, at least, at most
+_BLOCK, _LEAST_BLOCK, _MOST_BLOCK = 32, 24, 1024  # places that share a series: at first, at least, at most
 _POINT = 24  # bits of a mass behind the point, before it is rounded up
 _MOST_ERROR = 12  # bits of its error, of those behind the point
+_UNIT = arb(0).union(arb(1))
 _SEEN = 64  # more bits of that error, so that the next block is as long as it can be
 _FINER = 32  # more bits of the powers of a place than of the masses
 
@@ -36,20 +37,18 @@ class Attempt(NamedTuple):
 
 
 def masses_by_series(
-    curve: Callable[[Any], Any], losses: Sequence[fmpq], places: range, bits: int
+    curve: Callable[[Any], Any], losses: Sequence[fmpq], run: range, bits: int
 ) -> Iterator[tuple[int, list[int | None]]]:
-    """Blocks of places: the first of them, and ``2^bits`` times their masses, rounded up where that is decided. Places
-    that no series serves are left out.
+    """Blocks of a run of places whose gaps to their neighbours are the same: the first place of each, and ``2^bits``
+    times its masses, rounded up where that is decided. Places that no series serves are left out.
     """
-    start, length = places.start, _BLOCK
-    while (number := min(length, places.stop - start)) >= _LEAST_BLOCK:
-        width = losses[start + 1] - losses[start]
-        attempt = Attempt(None, number // 2)
-        if losses[start + number] - losses[start - 1] == (number + 1) * width:  # as gaps are of two kinds only
-            attempt = _attempt(curve, losses[start], width, number, bits)
-        length = min(max(attempt.length, _LEAST_BLOCK), _MOST_BLOCK)
-        if attempt.series is not None:
-            yield start, _rounded_up(attempt.series, number, bits)
+    start, length = run.start, _BLOCK
+    while (left := run.stop - start) >= _LEAST_BLOCK:
+        number = ceil_div(left, ceil_div(left, length))
+        series, length = _attempt(curve, losses[start], losses[start + 1] - losses[start], number, bits)
+        length = min(max(length, _LEAST_BLOCK), _MOST_BLOCK)
+        if series is not None:
+            yield start, _rounded_up(series, number, bits)
         elif length < number:
             continue
         start += number
@@ -79,8 +78,9 @@ def _attempt(curve: Callable[[Any], Any], loss: fmpq, width: fmpq, number: int, 
 
 def _series_of(mass: arb_poly, size: int, error: int, bits: int) -> Series:
     """A polynomial in ``n / size`` with integer coefficients: what is rounded is added to the error."""
-    terms = [end_above(term.mid()) for term in mass.coeffs()]
-    error += end_above(abs((mass - arb_poly(terms))(arb(0).union(arb(1)))))
+    end_above(abs(mass(_UNIT)))  # memory has room for each term
+    terms = [int(term.mid().ceil().unique_fmpz()) for term in mass.coeffs()]
+    error += end_above(abs((mass - arb_poly(terms))(_UNIT)))
     error += ceil_div(sum(power * abs(term) for power, term in enumerate(terms)), 1 << bits + _FINER)
     return Series(terms, size, error)
 
