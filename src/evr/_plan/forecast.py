@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from evr._kernel.pairs import Step
 from evr._kernel.pairs.exact import ExactBins, ExactCurve, ExactLaw
-from evr._kernel.pairs.nested import NestedLaw, OneOf
+from evr._kernel.pairs.nested import NestedLaw, OneOf, SampledSteps
 from evr._kernel.pairs.selection import Selection
 from evr._kernel.strict import Grid, NestedPlan, ProofPlan, SelectionPlan
 from evr._kernel.strict.ratios import places_for, ratios_of
@@ -30,7 +30,7 @@ def seconds_of(steps: Sequence[Step], plan: ProofPlan) -> float:
     return (
         products
         + grids
-        + sum(_nested(law, how) for law, how in zip(nested, plan.nested, strict=True))
+        + sum(_nested(law, how, alone=not plan.grids) for law, how in zip(nested, plan.nested, strict=True))
         + sum(_selection(law, how) for law, how in zip(selections, plan.selections, strict=True))
     )
 
@@ -41,11 +41,13 @@ def _step(law: ExactLaw, grid: Grid, plan: ProofPlan) -> float:
     return grid.places * (_BY_SERIES if isinstance(law, ExactCurve) and law.is_analytic else _BY_POINTS)
 
 
-def _nested(law: NestedLaw, how: NestedPlan) -> float:
+def _nested(law: NestedLaw, how: NestedPlan, *, alone: bool) -> float:
+    """Compositions inside; as outcomes, unless one sample of a composition is bounded by its curve."""
     seconds = 0.0
     for steps, plan in zip(law.compositions, how.plans, strict=True):
-        whole = plan.windows[-1].places if plan.windows else 0
-        seconds += seconds_of(steps, plan) + 2 * _OUTCOME * whole
+        seconds += seconds_of(steps, plan)
+        if plan.windows and not (alone and isinstance(law, SampledSteps)):
+            seconds += 2 * _OUTCOME * plan.windows[-1].places
     if isinstance(law, OneOf):
         seconds += _RATIO * min(places_for(law.groups, how.top, how.spacing), _MOST_RATIOS)
     return seconds

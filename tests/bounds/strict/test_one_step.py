@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from bounds.strict.stress import plant
 from evr._kernel.pairs.exact import ExactCurve, ExactGaussian
 from evr._kernel.pairs.exact.sampled import SampledCurve
 from evr._kernel.strict import one_step, series
@@ -42,3 +43,22 @@ def test_series_give_the_integers_of_the_curve(
     assert any(used) or grid != GRIDS[0] or bits > 100  # elsewhere blocks may have to be too short
     monkeypatch.setattr(type(law), "is_analytic", False)
     assert by_series == masses_of(law, grid, bits)
+
+
+FAULTS = {
+    "masses are rounded down": ("places * ((1 << point) - 1 + shift)", "places * shift"),
+    "the rest of the series is left out": (
+        "error = end_above(4 * scale * abs(rest) * reach**order, _SEEN)",
+        "error = 1",
+    ),
+    "the places before are left out": ("before - (1 + ratio) * here", "ratio * before - (1 + ratio) * here"),
+    "the error counts for nothing": ("for shift in (-error, error)", "for shift in (-error << 12, -error << 12)"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_seen(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cases = [(law, grid, bits) for law in LAWS for grid in GRIDS for bits in (40, 70)]
+    right = [masses_of(*case) for case in cases]
+    plant(monkeypatch, "series", *FAULTS[fault])
+    assert [masses_of(*case) for case in cases] != right

@@ -55,7 +55,9 @@ class Masses:
 
     def with_room(self, most: int) -> Masses:
         """The same masses, in a width that has room for so much."""
-        width = _width_for(most)
+        return self if most.bit_length() < 8 * self.width else self._wider(_width_for(most))
+
+    def _wider(self, width: int) -> Masses:
         if width <= self.width:
             return self
         text = _strided(self._text(len(self)), self.width, self.width, width)
@@ -134,8 +136,8 @@ NOTHING = Masses(0, fmpz(0), WORD, 0)
 
 def alike(x: Masses, y: Masses, most: int) -> tuple[Masses, Masses]:
     """Both in the same width, which has room for so much."""
-    most = max(most, (1 << 8 * max(x.width, y.width)) - 2)
-    return x.with_room(most), y.with_room(most)
+    width = max(x.width, y.width, _width_for(most))
+    return x._wider(width), y._wider(width)
 
 
 def _width_for(most: int) -> int:

@@ -45,7 +45,10 @@ def masses_by_series(
     start, length = run.start, _BLOCK
     while (left := run.stop - start) >= _LEAST_BLOCK:
         number = ceil_div(left, ceil_div(left, length))
-        series, length = _attempt(curve, losses[start], losses[start + 1] - losses[start], number, bits)
+        try:
+            series, length = _attempt(curve, losses[start], losses[start + 1] - losses[start], number, bits)
+        except (ArithmeticError, ValueError):  # no formula holds throughout, or a ball has no bound
+            series, length = None, number * 2 // 3
         length = min(max(length, _LEAST_BLOCK), _MOST_BLOCK)
         if series is not None:
             yield start, _rounded_up(series, number, bits)
@@ -60,11 +63,8 @@ def _attempt(curve: Callable[[Any], Any], loss: fmpq, width: fmpq, number: int, 
     centre, reach = arb(loss + width * middle), arb(width * (middle + 1))
     ratio = (-step).exp()
     scale = arb(fmpz(1) << bits + _POINT) / (1 - ratio)
-    try:
-        rest = curve(arb_series([(centre - reach).union(centre + reach), 1]).exp())[order]
-        error = end_above(4 * scale * abs(rest) * reach**order, _SEEN)
-    except (ArithmeticError, ValueError):  # no formula holds throughout, or the rest has no bound
-        return Attempt(None, number * 2 // 3)
+    rest = curve(arb_series([(centre - reach).union(centre + reach), 1]).exp())[order]
+    error = end_above(4 * scale * abs(rest) * reach**order, _SEEN)
     # an error of 2^-order as much allows for a block of about twice the length
     length = number + number * 7 * (_MOST_ERROR + _SEEN - error.bit_length()) // (10 * order)
     error = ceil_div(error, 1 << _SEEN)
@@ -73,7 +73,8 @@ def _attempt(curve: Callable[[Any], Any], loss: fmpq, width: fmpq, number: int, 
     value = arb_poly(curve(arb_series([centre, 1]).exp()).coeffs()[:order])(arb_poly([0, step]))
     size = 1 << (number - 1).bit_length()
     before, here, after = (value(arb_poly([shift - middle, size])) for shift in (-1, 0, 1))
-    return Attempt(_series_of((before - (1 + ratio) * here + ratio * after) * scale, size, error, bits), length)
+    series = _series_of((before - (1 + ratio) * here + ratio * after) * scale, size, error, bits)
+    return Attempt(None if series.error >> _MOST_ERROR + 1 else series, length)
 
 
 def _series_of(mass: arb_poly, size: int, error: int, bits: int) -> Series:
@@ -116,7 +117,7 @@ def _rounded_up(series: Series, number: int, bits: int) -> list[int | None]:
     kept = places * ((1 << slot - point) - 1) & ((fmpz(1) << slot * number) - 1)
     low, high = (values + places * ((1 << point) - 1 + shift) >> point & kept for shift in (-error, error))
     above = unpacked(high, width, number, (1 << slot - point) - 1)
-    if max(above) >> slot - point - 1:  # a mass is less than 0: no law has one
+    if max(above) >> slot - point - 1:  # a ceiling is less than 0, and no mass is: no law has this curve
         return [None] * number
     if low == high:
         return list(above)
