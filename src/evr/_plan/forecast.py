@@ -12,10 +12,10 @@ from evr._kernel.strict import Grid, NestedPlan, ProofPlan, SelectionPlan
 from evr._kernel.strict.ratios import places_for, ratios_of
 
 LEAST_SECONDS = 0.02
-_BY_SERIES, _BY_POINTS = 6e-6, 3e-5  # the mass of a place of a step
-_RATIO = 1.6e-5  # the mass of a place of a grid of ratios
+_BY_SERIES, _BY_POINTS = 5e-6, 3e-5  # the mass of a place of a step
+_RATIO = 2e-5  # the mass of a place of a grid of ratios
 _OUTCOME = 1.2e-5  # to place an outcome
-_PRODUCT, _PLACE = 2.5e-4, 7e-9  # a product of two laws; and for each place and bit
+_PRODUCT, _PLACE = 2.5e-4, 6e-9  # a product of two laws; and for each place and bit
 _POINT = 1e-6  # for each place, to ask a composition for one more point
 _MOST_RATIOS = 1 << 17
 
