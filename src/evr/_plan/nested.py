@@ -18,7 +18,8 @@ from evr._kernel.pairs.exact import ExactOutcomes
 from evr._kernel.pairs.nested import NestedLaw, OneOf, SampledSteps
 from evr._kernel.strict import NestedPlan, ProofPlan, schedule
 from evr._kernel.strict.ratios import places_for
-from evr._plan.grids import Outlook, choose, outlook
+from evr._plan.grids import choose
+from evr._plan.outlook import Outlook, outlook
 
 LEAST_TOLERANCE = 2e-6
 _INSIDE = 0.3  # of the tolerance: what the grids of compositions inside of a law may add

@@ -29,8 +29,9 @@ from evr._kernel.strict import (
 )
 from evr._kernel.strict.proof import bounds_by, infinite_delta, needs_no_plan, stays_within
 from evr._plan.forecast import LEAST_SECONDS, seconds_of
-from evr._plan.grids import choose, outlook
+from evr._plan.grids import choose
 from evr._plan.nested import FAR, LEAST_TOLERANCE, nested_plan, plans_inside, short_above, where_planned
+from evr._plan.outlook import outlook
 from evr.errors import AccuracyError
 
 TOLERANCE = 5e-4  # by how much of delta a bound may exceed it, by default

@@ -80,10 +80,16 @@ def _attempt(curve: Callable[[Any], Any], loss: fmpq, width: fmpq, number: int, 
 def _series_of(mass: arb_poly, size: int, error: int, bits: int) -> Series:
     """A polynomial in ``n / size`` with integer coefficients: what is rounded is added to the error."""
     end_above(abs(mass(_UNIT)))  # memory has room for each term
-    terms = [int(term.mid().ceil().unique_fmpz()) for term in mass.coeffs()]
+    terms = [_near(term) for term in mass.coeffs()]
     error += end_above(abs((mass - arb_poly(terms))(_UNIT)))
     error += ceil_div(sum(power * abs(term) for power, term in enumerate(terms)), 1 << bits + _FINER)
     return Series(terms, size, error)
+
+
+def _near(term: arb) -> int:
+    whole = term.mid().ceil().unique_fmpz()
+    assert whole is not None  # a midpoint is one number
+    return int(whole)
 
 
 @lru_cache(maxsize=16)
