@@ -258,9 +258,9 @@ def test_integers_do_not_depend_on_the_precision_of_balls(monkeypatch):
     curve = StrictCurve(Composition.of(event).exact("remove"))
     proof = strict.prove_within(curve.steps, Fraction(1), curve.plans(1.0, 0.01))
     for guard in (24, 48, 160):
-        for module in (strict.masses, strict.one_step):
+        for module in (strict.rounding, strict.one_step, strict.ratios):
             monkeypatch.setattr(module, "GUARD", guard)
-        strict.masses.shares_up.cache_clear()
+        strict.grid_law.shares_up.cache_clear()
         with ctx.workprec(30):
             again = strict.halves(curve.steps, proof.plan)
         assert again.digest(proof.plan) == proof.digest

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dp_accounting import dp_event
 
 import evr
 import messages
@@ -103,21 +104,27 @@ def test_a_busy_machine_does_not_matter(tmp_path: Path, monkeypatch: pytest.Monk
     assert told(tmp_path, delta=1e-6, tau=0.9, method="sequential").total_seconds < 60
 
 
-@pytest.mark.parametrize(
-    ("event", "epsilon"),
-    [
-        (evr.events.RedrawnBinsDpEvent(3.0, cycle_length=5, epochs=2), 1.0),
-        (evr.events.BallsInBinsDpEvent(5.0, iterations=40, cycle_length=20), 1.0),
-    ],
-    ids=["redrawn", "kept"],
-)
-def test_exact_proofs_of_bins_take_what_is_foretold(event: Any, epsilon: float) -> None:
+def _dpsgd(noise: float, q: float, steps: int) -> Any:
+    return evr.dpsgd(noise_multiplier=noise, sampling_probability=q, steps=steps)
+
+
+PROVED: dict[str, tuple[Any, float, float]] = {
+    "redrawn bins": (evr.events.RedrawnBinsDpEvent(3.0, cycle_length=5, epochs=2), 1.0, 0.02),
+    "kept bins": (evr.events.BallsInBinsDpEvent(5.0, iterations=40, cycle_length=20), 1.0, 0.02),
+    "dpsgd": (_dpsgd(1.1, 256 / 60_000, 14_040), 2.38, 5e-5),
+    "phases": (dp_event.ComposedDpEvent([_dpsgd(1.2 + 0.05 * i, 4e-3, 300 + i) for i in range(8)]), 1.0, 1e-3),
+    "nested": (dp_event.SelfComposedDpEvent(dp_event.PoissonSampledDpEvent(0.05, _dpsgd(2.0, 0.5, 4)), 50), 1.0, 1e-3),
+}
+
+
+@pytest.mark.parametrize("name", PROVED)
+def test_exact_proofs_take_what_is_foretold(name: str) -> None:
     """In processor seconds; a proof of bins takes most of them for a grid of ratios."""
-    steps = Composition.of(event).exact_directions()[Direction.REMOVE]
-    curve = StrictCurve(steps)
-    foretold = curve.seconds(epsilon, 0.02)
+    event, epsilon, tolerance = PROVED[name]
+    curve = StrictCurve(Composition.of(event).exact_directions()[Direction.REMOVE])
+    foretold = curve.seconds(epsilon, tolerance)
     start = time.thread_time()
-    curve.bound(epsilon, 0.02)
+    curve.bound(epsilon, tolerance)
     assert 0.4 < foretold / (time.thread_time() - start) < 2.5
 
 

@@ -17,8 +17,8 @@ from evr._kernel.pairs import Direction, Step
 from evr._kernel.pairs.exact import ExactBins
 from evr._kernel.pairs.exact.law import ball
 from evr._kernel.strict import ProofPlan, one_step, prove
-from evr._kernel.strict.one_step import outcomes_of
 from evr._kernel.strict.proof import one_step_delta
+from evr._kernel.strict.ratios import outcomes_of
 from evr.errors import UnsupportedEventError
 from helpers import full, near
 
@@ -166,7 +166,7 @@ def test_two_grids_of_ratios(monkeypatch: pytest.MonkeyPatch, direction: Directi
     law, epsilon = ExactBins(direction, 5, Fraction(4)), 4.0 if direction is REMOVE else -3.0
     top, spacing = Fraction(abs(epsilon)), Fraction(1, 64)
     whole = outcomes_of(law, top, spacing, 80)
-    monkeypatch.setattr("evr._kernel.strict.one_step.MOST_PLACES", 4096)
+    monkeypatch.setattr("evr._kernel.strict.ratios.MOST_PLACES", 4096)
     parted = outcomes_of(law, top, spacing, 80)
     assert whole.grid.size == 1 < parted.grid.size
     for at in (0.3, 0.7, 1.0):

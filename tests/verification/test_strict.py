@@ -101,7 +101,7 @@ def test_a_planted_fault_accepts_a_false_claim(monkeypatch):
     plant(
         monkeypatch,
         "masses",
-        "raised = wide.packed + _ones(len(wide), wide.width) * ((1 << bits) - 1)",
+        "raised = wide.packed + at_each(len(wide), wide.width, (1 << bits) - 1)",
         "raised = wide.packed * 0",
     )
     found = evr.verify(EVENT, epsilon=0.5, delta=TRUTH * 0.5, method="strict")

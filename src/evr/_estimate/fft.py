@@ -40,6 +40,7 @@ _ROUNDED = 1e-11  # relative error of closed forms
 _MOST_CONDITIONS = 400  # atoms of some steps, to sum over what the others add
 _REUSE = 1e-7  # what is good enough to use a law again at another epsilon
 _SIZES = tuple(2**n for n in range(12, 22))
+_ROUGH, _SMALL_SIZES = 1e-6, (2**10, 2**11)  # wanted of a rough delta, and the sizes that may do
 _NEGLIGIBLE = math.exp(-45.0)  # relative to what large losses add by themselves
 BEYOND_FLOATS = (
     "Double precision cannot hold this sum (too many steps, or losses of very different size): account for the large "
@@ -72,8 +73,9 @@ class FftCurve:
     '2.0582e-10'
     """
 
-    def __init__(self, steps: tuple[Step, ...], asked: Iterable[float] = ()) -> None:
+    def __init__(self, steps: tuple[Step, ...], asked: Iterable[float] = (), *, rough: bool = False) -> None:
         self.steps = steps
+        self._wanted, self._sizes = (_ROUGH, _SMALL_SIZES + _SIZES) if rough else (_RELATIVE, _SIZES)
         self.infinite_mass = infinite_mass(steps)
         self._greatest = [(step.count, _greatest_finite(step.pair)) for step in steps]
         self.greatest = math.fsum(count * loss for count, loss in self._greatest)
@@ -165,10 +167,10 @@ class FftCurve:
             table = table_error(self.steps).of(apart)
             numerical = _ROUNDED * apart + jumps.error + floor + table
             return Delta(apart, numerical, numerical, jumps.slope(epsilon), 0.0)
-        sizes = _SIZES if self._apart is None else _SIZES[:6]  # there is another way
+        sizes = self._sizes if self._apart is None else self._sizes[:6]  # there is another way
         # what is beyond the cap is counted with the jumps
         atoms = atoms_of(self.steps, cap=plan.cap) if self._atoms is not None else None
-        fine, coarse, result = refine(plan, self.steps, atoms, epsilon, sizes)
+        fine, coarse, result = refine(plan, self.steps, atoms, epsilon, sizes, self._wanted)
         reached = result.error / result.value if result.value > 0 else 0.0
         self._laws.append((fine, coarse, atoms, reached))
         return result
@@ -178,6 +180,12 @@ class FftCurve:
 def delta_of(steps: tuple[Step, ...], epsilon: float) -> Delta:
     """Delta by a curve that was asked for nothing else. It is kept: a new curve would say the same to the last bit."""
     return FftCurve(steps).delta(epsilon)
+
+
+@lru_cache(maxsize=64)
+def rough_delta_of(steps: tuple[Step, ...], epsilon: float) -> Delta:
+    """Delta to about a millionth of it, where that is less work."""
+    return FftCurve(steps, rough=True).delta(epsilon)
 
 
 def single_delta(pair: DominatingPair, epsilon: float) -> Delta:
@@ -232,7 +240,12 @@ def read(law: TiltedLaw, atoms: Atoms | None, epsilon: float) -> tuple[Delta, fl
 
 
 def refine(
-    plan: GridPlan, steps: tuple[Step, ...], atoms: Atoms | None, epsilon: float, sizes: tuple[int, ...] = _SIZES
+    plan: GridPlan,
+    steps: tuple[Step, ...],
+    atoms: Atoms | None,
+    epsilon: float,
+    sizes: tuple[int, ...] = _SIZES,
+    wanted: float = _RELATIVE,
 ) -> tuple[TiltedLaw, TiltedLaw, Delta]:
     """Grids of twice the size until the error estimate is small enough, or rounding rules."""
     coarse = law_on_grid(plan, steps, sizes[0], with_atoms=atoms is not None)
@@ -250,7 +263,7 @@ def refine(
         ragged = fine.ragged(epsilon)
         # no grid mends a table
         of_grid = result.error - ragged - fine.table_error.of(result.value)
-        settled = of_grid <= (_RELATIVE + _IRREGULAR) * result.value
+        settled = of_grid <= (wanted + _IRREGULAR) * result.value
         if settled and ragged <= _RAGGED * result.value:
             break
         if result.error <= 2.0 * fine.rounding(epsilon):

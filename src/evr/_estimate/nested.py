@@ -25,7 +25,7 @@ from evr._kernel.pairs import DiscretePair, DominatingPair, Floats, Measure, Ste
 from evr._kernel.pairs.line.pair import log_sum_exp
 from evr._kernel.pairs.line.poisson import outcomes, sampled, sampled_without_replacement
 from evr._kernel.pairs.nested import NestedLaw, OneOf, SampledSteps, inner_epsilon
-from evr._kernel.strict.one_step import Ratios, Sum, grid_of_ratios
+from evr._kernel.strict.ratios import Ratios, Sum, grid_of_ratios
 from evr.types import Direction
 
 _DEPTH = 60.0  # nats below which a probability under both laws is left out

@@ -8,190 +8,25 @@ grid between products; fine parts that meet coarse ones.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
-from evr._estimate.points import LossPoints, log_moment, rough_points
-from evr._estimate.selected import on_lines
-from evr._estimate.tilting import chernoff, plan_tilt
-from evr._kernel.pairs import DominatingPair, Floats, Step, loss_range
-from evr._kernel.pairs.line.pair import log_sum_exp
+from evr._estimate.tilting import chernoff
+from evr._kernel.pairs import Floats
 from evr._kernel.strict import Grid, ProofPlan, Window, schedule
+from evr._plan.outlook import ORDERS, TIMES, Kind, Outlook, cumulants_of, moments, total_of
 
-_FINE, _HALVING, _CUTTING, _MEETING = 0.4, 0.45, 0.002, 0.4  # shares of the tolerance, which is seldom used up
-_COARSE = (0.07, 0.014, 0.003)  # shares to try
+_FINE, _HALVING, _CUTTING, _MEETING = 0.4, 0.35, 0.002, 0.4  # shares of the tolerance, most of which is used
+_COARSE = (0.07, 0.03, 0.014, 0.003)  # shares to try, the first that will do is taken
 _MOST_HALVINGS = 24
 _TAIL = 11.0  # log of what windows may cost, over delta and the tolerance
-_ORDERS = np.geomspace(1e-4, 1e5, 46)
-_TIMES = np.geomspace(0.5, 4.0, 25)
-_OFFSET_BITS = 64
 _ROUNDING = 3.0  # how many units a mass may be off, of those that the tolerance has room for
-_FINEST_LATTICE = 1e-3
+_NARROWEST = 0.03  # of the spacings tried, over the widest
+_SPARE = 2  # bits, so that rounding costs a small part of that room
 _STEEPEST = 2000.0  # spacing that bits are added for: a plan may not have many more
-
-
-@dataclass(frozen=True)
-class Kind:
-    """One kind of step as the chooser sees it: its loss as weighted points, plain and tilted."""
-
-    count: int
-    losses: Floats  # rising
-    tilted: Floats  # their weights under the tilt; they sum to 1
-    cumulant: float  # ``log E[e^{order loss}]``
-    low_cumulants: Floats  # ``log E[e^{-s loss}]`` at each ``s`` of ``_ORDERS``
-    high_cumulants: Floats  # ``log E[e^{t order loss}]`` at each ``t`` of ``_TIMES``
-    least: float
-    greatest: float
-    offset: Fraction
-
-    def spread(self, spacing: float) -> Floats:
-        """The variance that each point adds on a grid, times its tilted weight and the count."""
-        place = (self.losses - float(self.offset)) / spacing
-        part = place - np.floor(place)
-        return self.count * self.tilted * part * (1.0 - part) * spacing**2
-
-
-@dataclass(frozen=True)
-class Outlook:
-    """What the chooser knows about a composition at an epsilon: the tilt, and about how large delta is."""
-
-    epsilon: float
-    order: float
-    log_delta: float
-    kinds: tuple[Kind, ...]
-    slope: float  # of ``-log delta``; infinite where it is not known
-    lattice: float | None  # of which all differences of atoms of a kind are multiples, where there is one
-
-    @property
-    def counts(self) -> tuple[int, ...]:
-        return tuple(kind.count for kind in self.kinds)
-
-    @property
-    def kappa(self) -> float:
-        """By how much of itself delta grows per added variance."""
-        moments = [_moments(kind.tilted, kind.losses) for kind in self.kinds]
-        variance, square = (_total(self.counts, one) for one in zip(*moments, strict=True))
-        order = math.hypot(self.order, 1.0 / math.sqrt(max(variance, 1e-12 * min(1e-300 + square, 1.0))))
-        order = self.slope if 0 < self.slope < math.inf else order
-        return order * (order + 1.0) / 2.0
-
-    def uses(self, counts: Sequence[int]) -> float:
-        """How often a partial composition of so many steps of each kind is used in the whole one."""
-        return min(kind.count / n for kind, n in zip(self.kinds, counts, strict=True) if n)
-
-
-def _total(counts: Sequence[int], each: Iterable[Any]) -> Any:
-    """The sum over kinds of count times number, or array; what is infinite counts only where it is held."""
-    return sum(n * x for n, x in zip(counts, each, strict=True) if n)
-
-
-def _moments(weights: Floats, losses: Floats) -> tuple[float, float]:
-    """The variance and the second moment."""
-    mean = float(np.sum(weights * losses))
-    return float(np.sum(weights * (losses - mean) ** 2)), float(np.sum(weights * losses**2))
-
-
-@lru_cache(maxsize=8)
-def outlook(steps: tuple[Step, ...], epsilon: float) -> Outlook:
-    """Tilts and loss points of the composition; ``log_delta`` is rough, as if the tilted sum were normal."""
-    floats = on_lines(steps)
-    plan = plan_tilt(floats, epsilon, joined=True)
-    order, cap = (plan.order, plan.cap) if plan is not None else _far_tilt(floats, epsilon)
-    lattice = _lattice([step.pair for step in floats])
-    kinds = []
-    for step in floats:
-        plain = rough_points(step.pair, 0.0, math.inf, keep=math.inf)
-        points = rough_points(step.pair, order, cap, joined=True, keep=math.inf) if plain.losses.size else plain
-        kinds.append(_kind(step, plain, points, order, on_atoms=lattice is not None))
-    return Outlook(epsilon, order, _log_delta(epsilon, order, kinds), tuple(kinds), math.inf, lattice)
-
-
-def _log_delta(epsilon: float, order: float, kinds: Sequence[Kind]) -> float:
-    """If the tilted sum is normal, and its mean is epsilon."""
-    counts = [kind.count for kind in kinds]
-    deviation = math.sqrt(_total(counts, (_moments(kind.tilted, kind.losses)[0] for kind in kinds)))
-    part = max(_mills(order * deviation) - _mills((order + 1.0) * deviation), 1e-300)
-    return float(_total(counts, (kind.cumulant for kind in kinds))) - order * epsilon + math.log(part)
-
-
-def _mills(x: float) -> float:
-    """``E[e^{-x z}; z > 0]`` of a standard normal ``z``."""
-    return math.exp(x * x / 2) * math.erfc(x / math.sqrt(2)) / 2 if x < 25 else 1.0 / (x * math.sqrt(2.0 * math.pi))
-
-
-def _lattice(pairs: Sequence[DominatingPair]) -> float | None:
-    """The greatest common measure of the gaps between atoms, by Euclid's algorithm, if it is not too small.
-
-    A sum of atoms has atoms, and one at epsilon would cost a first power of the spacing where it is not on the grid.
-    """
-    atoms = [pair.privacy_loss(pair.flats[:, 1]) for pair in pairs if len(pair.flats)]
-    gaps = np.concatenate([np.empty(0), *(np.diff(np.unique(losses[np.isfinite(losses)])) for losses in atoms)])
-    if not gaps.size:
-        return None
-    measure, rounding = float(gaps.max()), 1e-9 * float(gaps.max())
-    while True:
-        rest = np.abs(gaps - measure * np.round(gaps / measure))
-        if rest.max() <= rounding:
-            return measure
-        measure = float(rest[rest > rounding].min())
-        if measure < _FINEST_LATTICE * float(gaps.max()):
-            return None
-
-
-def _far_tilt(steps: tuple[Step, ...], epsilon: float) -> tuple[float, float]:
-    """Where delta is below all floats: an order that shows it to be below 1e-60 or so."""
-    order, cap = 1.0, 2.0 * epsilon + 1.0
-    while order < 1e6:
-        points = [rough_points(step.pair, order, cap, joined=True) for step in steps]
-        cumulants = [step.count * log_moment(p, order, 0.0, 0.0) for step, p in zip(steps, points, strict=True)]
-        if sum(cumulants) - order * epsilon < -150.0:
-            break
-        order *= 1.5
-    return order, cap
-
-
-def _kind(step: Step, plain: LossPoints, points: LossPoints, order: float, *, on_atoms: bool) -> Kind:
-    """Its offset is the heaviest atom under the tilt, or the median of the loss."""
-    least, greatest = loss_range(step.pair)
-    if not plain.losses.size:  # all losses are infinite
-        plain = points = LossPoints(np.zeros(1), np.zeros(1), np.ones(1, dtype=bool))
-    plain, points = _rising(plain), _rising(points)
-    exponents = points.log_weights + order * points.losses
-    cumulant = log_sum_exp(exponents)
-    if on_atoms and points.is_atom.any():
-        offset = Fraction(float(points.losses[np.argmax(np.where(points.is_atom, exponents, -np.inf))]))
-    else:
-        middle = int(np.searchsorted(np.cumsum(np.exp(plain.log_weights)), 0.5))
-        centre = float(plain.losses[min(middle, plain.losses.size - 1)])
-        offset = Fraction(round(centre * 2**_OFFSET_BITS), 2**_OFFSET_BITS)
-    return Kind(
-        count=step.count,
-        losses=points.losses,
-        tilted=np.exp(exponents - cumulant),
-        cumulant=cumulant,
-        low_cumulants=_cumulants(plain.losses, plain.log_weights, -_ORDERS),
-        high_cumulants=_cumulants(points.losses, points.log_weights, _TIMES * max(order, 1.0)),
-        least=least,
-        greatest=greatest,
-        offset=offset,
-    )
-
-
-def _rising(points: LossPoints) -> LossPoints:
-    order = np.argsort(points.losses)
-    return LossPoints(points.losses[order], points.log_weights[order], points.is_atom[order])
-
-
-def _cumulants(losses: Floats, log_weights: Floats, orders: Floats) -> Floats:
-    """``log E[e^{s loss}]`` at each order."""
-    terms = log_weights + np.multiply.outer(orders, losses)
-    tops = np.max(terms, axis=1)
-    return tops + np.log(np.sum(np.exp(np.maximum(terms - tops[:, None], -700.0)), axis=1))
 
 
 class _Windows:
@@ -203,30 +38,30 @@ class _Windows:
     def _floor(self, counts: Sequence[int], rest: Sequence[int]) -> float:
         """Below it, ``P(Y < floor) e^{order floor} E[e^{order rest}] e^{-order epsilon}`` is small against delta."""
         view = self._view
-        others = _total(rest, (kind.cumulant for kind in view.kinds))
+        others = total_of(rest, (kind.cumulant for kind in view.kinds))
         room = self._small + view.log_delta + view.order * view.epsilon - others
-        lows = _total(counts, (kind.low_cumulants for kind in view.kinds))
-        return float(np.max((room - lows) / (view.order + _ORDERS)))
+        lows = total_of(counts, (kind.low_cumulants for kind in view.kinds))
+        return float(np.max((room - lows) / (view.order + ORDERS)))
 
     def _top(self, counts: Sequence[int], rest: Sequence[int]) -> float:
         """Beyond it all is too rare, or the other steps take back too rarely: delta is linear in ``e^{-loss}``."""
         view = self._view
         if not any(rest):
             return view.epsilon
-        lows = _total(rest, (kind.low_cumulants for kind in view.kinds))
-        linear = view.epsilon - float(np.max((self._small - lows) / _ORDERS))
-        highs = _total(counts, (kind.high_cumulants for kind in view.kinds))
+        lows = total_of(rest, (kind.low_cumulants for kind in view.kinds))
+        linear = view.epsilon - float(np.max((self._small - lows) / ORDERS))
+        highs = total_of(counts, (kind.high_cumulants for kind in view.kinds))
         rare = math.log(view.uses(counts)) - self._small - view.log_delta
-        return min(linear, float(np.min((highs + rare) / (_TIMES * max(view.order, 1.0)))))
+        return min(linear, float(np.min((highs + rare) / (TIMES * max(view.order, 1.0)))))
 
     def places(self, counts: Sequence[int], spacing: float) -> tuple[int, int]:
         """Floor and top as places on the coarse grid, not beyond what the losses reach."""
         kinds = self._view.kinds
         rest = [kind.count - n for kind, n in zip(kinds, counts, strict=True)]
-        offset = _total(counts, (float(kind.offset) for kind in kinds))
-        low = max(self._floor(counts, rest), _total(counts, (kind.least for kind in kinds))) - offset
+        offset = total_of(counts, (float(kind.offset) for kind in kinds))
+        low = max(self._floor(counts, rest), total_of(counts, (kind.least for kind in kinds))) - offset
         # each step may end a cell above its loss
-        greatest = _total(counts, (kind.greatest for kind in kinds)) + sum(counts) * spacing
+        greatest = total_of(counts, (kind.greatest for kind in kinds)) + sum(counts) * spacing
         floor = math.floor(low / spacing) - 1
         return floor, max(math.ceil((min(self._top(counts, rest), greatest) - offset) / spacing) + 1, floor + 2)
 
@@ -259,10 +94,11 @@ def _bulk(kind: Kind, spacing: float, fine: float, coarse: float) -> _Bulk:
     low = math.floor((losses[first] - offset) / spacing)
     high = max(math.ceil((losses[min(last, losses.size - 1)] - offset) / spacing), low + 1)
     within = (losses >= offset + low * spacing) & (losses <= offset + high * spacing)
-    halvings = 1
+    share = max(float(np.sum(kind.tilted[within])), 1e-300)
+    evenly = kind.count * share * spacing**2 / 6.0  # the variance that is added where losses are anywhere in a cell
+    halvings = min(max(1, math.ceil(math.log2(max(evenly / fine, 1.0)) / 2) - 1), _MOST_HALVINGS)
     while halvings < _MOST_HALVINGS and float(np.sum(kind.spread(spacing / 2**halvings)[within])) > fine:
         halvings += 1
-    share = max(float(np.sum(kind.tilted[within])), 1e-300)
     return _Bulk(halvings, low, high, losses[within] - offset, kind.tilted[within] / share, share)
 
 
@@ -271,42 +107,50 @@ Ranges = Callable[[Sequence[int]], tuple[float, float]]
 
 def _fine_ranges(view: Outlook, bulks: list[_Bulk], spacing: float, unit: float) -> Ranges:
     """Where the fine part of a partial composition is, under the tilt, by Chernoff's bound."""
-    variances = [_moments(bulk.weights, bulk.losses)[0] for bulk in bulks]
-    widest = math.sqrt(max(_total(view.counts, variances), 1e-300))
+    variances = [moments(bulk.weights, bulk.losses)[0] for bulk in bulks]
+    widest = math.sqrt(max(total_of(view.counts, variances), 1e-300))
     narrowest = math.sqrt(max(min((v for v in variances if v > 0), default=widest**2), 1e-300))
-    orders = np.geomspace(0.3 / widest, 30.0 / narrowest, 64)
-    with np.errstate(divide="ignore"):
-        logs = [(bulk.losses, np.log(bulk.weights)) for bulk in bulks]
-    ups, downs = ([_cumulants(*one, sign * orders) for one in logs] for sign in (1.0, -1.0))
+    orders = np.geomspace(0.3 / widest, 30.0 / narrowest, 32)
+    ups, downs = ([cumulants_of(bulk.losses, bulk.weights, sign * orders) for bulk in bulks] for sign in (1.0, -1.0))
 
     def ranges(counts: Sequence[int]) -> tuple[float, float]:
         tail = max(3.0, math.log(view.uses(counts) * len(counts) / (_CUTTING * unit * 6.0 / spacing**2)))
-        return -chernoff(_total(counts, downs), orders, tail), chernoff(_total(counts, ups), orders, tail)
+        return -chernoff(total_of(counts, downs), orders, tail), chernoff(total_of(counts, ups), orders, tail)
 
     return ranges
 
 
 def choose(view: Outlook, tolerance: float) -> ProofPlan:
-    """Grids for a bound that exceeds delta by about ``tolerance`` of it: the cheapest of several choices."""
+    """Grids for a bound that exceeds delta by about ``tolerance`` of it: the cheapest of several spacings, from wide
+    ones on until the coarse places alone cost more than the cheapest.
+    """
     windows = _Windows(view, tolerance)
     products = schedule(view.counts)
     unit = tolerance / view.kappa
-    each = unit / len(view.kinds)
-    best: tuple[float, Fraction, list[_Bulk]] | None = None
+    cheapest: tuple[float, Fraction, list[_Bulk]] | None = None
     wide = max(math.sqrt(unit), view.lattice or 0.0)
-    while best is None or wide > 0.03 * math.sqrt(unit):
-        exact = _rounded(wide, view.lattice)
-        spacing = float(exact)
-        for coarse in _COARSE:
-            bulks = [_bulk(kind, spacing, _FINE * each, coarse * each) for kind in view.kinds]
-            if _meeting(view, spacing, bulks, products) <= _MEETING * unit:
-                fine = sum((bulk.high - bulk.low) << bulk.halvings for bulk in bulks if bulk.halvings)
-                places = fine + sum(top - floor for floor, top in windows.alone(spacing))
-                cost = (15.0 + 4.0 * len(products)) * places  # about, in microseconds
-                if best is None or cost < best[0]:
-                    best = cost, exact, bulks
+    while cheapest is None or wide > _NARROWEST * math.sqrt(unit):
+        spacing = _rounded(wide, view.lattice)
+        places = sum(top - floor for floor, top in windows.alone(float(spacing)))
+        if cheapest is not None and places > cheapest[0]:
+            break
+        bulks = _bulks(view, float(spacing), unit, products)
+        if bulks is not None:
+            places += sum((bulk.high - bulk.low) << bulk.halvings for bulk in bulks if bulk.halvings)
+            if cheapest is None or places < cheapest[0]:
+                cheapest = places, spacing, bulks
         wide *= 0.7
-    return _plan(view, windows, best[1], best[2], unit, tolerance)
+    return _plan(view, windows, *cheapest[1:], unit, tolerance)
+
+
+def _bulks(view: Outlook, spacing: float, unit: float, products: list[tuple[int, ...]]) -> list[_Bulk] | None:
+    """The fine parts of all kinds on a coarse spacing, if they may meet the coarse ones."""
+    each = unit / len(view.kinds)
+    for coarse in _COARSE:
+        bulks = [_bulk(kind, spacing, _FINE * each, coarse * each) for kind in view.kinds]
+        if _meeting(view, spacing, bulks, products) <= _MEETING * unit:
+            return bulks
+    return None
 
 
 def _meeting(view: Outlook, spacing: float, bulks: list[_Bulk], products: list[tuple[int, ...]]) -> float:
@@ -315,10 +159,10 @@ def _meeting(view: Outlook, spacing: float, bulks: list[_Bulk], products: list[t
         return 0.0
     total = spacing**2 / 3  # the two halves, at last
     jumps = [kind.count * (1.0 - bulk.share) for kind, bulk in zip(view.kinds, bulks, strict=True)]
-    squares = [_moments(bulk.weights, bulk.losses)[1] for bulk in bulks]
+    squares = [moments(bulk.weights, bulk.losses)[1] for bulk in bulks]
     for counts in products:
         met = min(sum(jump for jump, n in zip(jumps, counts, strict=True) if n), view.uses(counts))
-        total += met * min(spacing**2 / 6, math.sqrt(_total(counts, squares)) * spacing)
+        total += met * min(spacing**2 / 6, math.sqrt(total_of(counts, squares)) * spacing)
     return total
 
 
@@ -342,7 +186,7 @@ def _plan(
         size = max(size, top - floor, (high - low) << halvings)
     found, halvings_of = [], [bulk.halvings for bulk in bulks]
     ranges = _fine_ranges(view, bulks, width, unit)
-    levels = max(1.0, math.log2(max(view.counts)) / 2)
+    levels = max(1.0, sum(math.log2(count) for count in view.counts) / 2)
     for counts in schedule(view.counts):
         present = [i for i, n in enumerate(counts) if n]
         floor, top = windows.places(counts, width)
@@ -357,5 +201,5 @@ def _plan(
         size = max(size, top - floor)
     units = math.log(sum(view.counts) * size * _ROUNDING / tolerance) - view.log_delta
     steep = min(width, _STEEPEST)  # e^-spacing is no less than a unit
-    bits = math.ceil((units + steep) / math.log(2)) + 4
+    bits = math.ceil((units + steep) / math.log(2)) + _SPARE
     return ProofPlan(max(bits, 40), spacing, tuple(grids), tuple(found))

@@ -12,7 +12,8 @@ from evr._kernel.events import Composition
 from evr._kernel.pairs import Direction, Step
 from evr._kernel.strict import ProofPlan, schedule
 from evr._kernel.strict.lower import bounds_below
-from evr._plan.strict import LEAST_TOLERANCE, ROUNDS, TOLERANCE, StrictCurve, strict_curves
+from evr._plan.nested import LEAST_TOLERANCE
+from evr._plan.strict import ROUNDS, TOLERANCE, StrictCurve, strict_curves
 
 _ENOUGH = 0.8  # of the gap between a claim and the estimate: how near a bound has to be
 _FINEST, _AT_ONCE = 16.0, 4.0  # as in upper bounds

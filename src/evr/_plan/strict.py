@@ -6,18 +6,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
-
-import numpy as np
 
 from evr._basics import validate
-from evr._estimate.fft import FftCurve, delta_of, epsilon_of
-from evr._estimate.nested import composed
+from evr._estimate.fft import FftCurve, epsilon_of, rough_delta_of
 from evr._estimate.selected import fineness_of, on_lines, outcomes_at, points_of
 from evr._kernel.events import Composition
-from evr._kernel.pairs import Direction, Floats, Step
-from evr._kernel.pairs.exact import ExactBins, ExactLaw, ExactOutcomes
-from evr._kernel.pairs.nested import NestedLaw, OneOf, SampledSteps, inner_epsilon
+from evr._kernel.pairs import Direction, Step
+from evr._kernel.pairs.exact import ExactBins, ExactLaw
+from evr._kernel.pairs.nested import OneOf, SampledSteps, inner_epsilon
 from evr._kernel.pairs.selection import Selection
 from evr._kernel.strict import (
     CurvePlan,
@@ -30,18 +26,19 @@ from evr._kernel.strict import (
     prove_curve,
     prove_within,
     rounded_up,
-    schedule,
 )
-from evr._kernel.strict.one_step import places_for, ratios_of
 from evr._kernel.strict.proof import bounds_by, infinite_delta, needs_no_plan, stays_within
-from evr._plan.grids import Outlook, choose, outlook
+from evr._plan.forecast import LEAST_SECONDS, seconds_of
+from evr._plan.grids import choose
+from evr._plan.nested import FAR, LEAST_TOLERANCE, nested_plan, plans_inside, short_above, where_planned
+from evr._plan.outlook import outlook
 from evr.errors import AccuracyError
 
 TOLERANCE = 5e-4  # by how much of delta a bound may exceed it, by default
-LEAST_TOLERANCE = 2e-6
 _MOST_PLACES = 3_000_000
 ROUNDS = 5
 SAFE = 0.6
+_AIM = 0.95  # of what is wanted: what the first grids aim at
 _FAR_LESS, _A_LITTLE_LESS = 1e-4, 0.5  # of a delta that is enough, for a smaller epsilon
 _SOONER = 4  # times that it is sought: each finds a smaller one
 _ROOM, _ROUGHLY = 1.15, 1.04  # times a rough delta that a delta has to be for it to be enough; how far off it may be
@@ -50,18 +47,10 @@ _INFINITE_BITS = 1100  # as small as floats are
 _RATIO_PLACES = 8000  # of the first grid of ratios
 _FINEST, _AT_ONCE = 16.0, 4.0  # how many times finer: the last grid at most, and a grid that is not refined
 _NARROWEST = -60
-_PLACE = 2e-8  # seconds to multiply the masses of a place, for each bit
-_RATIO_PLACE = 1.6e-5  # to find the mass of a place of a grid of ratios
-_LEAST_SECONDS = 0.1
 _NEAR = 4  # the part of a list of points, one in so many, that a second composition serves
 _TOGETHER = 32  # points of a run that is selected, from one composition
 _BEYOND = 1e-5  # of delta: what the last of these points may add
 _LOOSEST = 0.02  # tolerance of these points
-_NESTED = 0.3  # of the tolerance: what the grids of compositions inside of a law may add
-_FAR = 14.0  # losses of a group that hardly matter
-_LEAST_INSIDE = 1e-10  # of delta, where a composition inside is planned
-_WHOLE_BITS = 96  # of compositions inside
-_POINT = 1e-6  # seconds for each place, to ask a composition for one more point
 
 
 class StrictCurve:
@@ -76,7 +65,7 @@ class StrictCurve:
 
     def estimate(self, epsilon: float) -> float:
         """About how large delta is: no bound, a guide to grids and to when they are fine enough."""
-        found = delta_of(self.fft.steps, epsilon)
+        found = rough_delta_of(self.fft.steps, epsilon)
         self._slopes[epsilon] = found.slope
         return found.value
 
@@ -167,32 +156,21 @@ class StrictCurve:
     def seconds(self, epsilon: float, tolerance: float = TOLERANCE, enough: Fraction | None = None) -> float:
         """About how long a proof takes. One training of bins is tried on its first grid of ratios."""
         if needs_no_plan(self.steps, Fraction(epsilon)) is not None:
-            return _LEAST_SECONDS
+            return LEAST_SECONDS
         guess = self.estimate(epsilon)
         wanted = _wanted(guess, tolerance, enough)
         plan = self.plan_for(*(self._with_room(epsilon, enough) or (epsilon, guess, self._aim(wanted))))
-        curves = (curve for selection in plan.selections for curve in selection.curves)
-        found = _LEAST_SECONDS + math.fsum(
-            _PLACE * one.bits * one.work + (_POINT * one.places + 1e-3) * len(epsilons) for epsilons, one in curves
-        )
-        laws = [step.exact_law for step in self.steps]
-        if not self.is_one_step:
-            ratios = sum(
-                min(places_for(law.bins, *ratios_of(law, grid, plan.spacing)), 1 << 17)
-                for law, grid in zip(laws, plan.grids, strict=True)
-                if isinstance(law, ExactBins)
-            )
-            return found + _PLACE * plan.bits * plan.work + _RATIO_PLACE * ratios
-        if isinstance(laws[0], ExactBins):
+        seconds = LEAST_SECONDS + seconds_of(self.steps, plan)
+        if self.is_one_step and isinstance(self.steps[0].exact_law, ExactBins):
             start = time.thread_time()
             excess = _excess(prove(self.steps, Fraction(epsilon), plan).delta, guess)
             again = min(_ratio(excess, wanted), _FINEST) if excess > wanted else 0.0
-            found += (time.thread_time() - start) * (1.0 + again)
-        return found + sum(_PLACE * one.bits * one.work for inside in plan.nested for one in inside.plans)
+            seconds += (time.thread_time() - start) * (1.0 + again)
+        return seconds
 
     def _aim(self, wanted: float) -> float:
         """The tolerance of the first plan."""
-        return min(wanted, 0.5) / (2 if self.is_one_step else 1)
+        return min(wanted, 0.5) * (0.5 if self.is_one_step else _AIM)
 
     @property
     def is_one_step(self) -> bool:
@@ -238,7 +216,7 @@ class StrictCurve:
         while plan.places > _MOST_PLACES and tolerance < 1:
             tolerance *= 4
             plan = choose(view, tolerance)
-        plan = replace(plan, nested=_inside(self.steps, view, plan, tolerance))
+        plan = replace(plan, nested=plans_inside(self.steps, view, plan, tolerance))
         return replace(plan, selections=self._selections(guess, tolerance / 4, composed=True))
 
     def _selections(self, guess: float, tolerance: float, *, composed: bool) -> tuple[SelectionPlan, ...]:
@@ -299,7 +277,7 @@ def _alone(law: ExactLaw, epsilon: float, guess: float, tolerance: float, finer:
         curve = StrictCurve(law.steps)
         least = guess / factor if factor > 0 else 0.0
         if not least > 0:  # no loss is beyond epsilon: any plan will do
-            at, least = _planned_for(curve, at)
+            at, least = where_planned(law.steps, at)
         return (NestedPlan((curve.plan_for(at, least, tolerance, finer),)),)
     if not isinstance(law, OneOf):
         return ()
@@ -309,106 +287,8 @@ def _alone(law: ExactLaw, epsilon: float, guess: float, tolerance: float, finer:
     spacing = Fraction(2) ** max(math.ceil(math.log2(reach / _RATIO_PLACES)), _NARROWEST)
     spacing *= Fraction(8, math.ceil(8 * min(finer, 2.0)))
     kappa = max(epsilon, 1.0) ** 2
-    low, high = (-_FAR, epsilon) if remove else (epsilon, _FAR)
-    return (replace(nested_plan(law, epsilon, tolerance / kappa, low, high), spacing=spacing, top=_short(top)),)
-
-
-def _inside(steps: tuple[Step, ...], view: Outlook, plan: ProofPlan, tolerance: float) -> tuple[NestedPlan, ...]:
-    """The plans of the laws of compositions among the steps: each may add a part of the tolerance."""
-    found = []
-    for step, kind, grid in zip(steps, view.kinds, plan.grids, strict=True):
-        if isinstance(law := step.exact_law, NestedLaw):
-            low, high = (float(grid.offset + place * plan.spacing) for place in (grid.floor, grid.top))
-            steep = kind.tilted * _steepness(law, kind.losses) ** 2
-            at = float(np.sum(steep * kind.losses) / max(float(np.sum(steep)), 1e-300))
-            share = _NESTED * tolerance / (view.kappa * step.count * max(float(np.sum(steep)), 1e-12))
-            found.append(nested_plan(law, at, share * float(_steepness(law, np.array([at]))[0]) ** 2, low, high))
-    return tuple(found)
-
-
-def _steepness(law: NestedLaw, losses: Floats) -> Floats:
-    """How fast the loss of a law changes with that of a composition inside, about."""
-    if not isinstance(law, SampledSteps):
-        return np.ones(losses.size)
-    sides: dict[Direction | None, Any] = {
-        Direction.REMOVE: 1.0,
-        Direction.ADD: -1.0,
-        None: np.where(losses < 0, -1.0, 1.0),
-    }
-    sign = sides[law.direction]
-    with np.errstate(over="ignore"):
-        return np.clip(1.0 - (1.0 - float(law.share)) * np.exp(-sign * losses), 1e-6, 1.0)
-
-
-def nested_plan(law: NestedLaw, at: float, variance: float, low: float, high: float) -> NestedPlan:
-    """A plan for a law from the loss ``low`` to ``high``, which may add a variance to its losses about ``at``."""
-    if isinstance(law, SampledSteps):
-        share, direction = float(law.share), law.direction
-
-        def inner(loss: float) -> float:
-            sign = 1.0 if direction is Direction.REMOVE or (direction is None and loss >= 0) else -1.0
-            held = math.exp(min(sign * loss, 600.0)) - (1.0 - share)
-            return sign * math.log(held / share) if held > 0 else -sign * math.inf
-
-        steep = float(_steepness(law, np.array([at]))[0])
-        return NestedPlan((_whole(law.steps, inner(at), variance / steep**2, inner(low), inner(high)),))
-    assert isinstance(law, OneOf)
-    remove, reach = law.direction is Direction.REMOVE, math.log(law.groups)
-    ends = (min(low, 0.0) - _FAR, high + reach + 1.0) if remove else (low - reach - 1.0, max(high, 0.0) + _FAR)
-    centre = at if remove else -at
-    plans = tuple(_whole(steps, centre, variance, *ends) for steps in law.compositions)
-    top = high if remove else -low
-    halvings = max(0, math.ceil(-math.log2(math.sqrt(law.groups * variance))))
-    while halvings and places_for(law.groups, Fraction(top), Fraction(1, 1 << halvings)) > 1 << 17:
-        halvings -= 1
-    return NestedPlan(plans, Fraction(1, 1 << halvings), _short(top))
-
-
-def _short(number: float) -> Fraction:
-    """The number with few bits, rounded up."""
-    return Fraction(math.ceil(number * 1024), 1024)
-
-
-def _planned_for(curve: StrictCurve, epsilon: float) -> tuple[float, float]:
-    """An epsilon up to the given one, at which delta is not next to nothing, and about delta there."""
-    at = min(max(epsilon, 1e-3), _FAR)
-    while not (delta := curve.estimate(at)) > _LEAST_INSIDE and at > 1e-3:
-        at *= 0.8
-    return at, max(delta, _LEAST_INSIDE)
-
-
-def _whole(steps: tuple[Step, ...], at: float, variance: float, low: float, high: float) -> ProofPlan:
-    """A plan for all of a composition from the loss ``low`` to ``high``, as far as its law reaches, which may add a
-    variance to the losses about ``at``.
-    """
-    law = steps[0].exact_law
-    if len(steps) == 1 and steps[0].count == 1 and isinstance(law, ExactOutcomes | NestedLaw):
-        plan = ProofPlan.of_one_step(_WHOLE_BITS)
-        inside = (nested_plan(law, at, variance, low, high),) if isinstance(law, NestedLaw) else ()
-        return replace(plan, nested=inside)
-    curve, reached = StrictCurve(steps), composed(on_lines(steps)).losses
-    reached = reached[np.isfinite(reached)]
-    low, high = max(low, float(reached[0])), min(high, float(reached[-1]))
-    epsilon, delta = _planned_for(curve, at)
-    view = replace(outlook(steps, epsilon), log_delta=math.log(delta))
-    tolerance = min(max(view.kappa * variance, LEAST_TOLERANCE), 0.5)
-    plan = choose(view, tolerance)
-    plan = replace(plan, nested=_inside(steps, view, plan, tolerance))
-    counts = tuple(step.count for step in steps)
-
-    def widened(offset: Fraction, floor: int, top: int) -> dict[str, Any]:
-        ends = ((one - float(offset)) / float(plan.spacing) for one in (low, high))
-        lowest, highest = next(ends), next(ends)
-        return {"floor": min(floor, math.floor(lowest)), "top": max(top, math.ceil(highest) + 1)}
-
-    starts = [grid.offset for grid in plan.grids]
-    offsets = [sum((n * x for n, x in zip(part, starts, strict=True)), Fraction(0)) for part in schedule(counts)]
-    return replace(
-        plan,
-        grids=tuple(grid._replace(**widened(grid.offset, grid.floor, grid.top)) for grid in plan.grids),
-        windows=tuple(w._replace(**widened(o, w.floor, w.top)) for w, o in zip(plan.windows, offsets, strict=True)),
-        bits=max(plan.bits, _WHOLE_BITS),
-    )
+    low, high = (-FAR, epsilon) if remove else (epsilon, FAR)
+    return (replace(nested_plan(law, epsilon, tolerance / kappa, low, high), spacing=spacing, top=short_above(top)),)
 
 
 def _curves(steps: tuple[Step, ...], least: float, tolerance: float) -> tuple[CurvePlan, ...]:

@@ -28,8 +28,8 @@ from evr._kernel.pairs.exact.law import at_precision, ball
 from evr._kernel.pairs.selection import Selection
 from evr._kernel.strict import Grid, ProofPlan
 from evr._kernel.strict.lower import chances_of
-from evr._kernel.strict.masses import GUARD, end_above
 from evr._kernel.strict.plan import compose
+from evr._kernel.strict.rounding import GUARD, end_above
 from evr._proof import check_proof
 from evr.errors import CertificateError, UnsupportedEventError
 

@@ -15,7 +15,7 @@ from evr._kernel.events.composition import Walk
 from evr._kernel.events.relations import ADD_OR_REMOVE, Relation, relation_named
 from evr._kernel.pairs import Direction, exact
 from evr._kernel.pairs.exact.law import LOCK, Ball, ball
-from evr._kernel.strict.masses import units_above
+from evr._kernel.strict.rounding import units_above
 from evr.errors import BudgetExceededError, UnsupportedEventError
 
 BITS = 96

@@ -131,7 +131,7 @@ def lost_in_splits(cases: int) -> Iterator[str]:
     ``e^{-loss}`` (S4.2).
     """
     # as it is now, a planted fault included
-    now = importlib.import_module("evr._kernel.strict.masses")
+    now = importlib.import_module("evr._kernel.strict.grid_law")
     for seed in range(cases):
         rng = random.Random(seed)
         spacing, bits = Fraction(rng.randint(20, 400), 512), rng.randint(8, 20)

@@ -8,7 +8,7 @@ from flint import arb
 
 import evr
 import messages
-from evr._kernel.strict.masses import ceiling, units_above
+from evr._kernel.strict.rounding import ceiling, units_above
 from evr.events import EpsilonDeltaDpEvent
 from helpers import answers, near, together
 

@@ -23,8 +23,8 @@ from evr._kernel.pairs.exact.law import ball
 from evr._kernel.strict import Grid, ProofPlan, Window, schedule
 from evr._kernel.strict.lower import _tests
 from evr._kernel.strict.masses import Masses
-from evr._plan.grids import outlook
 from evr._plan.lower import delta_below
+from evr._plan.outlook import outlook
 from evr._plan.strict import StrictCurve
 from evr._spec import load
 from evr.events import BallsInBinsDpEvent, RedrawnBinsDpEvent, dpsgd

@@ -6,7 +6,9 @@ from fractions import Fraction
 
 import pytest
 
-from evr._kernel.strict.masses import NOTHING, Masses, coarsened, power_below, shares_up, windowed
+from evr._kernel.strict.grid_law import coarsened, shares_up, windowed
+from evr._kernel.strict.masses import NOTHING, Masses
+from evr._kernel.strict.rounding import power_below
 
 Places = dict[int, int]
 

@@ -2,8 +2,9 @@
 that is extracted from that proof computes the same integers (docs/trust.md).
 """
 
+from evr._kernel.strict.last_sum import halves
 from evr._kernel.strict.plan import CurvePlan, Grid, NestedPlan, ProofPlan, SelectionPlan, StatedProof, Window, schedule
-from evr._kernel.strict.proof import Plans, Proof, halves, prove, prove_curve, prove_within, rounded_up
+from evr._kernel.strict.proof import Plans, Proof, prove, prove_curve, prove_within, rounded_up
 
 __all__ = [
     "CurvePlan",

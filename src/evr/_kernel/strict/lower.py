@@ -2,7 +2,6 @@
 a grid, is large": its probability under ``P`` is rounded down, and that under ``Q`` up.
 """
 
-import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -18,10 +17,13 @@ from evr._kernel.pairs.exact import ExactBins, ExactCurve, ExactGaussian, ExactL
 from evr._kernel.pairs.exact.law import at_precision, ball
 from evr._kernel.pairs.nested import NestedLaw, SampledSteps
 from evr._kernel.pairs.steps import Step
-from evr._kernel.strict.masses import GUARD, NOTHING, GridLaw, Masses, Rules, end_above, power_above
-from evr._kernel.strict.one_step import MORE_BITS, MOST_PLACES, losses_of, places_for, ratios_of
+from evr._kernel.strict.grid_law import GridLaw, Rules
+from evr._kernel.strict.masses import NOTHING, Masses
+from evr._kernel.strict.one_step import Losses
 from evr._kernel.strict.plan import Grid, ProofPlan, Window, power
 from evr._kernel.strict.proof import sampled_delta
+from evr._kernel.strict.ratios import MORE_BITS, MOST_PLACES, places_for, ratios_of
+from evr._kernel.strict.rounding import GUARD, end_above, power_above
 from evr.errors import UnsupportedEventError
 from evr.types import Direction
 
@@ -93,15 +95,14 @@ def _tests(law: ExactCurve, ratios: Sequence[arb]) -> list[Chances]:
     if isinstance(law, ExactGaussian):  # "the outcome exceeds a threshold"
         mean, root = ball(law.square).sqrt(), arb(2).sqrt()
         with at_precision(_NEAR):
-            losses = [float(ratio.log()) if ratio > 0 else -math.inf for ratio in ratios]
-        thresholds = accumulate((loss / float(mean) + float(mean) / 2 for loss in losses), max)
+            rough = [(ratio.log() / mean + mean / 2).mid() if ratio > 0 else arb.neg_inf() for ratio in ratios]
 
-        def beyond(threshold: float) -> Chances:
-            if math.isinf(threshold):
+        def beyond(threshold: arb) -> Chances:
+            if not threshold.is_finite():
                 return _NONE if threshold > 0 else _ALL
-            return ((arb(threshold) - mean) / root).erfc() / 2, (arb(threshold) / root).erfc() / 2
+            return ((threshold - mean) / root).erfc() / 2, (threshold / root).erfc() / 2
 
-        return [beyond(threshold) for threshold in thresholds]
+        return [beyond(threshold) for threshold in accumulate(rough, max)]
     with at_precision(ctx.prec + _NEAR + 8):
         curve, grown = law.curve(), 1 + arb((1, -_NEAR))
 
@@ -157,7 +158,7 @@ def _sums_of_ratios(law: ExactBins, top: Fraction, spacing: Fraction, bits: int)
 
 def chances_of(law: ExactLaw, grid: Grid, spacing: Fraction, bits: int) -> tuple[list[int], list[int], int]:
     """``p``, ``q`` and the infinite mass of L2 that describe a score of one step on a grid, in units of ``2^-bits``."""
-    losses, infinite = losses_of(grid, spacing), arb(0)
+    losses, infinite = Losses(grid, spacing), arb(0)
     middles = [(low + high) / 2 for low, high in pairwise(losses)]
     with at_precision(bits + GUARD):
         if isinstance(law, ExactCurve):
@@ -186,8 +187,9 @@ def _coarsened(masses: Masses, spacing: Fraction, halvings: int, bits: int, *, w
         return masses
     size, wide = 1 << halvings, bits + GUARD
     low, below = divmod(masses.first + size // 2, size)
-    merged = replace(masses.merged(below, _weights(spacing, size, wide) if weighted else size), first=low)
-    return merged.rounded_up(wide) if weighted else merged
+    weights = _weights(spacing, size, wide) if weighted else (1,) * size
+    (merged,) = masses.merged(below, weights)
+    return replace(merged.rounded_up(wide) if weighted else merged, first=low)
 
 
 @lru_cache(maxsize=256)

@@ -139,12 +139,6 @@ class ProofPlan:
         parts: list[ProofPlan | Grid | Window] = [*self._inside, *self.grids, *self.windows]
         return max((one.places for one in parts), default=0)
 
-    @property
-    def work(self) -> int:
-        """About how many masses are multiplied in all; one of a step on its grid counts as twenty."""
-        inner = sum(one.work for one in self._inside)
-        return inner + 20 * sum(g.places for g in self.grids) + sum(w.places for w in self.windows)
-
     def composed(
         self,
         steps: Sequence[Step],

@@ -2,14 +2,13 @@
 (docs/guarantees_strict.md, Section S5).
 """
 
-import hashlib
 import math
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache, partial
 
-from flint import arb, fmpz
+from flint import arb
 
 from evr._kernel.pairs.exact import (
     ExactBins,
@@ -23,10 +22,12 @@ from evr._kernel.pairs.exact.law import at_precision, ball
 from evr._kernel.pairs.nested import NestedLaw, OneOf, SampledSteps
 from evr._kernel.pairs.selection import Selection
 from evr._kernel.pairs.steps import Step
-from evr._kernel.strict.masses import GUARD, Masses, either, end_above, power_above, power_below, units_above
+from evr._kernel.strict.grid_law import either
+from evr._kernel.strict.last_sum import halves
 from evr._kernel.strict.nested import GridOutcomes, mean_of
-from evr._kernel.strict.one_step import one_step, outcomes_of
-from evr._kernel.strict.plan import MOST_PLACES, CurvePlan, NestedPlan, ProofPlan, SelectionPlan, power
+from evr._kernel.strict.plan import CurvePlan, NestedPlan, ProofPlan, SelectionPlan, power
+from evr._kernel.strict.ratios import outcomes_of
+from evr._kernel.strict.rounding import GUARD, ceil_div, end_above, power_above, power_below, units_above
 from evr._kernel.strict.tradeoff import Selected, outcomes_above
 from evr.types import Direction
 
@@ -246,57 +247,6 @@ def rounded_up(number: Fraction) -> float:
     return found if Fraction(found) >= number else math.nextafter(found, math.inf)
 
 
-# --- a composition in two halves, and the last sum ------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Halves:
-    """Two halves of a composition on the coarse grid. They bound delta at any epsilon."""
-
-    first: Masses
-    second: Masses
-    infinite: int
-    offset: Fraction
-    spacing: Fraction
-    bits: int
-
-    def delta(self, epsilon: Fraction) -> Fraction:
-        """A rational number that is at least delta(epsilon)."""
-        wide = self.bits + GUARD
-        cut = (epsilon - self.offset) // self.spacing  # the places of a sum above it are beyond epsilon
-        if cut < self.first.first + self.second.first - MOST_PLACES:
-            return Fraction(1)  # the plan's offset is so far off that the sum would take too long
-        step = fmpz(power_below(-self.spacing, wide))
-        rest = fmpz(power_below(epsilon - self.offset - cut * self.spacing, wide))
-        first, second, zero = [*map(fmpz, self.first)], [*map(fmpz, self.second)], fmpz(0)
-        total, above, lost = zero, zero, zero  # `above` is S, `lost` is R of Section S5
-        for place in range(self.second.last, cut - self.first.last, -1):
-            value = second[place - self.second.first] if place >= self.second.first else zero
-            above += value
-            lost = ((value << GUARD) + lost) * step >> wide
-            other = cut + 1 - place
-            if other >= self.first.first:
-                total += first[other - self.first.first] * (above - (lost * rest >> (wide + GUARD)))
-        units = int(total) + (self.infinite << self.bits)
-        return min(Fraction(units, 1 << (2 * self.bits)), Fraction(1))
-
-    def digest(self, plan: ProofPlan) -> str:
-        """SHA-256 of the plan and of the integers: two machines that follow one plan agree on it."""
-        masses = "".join(f"{one.first}:{[*one]};" for one in (self.first, self.second))
-        text = f"{plan.to_json()}{masses}{self.infinite}:{self.offset}:{self.spacing}:{self.bits}"
-        return hashlib.sha256(text.encode()).hexdigest()
-
-
-def halves(steps: Sequence[Step], plan: ProofPlan) -> Halves:
-    """Both halves of the composition, by the plan."""
-    first, second, offset = plan.composed(steps, one_step, lambda x, y, window: x.times(y).within(window))
-    # without steps all mass is at the loss 0
-    one = first[0].all_coarse() if first else Masses.of(0, [1 << plan.bits])
-    other = one if first and first[0] is second[0] else second[0].all_coarse()
-    infinite = either(first[0].infinite if first else 0, second[0].infinite, plan.bits)
-    return Halves(one, other, infinite, offset, plan.spacing, plan.bits)
-
-
 def stays_within(steps: Sequence[Step], epsilon: Fraction) -> bool:
     """Whether the sum of the greatest losses is certainly at most epsilon, so that delta is 0 (S5.1)."""
     room, enclosed = epsilon, []
@@ -322,9 +272,9 @@ def infinite_delta(steps: Sequence[Step], bits: int = 256) -> Fraction:
     for step in steps:
         law, one = step.exact_law, 0
         if isinstance(law, Selection):
-            one = min(-(-law.rule.factor * infinite_delta(law.steps, bits) * (1 << bits) // 1), 1 << bits)
+            one = min(ceil_div(law.rule.factor * infinite_delta(law.steps, bits) * (1 << bits)), 1 << bits)
         elif isinstance(law, NestedLaw):
-            one = -(-_nested_infinite(law, bits) * (1 << bits) // 1)
+            one = ceil_div(_nested_infinite(law, bits) * (1 << bits))
         elif isinstance(law, ExactOutcomes):
             one = units_above(partial(_infinite, law), bits)
         if one:
