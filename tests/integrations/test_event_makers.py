@@ -52,7 +52,7 @@ def test_a_synthesizer_is_certified_as_it_is(columns, noise, tmp_path):
 def test_their_quickstart(rho, tmp_path):
     """Of their README; one line is evr's."""
     dpsynth = pytest.importorskip("dpsynth", reason="needs dpsynth, from its sources")
-    from dpsynth import domain
+    from dpsynth import domain  # type: ignore[import-not-found]
 
     columns = {"a": domain.CategoricalAttribute(possible_values=["x", "y"])}
     columns["b"] = domain.NumericalAttribute(min_value=0.0, max_value=1.0)
@@ -79,7 +79,7 @@ class Halved(dp_event.GaussianDpEvent):
     ("part", "words"),
     [
         (Quantile(0.1), "Quantile"),
-        (Halved(6.0), "Halved"),
+        (Halved(noise_multiplier=6.0), "Halved"),
         (dp_event.NonPrivateDpEvent(), "no epsilon lets delta=1e-06 be verified"),
         (dp_event.GaussianDpEvent(0.0), "no epsilon lets delta=1e-06 be verified"),
         (dp_event.PoissonSampledDpEvent(1.5, dp_event.GaussianDpEvent(6.0)), "sampling_probability=1.5"),

@@ -178,7 +178,7 @@ def test_batches_of_a_fixed_size_have_the_laws_of_the_pair():
     for direction, pair in (("remove", laws), ("add", laws[::-1])):
         for epsilon in (0.0, 0.3, 0.8):
             stated = evr.estimate_delta(event, epsilon, direction=direction).value
-            assert hockey_stick(*pair, epsilon) == near(stated, rel=2e-3, abs=1e-9)
+            assert hockey_stick(pair[0], pair[1], epsilon) == near(stated, rel=2e-3, abs=1e-9)
     assert evr.refute(Repeated(event, 3), epsilon=0.5, delta=1e-3).refuted
 
 

@@ -299,7 +299,7 @@ def test_settings_drawn_at_random_and_the_time_of_both_sides():
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
-        ("((arb(threshold) - mean) / root).erfc() / 2,", "((arb(threshold) - 1.01 * mean) / root).erfc() / 2,"),
+        ("((threshold - mean) / root).erfc() / 2,", "((threshold - 1.01 * mean) / root).erfc() / 2,"),
         ("[(rest * b + q * a, b) for", "[(b + q * a, b) for"),
         ("[(a, rest * a + q * b) for", "[(a, rest * a) for"),
     ],
