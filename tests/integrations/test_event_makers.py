@@ -79,7 +79,7 @@ class Halved(dp_event.GaussianDpEvent):
     ("part", "words"),
     [
         (Quantile(0.1), "Quantile"),
-        (Halved(noise_multiplier=6.0), "Halved"),
+        (Halved(6.0), "Halved"),  # type: ignore[arg-type]
         (dp_event.NonPrivateDpEvent(), "no epsilon lets delta=1e-06 be verified"),
         (dp_event.GaussianDpEvent(0.0), "no epsilon lets delta=1e-06 be verified"),
         (dp_event.PoissonSampledDpEvent(1.5, dp_event.GaussianDpEvent(6.0)), "sampling_probability=1.5"),
