@@ -327,7 +327,7 @@ BEGUN_WITH_OTHER_SOFTWARE = r"was begun with numpy .* and this is 9\.9\.9"
 TAKEN_OVER = "taken over"
 TAKEN_OVER_BY_ANOTHER = "was taken over by another process"
 BELOW_THE_NAMED_CLAIM = "below 1e-07, .*'thesis'"
-BEGUN_UNDER_ANOTHER_RELATION = "'mine' was begun per record under ADD_OR_REMOVE_ONE, and this is per record under"
+BEGUN_UNDER_ANOTHER_RELATION = "'mine' was begun per record under add-or-remove, and this is per record under"
 
 
 def schema_version(found: int, ours: int) -> str:

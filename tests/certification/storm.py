@@ -122,7 +122,10 @@ def crowd(folder: Path, processes: int, rounds: int) -> dict[str, Any]:
         attempts = [(a.release_id, a.number, a.state) for a in ledger.attempts()]
         held = ledger.contents()
         spent = [
-            (math.fsum(a.budget for a in held.attempts.values() if a.release_id == r.id), r.terms.kappa * r.terms.base)
+            (
+                math.fsum(a.allowance for a in held.attempts.values() if a.release_id == r.id),
+                r.terms.kappa * r.terms.base,
+            )
             for r in held.releases.values()
         ]
     return {"codes": codes, "attempts": attempts, "spent": spent}

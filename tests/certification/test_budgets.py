@@ -418,7 +418,7 @@ def test_names_numbers_and_relations_are_checked(tmp_path: Path) -> None:
         Budget("dat", ledger=place).account()
     with pytest.raises(ValueError, match=messages.BUDGET_UNDER_ANOTHER_RELATION):
         evr.certify(GAUSSIAN(9.0), delta=1e-5, neighboring_relation="replace-one", budget="data", ledger=place)
-    assert evr.certify(GAUSSIAN(9.0), delta=1e-5, budget="data", ledger=place).neighboring_relation == "REPLACE_SPECIAL"
+    assert evr.certify(GAUSSIAN(9.0), delta=1e-5, budget="data", ledger=place).neighboring_relation == "zero-out"
     with pytest.raises(ValueError, match=messages.LIES_ELSEWHERE):
         evr.certify(GAUSSIAN(9.0), delta=1e-5, budget=budget, ledger=tmp_path / "other.sqlite")
     odd: Any

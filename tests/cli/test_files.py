@@ -202,9 +202,9 @@ def test_the_ledger_says_what_ran_and_where_its_certificate_is(evr: Callable[...
     assert certificate.guarantee is not None
     assert row["claim"] == f"({certificate.guarantee.epsilon:g}, 0.001)"
     # One number, one rounding: up, in statement, command and ledger.
-    assert float(row["allowance"]) >= certificate.release.budget
-    assert row["allowance"] == stated(certificate.release.budget, 2)
-    total = stated(certificate.release.total_budget, 2)
+    assert float(row["allowance"]) >= certificate.release.allowance
+    assert row["allowance"] == stated(certificate.release.allowance, 2)
+    total = stated(certificate.release.total_allowance, 2)
     assert f"at most {total}" in certificate.statement
     assert f"spent on it: {row['allowance']} of {total}" in told.out
 

@@ -25,7 +25,7 @@ from evr._certificate.certificate import Certificate
 from evr._certificate.event_json import digest_of, event_from_json, event_to_json
 from evr._dpsgd import stated_in
 from evr._kernel.events import Composition
-from evr._kernel.events.relations import Relation
+from evr._kernel.events.relations import Relation, name_of
 from evr._kernel.pairs import Direction
 from evr._kernel.sampled.driver import ProgressHook, check_at_work
 from evr._kernel.verdict.attempts import Attempt as Trying
@@ -49,8 +49,8 @@ from evr._proving.refuting import refute
 from evr._release.budget import Budget
 from evr._release.journal import Attempt
 from evr._release.ledger import Ledger, Wanted, now
+from evr._wording.description import description_of, protected
 from evr._wording.events import describe
-from evr._wording.statement import description_of, protected
 from evr.errors import ClusterError, DeviceError, EvrError, FalseClaimError, LedgerError, UnsupportedEventError
 
 _LEAST = 1e-290 / LOOSEST  # of a delta that is not 0
@@ -89,6 +89,7 @@ class Request:
         description: Mapping[str, Any] | None = None,
         **sampling: Any,
     ) -> None:
+        self.begun = time.perf_counter()
         self.sampling = Sampling.of(sampling)
         self.ledger, self.record, self.progress = ledger, record, check_progress(progress)
         self.announce = None if announce is None else validate.function(announce=announce)
@@ -118,11 +119,11 @@ class Request:
         if self.budget is not None:
             account = self.budget.account()
             account.check_open()
-            account.check_unit(written, self.description["unit"])
+            account.check_unit(written, self.description.unit)
             account.check(event)
         refused = None if for_output else partial(_false, self.composition, ran=event, risk=risk)
         self.claim = _claimed(self.composition, epsilon, delta, tau, refused)
-        whose = protected(written, self.description["unit"])
+        whose = protected(written, self.description.unit)
         self.wanted = Wanted(self.claim, name, self.composition.relation, whose, for_output)
         self.strict = StrictProving(self.composition)
         enough = threshold_of(self.claim) * (1 - Fraction(self.claim.kappa))  # as an attempt of a release
@@ -255,7 +256,7 @@ def attempted(ledger: Ledger, request: Request) -> tuple[Attempt, Certificate]:
     if request.announce is not None:
         request.announce(ahead)
     attempt = start(ledger, request)
-    return attempt, perform(ledger, attempt, drawn, progress=request.progress, ahead=ahead)
+    return attempt, perform(ledger, attempt, drawn, progress=request.progress, ahead=ahead, begun=request.begun)
 
 
 def start(ledger: Ledger, request: Request) -> Attempt:
@@ -273,7 +274,7 @@ def start(ledger: Ledger, request: Request) -> Attempt:
             "path": path and str(path),
             "proof": request.proof and str(request.proof),
             "record": request.record,
-            "description": request.description,
+            "description": request.description.model_dump(exclude_none=True),
             "replaces": path is not None and path.is_file(),
             "budget": budget and {"name": budget.name, "by": budget.by},
         },
@@ -294,16 +295,18 @@ def perform(
     progress: ProgressHook | None = None,
     path: Path | None = None,
     ahead: Forecast | None = None,
+    begun: float | None = None,
 ) -> Certificate:
     """Verify an attempt that is written down, write its certificate to ``path``, or else where the attempt says, and
     close it. Its entropy fixes every block, so nothing of an earlier run is needed, nor the forecast ``ahead`` of it.
+    ``begun`` is when the work on it began: proofs may be in hand already.
     """
     with ledger.counting(writes=False) as held:
         release = held.row("releases", attempt.release_id)
     event, options, drawn = event_from_json(attempt.event), attempt.options, sampling or Sampling()
     composition = Composition.of(event, attempt.relation) if ahead is None else ahead.strict.composition
     claim = Claim(attempt.epsilon, attempt.delta, attempt.tau, release.terms)
-    begun = time.perf_counter()
+    begun = time.perf_counter() if begun is None else begun
     with _accounted_for(ledger, attempt):
         how = Trying(
             number=attempt.number,
@@ -315,10 +318,9 @@ def perform(
         )
         verification = prove(composition, claim, attempt.settings, how, ahead)
         given: dict[str, Any] = {
-            **dict.fromkeys(("budget", "proof", "per_record")),
             "event": attempt.event,
             "description": options["description"],
-            "neighboring_relation": attempt.relation.name,
+            "neighboring_relation": name_of(attempt.relation),
             "software": attempt.software,
             "record": options["record"],
         }

@@ -35,7 +35,7 @@ from evr._release.databases import is_alive
 from evr._release.filters import PrivacyFilter
 from evr._release.journal import Attempt, BudgetRow, Journal, Spending
 from evr._release.ledger import Ledger, now, opened
-from evr._wording.statement import UNITS, protected
+from evr._wording.description import UNITS, protected
 from evr.errors import AccuracyError, BudgetExceededError, LedgerError, UnsupportedEventError
 
 KAPPA = 2.0**-12  # the part of delta that pays for all false positives of sampled proofs

@@ -22,7 +22,7 @@ from typing import Any
 from evr._basics import validate
 from evr.errors import LedgerError
 
-VERSION = 9
+VERSION = 10
 _FORGOTTEN_SECONDS = 600.0  # after which a silent process on another machine is taken for dead
 DECLARED = {  # as SQLite declares it; ``content`` is JSON
     "head": "version INTEGER NOT NULL, links INTEGER NOT NULL, seal TEXT NOT NULL",

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from dp_accounting import NeighboringRelation
 
+from evr._certificate.sections import DescriptionSection
 from evr._kernel.verdict.settings import Settings, Terms
 from evr._release.databases import DamagedRow
 
@@ -47,7 +48,7 @@ class Attempt:
     epsilon: float
     delta: float
     tau: float
-    log_budget: float
+    log_allowance: float
     settings: Settings
     relation: NeighboringRelation
     unit: str
@@ -65,9 +66,14 @@ class Attempt:
     written: str | None = None  # the certificate, if it went elsewhere than was planned
 
     @property
-    def budget(self) -> float:
+    def allowance(self) -> float:
         """The false-positive probability that it may have: none for an exact proof."""
-        return 0.0 if self.settings.method in ("strict", "both") else math.exp(self.log_budget)
+        return 0.0 if self.settings.method in ("strict", "both") else math.exp(self.log_allowance)
+
+    @property
+    def description(self) -> DescriptionSection:
+        """The training as whoever ran it describes it."""
+        return DescriptionSection(**self.options["description"])
 
     @property
     def certificate(self) -> str | None:

@@ -8,6 +8,7 @@ the same way, before its mechanism starts (Section 5.6).
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -15,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 from dp_accounting import NeighboringRelation
 
 from evr._certificate.event_json import named
+from evr._kernel.events.relations import name_of
 from evr._kernel.verdict.settings import Claim, Terms
 from evr._release.databases import DamagedRow, database_at, is_alive, this_process
 from evr._release.journal import Attempt, Journal, ReleaseRow
@@ -104,7 +106,7 @@ class Ledger(contextlib.AbstractContextManager["Ledger"]):
             yield Journal(connection)
 
     def begin(self, wanted: Wanted, *, entropy: int, **columns: Any) -> Attempt:
-        """Write an attempt down and give it its number and budget; ``columns`` are what it takes to continue it."""
+        """Write an attempt down and give it its number and allowance; ``columns`` are what it takes to continue it."""
         with self.counting() as held:
             (release, number), claim = _release_of(held, wanted), wanted.claim
             if held.of("attempts", release.id, entropy) is not None:
@@ -112,8 +114,8 @@ class Ledger(contextlib.AbstractContextManager["Ledger"]):
             if release.id == _UNWRITTEN:
                 fields = ("key", "name", "terms", "relation", "unit", "created")
                 release = held.write("releases", **{name: getattr(release, name) for name in fields})
-            log_budget = Claim(claim.epsilon, claim.delta, claim.tau, release.terms).log_budget(number)
-            columns |= {"release_id": release.id, "number": number, "entropy": entropy, "log_budget": log_budget}
+            log_allowance = replace(claim, terms=release.terms).log_budget(number)
+            columns |= {"release_id": release.id, "number": number, "entropy": entropy, "log_allowance": log_allowance}
             columns |= {"epsilon": claim.epsilon, "delta": claim.delta, "tau": claim.tau}
             columns |= {"relation": wanted.relation, "unit": wanted.unit, "started": now(), **_running()}
             attempt: Attempt = held.write("attempts", **columns)
@@ -185,8 +187,10 @@ def _release_of(held: Journal, wanted: Wanted) -> tuple[ReleaseRow, int]:
     if release is None:
         return ReleaseRow(_UNWRITTEN, key, name, Terms(claim.kappa, claim.delta), relation, unit, now()), 1
     if (release.relation, release.unit) != (relation, unit):  # docs/guarantees_relations.md, Section R1
-        begun = f"release {name!r} was begun per {release.unit} under {release.relation.name}"
-        raise LedgerError(f"{begun}, and this is per {unit} under {relation.name}: give the new release another name")
+        begun = f"release {name!r} was begun per {release.unit} under {name_of(release.relation)}"
+        raise LedgerError(
+            f"{begun}, and this is per {unit} under {name_of(relation)}: give the new release another name"
+        )
     if claim.delta < (least := release.terms.base):
         fixed = f"delta={claim.delta!r} is below {least!r}, which its first attempt fixed as the least of {name!r}"
         raise LedgerError(f"{fixed}: claim a greater delta, or start another release")

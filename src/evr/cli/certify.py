@@ -297,11 +297,12 @@ class Reporting:
             if held:
                 print("It is assumed that")
                 say(";\n".join(f"- {clause}" for clause in certificate.assumptions) + ".\n")
-            for name, one in () if held else certificate.verification.directions.items():
-                if not one.accepted:
-                    mean = f" (delta is about {number(one.estimate, 4)})" if one.samples else ""
-                    say(f"{name} direction: {one.reason}{mean}")
-            if not held:
+            else:
+                for name, one in certificate.verification.directions.items():
+                    if not one.accepted:
+                        about = getattr(one, "estimate", None)
+                        mean = "" if about is None else f" (delta is about {number(about, 4)})"
+                        say(f"{name} direction: {one.reason}{mean}")
                 print()
             self._tell_where(certificate)
 
@@ -314,8 +315,8 @@ class Reporting:
             if not certificate.accepted and (kept := aside(self.path)).exists():
                 print(f"the one that was accepted before: {kept}")
         release, spent = certificate.release, "an exact proof uses no false-positive allowance"
-        if release.budget:
-            of_all = f"{stated(release.budget, 2)} of {stated(release.total_budget, 2)}"
+        if release.allowance is not None and release.total_allowance is not None:
+            of_all = f"{stated(release.allowance, 2)} of {stated(release.total_allowance, 2)}"
             spent = f"false-positive allowance spent on it: {of_all}"
         say(f"ledger: {self.counted} (attempt {release.attempt}; {spent})")
         if (budget := certificate.budget) is not None:
@@ -327,7 +328,8 @@ def _who_drew(certificate: Certificate) -> str:
     """The device that ``--device auto`` chose, and why."""
     from evr._devices.cuda import why_not
 
-    drew = {one.plan["device"] for one in certificate.verification.directions.values() if one.plan is not None}
+    plans = [getattr(one, "plan", None) for one in certificate.verification.directions.values()]
+    drew = {plan["device"] for plan in plans if plan is not None}
     if "cpu" not in drew:
         return "cuda" if drew else "none, for nothing was drawn"
     return f"cpu, for {why_not() or 'a GPU does not draw these steps'}"

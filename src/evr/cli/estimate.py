@@ -317,8 +317,8 @@ def describe(ran: options.WhatRan, json: options.Json = False) -> None:
     from evr._kernel.events.meaning import PLAIN, hypotheses_of, meanings_in
     from evr._kernel.events.relations import name_of
     from evr._kernel.pairs import Direction, DominatingPair
+    from evr._wording.description import description_of, trained
     from evr._wording.events import describe
-    from evr._wording.statement import trained
 
     event, _, relation = ran.described()
     composition = Composition.of(event, relation)
@@ -341,11 +341,11 @@ def describe(ran: options.WhatRan, json: options.Json = False) -> None:
     if not steps:
         print("This composition costs no privacy.")
         return
-    if training := trained(event, {"algorithm": None, "unit": None, **stated_in(event)}):
+    if training := trained(event, description_of(stated_in(event), event)):
         say(f"Training: {training}.")
         say("A noise multiplier is the standard deviation of the noise over the clipping norm.")
     say(f"What ran: {describe(event)}.")
-    say(f"Neighbours: {adjacency(composition.relation.name, users=composition.unit == 'user')}.")
+    say(f"Neighbours: {adjacency(composition.relation, users=composition.unit == 'user')}.")
     say(f"Protected: each {composition.unit or 'record or user, whichever was meant'}.")
     say(f"Theorems: {'; '.join(f'{name}, {theorem}' for name, theorem in theorems.items())} (docs/meaning.md).")
     for id, sentence in hypotheses.items():

@@ -52,10 +52,8 @@ def ledger(ledger: options.LedgerFile = None, json: options.Json = False, quiet:
             "release": names[one.release_id],
             "attempt": one.number,
             "state": "interrupted" if one.id in waiting else one.state,
-            "allowance": one.budget,
-            "what_ran": textwrap.shorten(
-                describe_event(one.event, one.options["description"]), _WIDTH, placeholder=" ..."
-            ),
+            "allowance": one.allowance,
+            "what_ran": textwrap.shorten(describe_event(one.event, one.description), _WIDTH, placeholder=" ..."),
             "event": one.event_digest[:12],
         }
         for one in attempts
@@ -79,7 +77,7 @@ def ledger(ledger: options.LedgerFile = None, json: options.Json = False, quiet:
         as_json({"releases": summaries, "attempts": listed})
         return
     for attempt, row in zip(attempts, listed, strict=True):
-        allowance = stated(attempt.budget, 2) if attempt.budget else "none"
+        allowance = stated(attempt.allowance, 2) if attempt.allowance else "none"
         row |= {"claim": pair(attempt), "allowance": allowance, "started": attempt.started[:19]}
     table("Attempts", [{name: row[name] for name in _COLUMNS} for row in listed], quiet=quiet)
     if not quiet:
@@ -299,7 +297,7 @@ def _spending(spending: Spending, attempts: dict[int, Attempt]) -> dict[str, Any
         "number": spending.number,
         "by": spending.spender,
         "moment": spending.moment[:19],
-        "what_ran": describe_event(spending.event, attempt.options["description"] if attempt else None),
+        "what_ran": describe_event(spending.event, attempt.description if attempt else None),
         "proof": spending.method,
         "claim": pair(attempt) if attempt else None,
         "certificate": attempt.certificate if attempt else None,
