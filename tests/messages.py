@@ -286,7 +286,7 @@ DIGEST = "digest"
 TOO_LARGE_A_FILE = "larger than 32 MiB"
 ABOVE_THE_LIMIT = "more than the limit of"
 ABOVE_THE_LIMIT_BUT = "more than the limit of .*--max-seconds"
-UNKNOWN_NOTE = r"record\.notes\.0: input should be 'generator'"
+UNKNOWN_NOTE = r"record\.notes\.0='all is well' is not as evr writes it"
 NOT_OF_DPSGD = "not that of DP-SGD"
 
 

@@ -18,7 +18,7 @@ from attempts import certify_claim, start
 from evr._kernel.verdict.settings import Claim, Settings
 from evr._release import databases
 from evr._release.attempt import perform
-from evr._release.databases import is_alive
+from evr._release.databases import is_alive, this_process
 from evr._release.ledger import now
 from evr.errors import LedgerError
 from helpers import near
@@ -163,8 +163,9 @@ def test_a_running_attempt_of_a_living_process_is_left_alone(ledger: evr.Ledger)
         (f"{os.uname().nodename} 999999999 1", None, False),
         # the number was given to another process since
         (f"{os.uname().nodename} {os.getpid()} 1", None, False),
+        (this_process(), None, True),
     ],
-    ids=["seen long ago", "elsewhere", "nobody", "gone", "number given anew"],
+    ids=["seen long ago", "elsewhere", "nobody", "gone", "number given anew", "this one"],
 )
 def test_whose_process_is_alive(owner: str, seen: str | None, alive: bool) -> None:
     assert is_alive(owner, seen or now()) is alive

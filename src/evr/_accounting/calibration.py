@@ -84,14 +84,16 @@ class Goal(NamedTuple):
         false_positive_rate: float | None = None,
     ) -> Goal:
         """From one of: a pair, an advantage, two rates. What is missing or given beside it is named."""
-        names = (("epsilon", "delta"), ("advantage",), ("true_positive_rate", "false_positive_rate"))
-        values = locals()
-        begun = [group for group in names if any(values[name] is not None for name in group)]
-        missing = [name for group in begun for name in group if values[name] is None]
-        if len(begun) != 1 or missing:
-            given = ", ".join(f"{name}={values[name]!r}" for group in begun for name in group if name not in missing)
-            ways = "; or ".join(" and ".join(group) for group in names)
-            raise ValueError(f"{given or 'no target'}: give {ways}")
+        ways: tuple[dict[str, float | None], ...] = (
+            {"epsilon": epsilon, "delta": delta},
+            {"advantage": advantage},
+            {"true_positive_rate": true_positive_rate, "false_positive_rate": false_positive_rate},
+        )
+        begun = [way for way in ways if set(way.values()) != {None}]
+        if len(begun) != 1 or None in begun[0].values():
+            values = {name: value for way in begun for name, value in way.items() if value is not None}
+            given = ", ".join(f"{name}={value!r}" for name, value in values.items())
+            raise ValueError(f"{given or 'no target'}: give {'; or '.join(' and '.join(way) for way in ways)}")
         if epsilon is not None:
             return cls(validate.open_probability(delta=delta), validate.non_negative(epsilon=epsilon))
         if advantage is not None:

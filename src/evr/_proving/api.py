@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Unpack
 
 from dp_accounting import dp_event
 
@@ -20,7 +20,7 @@ from evr._kernel.verdict.attempts import Attempt, Trial
 from evr._kernel.verdict.results import Progress, Verification
 from evr._kernel.verdict.settings import Claim, Settings, threshold_of
 from evr._plan.sampled import Planning
-from evr._proving.choosing import DEFAULT, Forecast, Sampling, StrictProving, affordable, likely_tau
+from evr._proving.choosing import DEFAULT, Forecast, Sampling, SamplingOptions, StrictProving, affordable, likely_tau
 
 _AFTER = 1.0  # seconds: what is over by then needs no progress
 _OFTEN = 5.0  # seconds between lines of a log
@@ -37,7 +37,7 @@ def verify(
     direction: str | None = None,
     neighboring_relation: Relation | None = None,
     progress: ProgressHook | None = None,
-    **sampling: Any,
+    **sampling: Unpack[SamplingOptions],
 ) -> Verification:
     """Try to prove, in exact arithmetic or by Monte Carlo, that everything that ran is ``(epsilon, delta)``-DP.
 

@@ -10,15 +10,15 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
-from typing import Any
+from typing import Any, TypedDict
 
 from evr._accounting import Estimate, UpperBound, estimate_delta
 from evr._accounting.calibration import TIGHTEST
 from evr._basics import validate
-from evr._basics.randomness import Stream
+from evr._basics.randomness import Stream, seed_of
 from evr._kernel.events import Composition
 from evr._kernel.pairs import Direction, on_a_line
 from evr._kernel.sampled.deciding import LEAST, State
@@ -42,6 +42,17 @@ LONG = 3600.0  # seconds beyond which nobody gets a strict proof by default
 TOO_LONG = {"cpu": 3e12, "cuda": 3e15}  # steps to draw: hours to days. Refused unless ``max_samples`` is given
 _PILOT_SECONDS, _PILOT_BLOCKS = 0.3, 64  # of a pilot, at the most
 _UNLIKELY = 3.0  # standard errors
+
+
+class SamplingOptions(TypedDict, total=False):
+    """The keywords of ``Sampling``."""
+
+    seed: int | None
+    max_samples: int | None
+    proposal: str
+    device: str
+    workers: int | None
+    executor: Executor | None
 
 
 @dataclass(frozen=True)
@@ -73,15 +84,14 @@ class Sampling:
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Sampling:
         """From keywords; one that does not exist is named."""
-        known = [one.name for one in fields(cls)]
-        for name in options.keys() - set(known):
+        known = SamplingOptions.__annotations__
+        for name in options.keys() - known.keys():
             raise TypeError(f"unexpected keyword argument {name!r}: the options of samples are {', '.join(known)}")
-        return cls(**options)
+        return cls(**{**options, "seed": seed_of(options.get("seed"))})
 
     def __post_init__(self) -> None:
         self.settings("sequential")
-        checked = Attempt(seed=self.seed, executor=self.executor, workers=self.workers)
-        object.__setattr__(self, "seed", checked.seed)
+        Attempt(seed=self.seed, executor=self.executor, workers=self.workers)
 
     def settings(self, method: str) -> Settings:
         """How to verify, by one of the proofs."""

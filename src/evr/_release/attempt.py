@@ -13,7 +13,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from evr._accounting import Estimate, UpperBound, calibrate, estimate_delta, estimate_epsilon
 from evr._accounting.calibration import TIGHTEST, Goal, noise_of, other_noise
@@ -40,6 +40,7 @@ from evr._proving.choosing import (
     Announce,
     Forecast,
     Sampling,
+    SamplingOptions,
     StrictProving,
     forecast,
     not_below,
@@ -87,7 +88,7 @@ class Request:
         unit: str | None = None,
         record: dict[str, Any] | None = None,
         description: Mapping[str, Any] | None = None,
-        **sampling: Any,
+        **sampling: Unpack[SamplingOptions],
     ) -> None:
         self.begun = time.perf_counter()
         self.sampling = Sampling.of(sampling)
