@@ -1,6 +1,6 @@
 """Step 3, release: let out what was verified, count every attempt, and stay within a budget."""
 
-from evr._release.budget import Account as Account
+from evr._release.account import Account as Account
 from evr._release.budget import Budget as Budget
 from evr._release.filters import PrivacyFilter as PrivacyFilter
 from evr._release.gate import Release as Release

@@ -27,7 +27,7 @@ from evr._estimate.capped import capped_plan
 from evr._kernel.sampled import driver
 from evr._kernel.verdict.settings import Claim, Settings
 from evr._plan import sampled as search_plans
-from evr._proving.choosing import Sampling
+from evr._proving.sampling import Sampling
 from evr._release.attempt import perform
 from evr.errors import AlreadyReleasedError
 

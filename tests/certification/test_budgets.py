@@ -23,7 +23,8 @@ import messages
 from evr._estimate.closed_forms import pair_delta
 from evr._kernel.pairs.line.gaussian import GaussianPair
 from evr._release import budget as budgets
-from evr._release.budget import KAPPA, Account, Budget
+from evr._release.account import KAPPA, Account
+from evr._release.budget import Budget
 from evr._release.filters import PrivacyFilter
 from evr.errors import BudgetExceededError, LedgerError, UnsupportedEventError
 from postgres import Server, server

@@ -25,7 +25,8 @@ from evr._kernel.pairs import DiscretePair, Pairs
 from evr._kernel.sampled.line import TiltedProposal
 from evr._kernel.verdict.settings import Claim, Settings, threshold_of
 from evr._proving import choosing
-from evr._proving.choosing import Forecast, Sampling, StrictProving
+from evr._proving.choosing import Forecast, StrictProving
+from evr._proving.sampling import Sampling
 from evr.errors import CertificateError, DisagreementError, EvrError
 
 EVENT = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=30)

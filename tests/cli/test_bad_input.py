@@ -148,7 +148,7 @@ def test_an_interruption_counts_where_an_attempt_was_counted(
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    place = "evr._release.attempt.prove" if counted else "evr.cli.certify.say"
+    place = "evr._release.attempt.prove" if counted else "evr.cli.reporting.say"
     monkeypatch.setattr(place, interrupt)
     ran = evr("certify", "noise.toml")
     assert ran.code == 130

@@ -20,7 +20,8 @@ from evr._kernel.verdict.attempts import Attempt, Trial
 from evr._kernel.verdict.results import Progress, Verification
 from evr._kernel.verdict.settings import Claim, Settings, threshold_of
 from evr._plan.sampled import Planning
-from evr._proving.choosing import DEFAULT, Forecast, Sampling, SamplingOptions, StrictProving, affordable, likely_tau
+from evr._proving.choosing import DEFAULT, Forecast, StrictProving, affordable, likely_tau
+from evr._proving.sampling import Sampling, SamplingOptions
 
 _AFTER = 1.0  # seconds: what is over by then needs no progress
 _OFTEN = 5.0  # seconds between lines of a log
@@ -73,7 +74,7 @@ def verify(
         lines elsewhere too, and False nothing.
     sampling
         ``seed``, ``max_samples``, ``workers``, ``executor``, ``device``, ``proposal``: the fields of
-        ``evr._proving.choosing.Sampling``.
+        ``evr._proving.sampling.Sampling``.
 
     Returns
     -------

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import BrokenExecutor, CancelledError
 from dataclasses import replace
 from fractions import Fraction
@@ -15,10 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
-from evr._accounting import Estimate, UpperBound, calibrate, estimate_delta, estimate_epsilon
-from evr._accounting.calibration import TIGHTEST, Goal, noise_of, other_noise
+from evr._accounting.calibration import Goal
 from evr._basics import atomic, validate
-from evr._basics.numbers import below, round_up
 from evr._basics.randomness import entropy_of
 from evr._certificate.build import build, epsilon_per_record, software
 from evr._certificate.certificate import Certificate
@@ -32,29 +29,19 @@ from evr._kernel.verdict.attempts import Attempt as Trying
 from evr._kernel.verdict.results import Verification
 from evr._kernel.verdict.settings import Claim, Settings, threshold_of
 from evr._plan.sampled import chosen_device
-from evr._proof.writer import check_texts, proof_file, seal_of, write_proof
+from evr._proof.laws import check_texts
+from evr._proof.writer import proof_file, seal_of, write_proof
 from evr._proving.api import check_progress, prove
-from evr._proving.choosing import (
-    DEFAULT,
-    LOOSEST,
-    Announce,
-    Forecast,
-    Sampling,
-    SamplingOptions,
-    StrictProving,
-    forecast,
-    not_below,
-    tau_of,
-)
-from evr._proving.refuting import refute
+from evr._proving.choosing import Announce, Forecast, StrictProving, forecast
+from evr._proving.sampling import Sampling, SamplingOptions
 from evr._release.budget import Budget
+from evr._release.claiming import claimed, false_claim
 from evr._release.journal import Attempt
 from evr._release.ledger import Ledger, Wanted, now
 from evr._wording.description import description_of, protected
 from evr._wording.events import describe
-from evr.errors import ClusterError, DeviceError, EvrError, FalseClaimError, LedgerError, UnsupportedEventError
+from evr.errors import ClusterError, DeviceError, EvrError, LedgerError, UnsupportedEventError
 
-_LEAST = 1e-290 / LOOSEST  # of a delta that is not 0
 _STOPPED = (KeyboardInterrupt, SystemExit, GeneratorExit)
 _RESUMABLE = (*_STOPPED, OSError, MemoryError, LedgerError, BrokenExecutor, CancelledError, DeviceError)
 
@@ -122,8 +109,8 @@ class Request:
             account.check_open()
             account.check_unit(written, self.description.unit)
             account.check(event)
-        refused = None if for_output else partial(_false, self.composition, ran=event, risk=risk)
-        self.claim = _claimed(self.composition, epsilon, delta, tau, refused)
+        refused = None if for_output else partial(false_claim, self.composition, ran=event, risk=risk)
+        self.claim = claimed(self.composition, epsilon, delta, tau, refused)
         whose = protected(written, self.description.unit)
         self.wanted = Wanted(self.claim, name, self.composition.relation, whose, for_output)
         self.strict = StrictProving(self.composition)
@@ -166,86 +153,6 @@ def writable(**named: str | Path | None) -> Path | None:
     target = validate.path(**named).absolute()
     atomic.check_writable(path=target)
     return target
-
-
-def _claimed(
-    event: Composition,
-    epsilon: float | None,
-    delta: float | None,
-    tau: float | None,
-    refused: Callable[..., FalseClaimError] | None,
-) -> Claim:
-    """The claim to test. A pair that seems to be false is refused by the error given, or tested."""
-    epsilon = None if epsilon is None else validate.level(epsilon=epsilon)
-    tau = None if tau is None else validate.open_probability(tau=tau)
-    if delta is None:
-        if epsilon is None:
-            raise ValueError("certify what? Give delta (epsilon is found), epsilon (delta is found), or both")
-        tau = DEFAULT if tau is None else tau
-        least = not_below(estimate_delta(event, epsilon)) / tau
-        digits = 5 + math.ceil(-math.log10(1.0 - tau))  # a thousandth of the slack, or less
-        return Claim(epsilon, max(min(1.0, round_up(least, digits)), _LEAST) if least > 0 else least, tau)
-    if epsilon is None:
-        delta = validate.half_open_probability(delta=delta)
-        if delta <= _LEAST:
-            raise ValueError(f"delta={delta!r} is not above {_LEAST:g}: floats cannot tell it from 0; claim more")
-        return _with_epsilon(event, delta, tau)
-    delta = validate.probability(delta=delta)
-    if tau is not None:
-        return Claim(epsilon, delta, tau)
-    found = estimate_delta(event, epsilon)
-    if refused is not None and not_below(found) > TIGHTEST * delta:
-        raise refused(epsilon, delta, found)
-    return Claim(epsilon, delta, tau_of(found, delta))
-
-
-def _with_epsilon(event: Composition, delta: float, tau: float | None) -> Claim:
-    """The least epsilon of three digits; without a tau, the estimate there leaves one, 0.99 at the most."""
-    failing = estimate_delta(event, math.inf).value
-    if failing > (TIGHTEST if tau is None else tau) * delta:
-        why = f"no epsilon lets delta={delta!r} be verified, for mechanisms fail with a chance of {failing:.6g}"
-        raise ValueError(f"{why}: claim delta={round_up(failing / (tau or DEFAULT), 3)!r} or more")
-    least = estimate_epsilon(event, delta if tau is None else tau * delta)
-    epsilon = round_up(not_below(least), 3)
-    if tau is not None:
-        return Claim(epsilon, delta, tau)
-    found = estimate_delta(event, epsilon)
-    for _ in range(3):
-        if not_below(found) <= DEFAULT * delta:
-            break
-        epsilon = round_up(epsilon * (1.0 + 1e-9), 3)
-        found = estimate_delta(event, epsilon)
-    return Claim(epsilon, delta, tau_of(found, delta))
-
-
-def _false(
-    event: Composition, epsilon: float, delta: float, found: Estimate | UpperBound, ran: Any, risk: dict[str, float]
-) -> FalseClaimError:
-    """The refusal of a pair that is false, or true by too little, with what would hold. ``ran`` is the event as it was
-    given, and ``risk`` what the pair is for, if anything.
-    """
-    is_false = found.value - (found.doubt or 0.0) > delta
-    known = "seems to be false" if is_false else "is true by too little to be verified, if it is true"
-    known += f", for delta({epsilon!r}) is about {found.value:.6g}"
-    if found.value > delta:
-        with contextlib.suppress(ValueError):  # a law without an exact form
-            refutation = refute(ran, epsilon=epsilon, delta=delta, neighboring_relation=event.relation)
-            if refutation.refuted:
-                known = f"is false, for delta({epsilon!r}) is at least {below(refutation.lower, 6)}"
-                known += " for some training of this description, as is proved (its mathematics is on paper)"
-    ways = [f"delta={round_up(found.value / DEFAULT, 3)!r} at this epsilon"]
-    with contextlib.suppress(ValueError):  # no epsilon may be enough
-        ways.insert(0, f"epsilon={_with_epsilon(event, delta, None).epsilon!r} at this delta")
-    ways[0] += " would hold"
-    if (with_noise := other_noise(ran)) is not None:  # what ran is one Gaussian mechanism, sampled and repeated
-        with contextlib.suppress(ValueError):  # no noise is enough
-            asked: dict[str, Any] = risk or {"epsilon": epsilon, "delta": delta}
-            noise = calibrate(with_noise, **asked, neighboring_relation=event.relation, low=noise_of(ran)).value
-            ways.append(f"this {'risk' if risk else 'pair'} with noise_multiplier={noise!r}")
-    what = f"epsilon={epsilon!r}, delta={delta!r}: this {known}"
-    if risk:
-        what = f"{', '.join(f'{name}={rate!r}' for name, rate in risk.items())} would follow from {what}"
-    return FalseClaimError(f"{what}; {', or '.join(ways)}")
 
 
 def attempted(ledger: Ledger, request: Request) -> tuple[Attempt, Certificate]:

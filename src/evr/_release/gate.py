@@ -19,7 +19,8 @@ from evr._certificate.certificate import Certificate
 from evr._kernel.events.relations import Relation
 from evr._kernel.sampled.driver import ProgressHook, check_at_work
 from evr._proving.api import check_progress
-from evr._proving.choosing import Announce, Sampling, SamplingOptions
+from evr._proving.choosing import Announce
+from evr._proving.sampling import Sampling, SamplingOptions
 from evr._release.attempt import Request, attempted, drawing_device, perform, writable
 from evr._release.budget import Budget
 from evr._release.ledger import Ledger, opened
@@ -216,10 +217,8 @@ def release(
     ...     good = evr.release(lambda: "noisy answer", event, epsilon=1.0, delta=1e-5,
     ...                        ledger=ledger)
     ...     bad = evr.release(lambda: "never runs", event, epsilon=1.0, delta=1e-7, ledger=ledger)
-    >>> good.released, good.value
-    (True, 'noisy answer')
-    >>> bad.released
-    False
+    >>> good.released, good.value, bad.released
+    (True, 'noisy answer', False)
     """
     validate.function(mechanism=mechanism)
     validate.function(certified=certified)

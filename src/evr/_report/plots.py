@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from evr._certificate.sections import ClaimSection, SampledDirection
     from evr._estimate.results import Curve
     from evr._proving.audit import Audit
-    from evr._release.budget import Account
+    from evr._release.account import Account
 
 Series = tuple[Any, Any]
 """Abscissae and ordinates."""
