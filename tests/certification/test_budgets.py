@@ -22,7 +22,7 @@ import evr
 import messages
 from evr._estimate.closed_forms import pair_delta
 from evr._kernel.pairs.line.gaussian import GaussianPair
-from evr._release import budget as budgets
+from evr._release import account
 from evr._release.account import KAPPA, Account
 from evr._release.budget import Budget
 from evr._release.filters import PrivacyFilter
@@ -261,7 +261,7 @@ def test_sampled_proofs_count_before_they_are_drawn(tmp_path: Path, monkeypatch:
         asked.append((how.method, math.exp(claim.log_budget(trying.number)) / (KAPPA * 1e-3), claim.threshold))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(budgets, "prove", interrupted)
+    monkeypatch.setattr(account, "prove", interrupted)
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
             budget.spend(GAUSSIAN(4.0))

@@ -4,6 +4,7 @@ epsilon that several teams share.
 
 from __future__ import annotations
 
+import os
 import sys
 import textwrap
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     pass
 
 _COLUMNS = ("id", "release", "attempt", "state", "claim", "what_ran", "certificate", "samples", "allowance", "started")
+_ON_A_TERMINAL = ("id", "release", "attempt", "state", "claim", "what_ran")
 _WIDTH = 110  # characters of what ran
 _LEGEND = (
     "allowance: the probability of accepting a false claim, never an epsilon; left: for later attempts. output: the "
@@ -70,7 +72,12 @@ def ledger(ledger: options.LedgerFile = None, json: options.Json = False, quiet:
     for attempt, row in zip(attempts, listed, strict=True):
         allowance = stated(attempt.allowance, 2) if attempt.allowance else "none"
         row |= {"claim": pair(attempt), "allowance": allowance, "started": attempt.started[:19]}
-    table("Attempts", [{name: row[name] for name in _COLUMNS} for row in listed], quiet=quiet)
+    drawn = sys.stdout.isatty() and not quiet
+    columns = _ON_A_TERMINAL if drawn else _COLUMNS
+    table("Attempts", [{name: row[name] for name in columns} for row in listed], quiet=quiet)
+    if drawn:
+        written = [(row["id"], os.path.relpath(row["certificate"])) for row in listed if row["certificate"]]
+        table("Certificates", [{"id": number, "certificate": path} for number, path in written])
     if not quiet:
         print()
         table("Releases", [row | {key: stated(row[key], 2) for key in ("allowance", "left")} for row in summaries])
