@@ -46,8 +46,8 @@ def noise_of(event: Any) -> float:
 
 def scaled_noise(event: Any, factor: float) -> DpEvent:
     """The event with all its noise multiplied, each number rounded to twelve digits; what has no noise is refused."""
-    if isinstance(event, ComposedDpEvent):
-        return ComposedDpEvent([scaled_noise(one, factor) for one in event.events])
+    if hasattr(event, "events"):
+        return attrs.evolve(event, events=[scaled_noise(one, factor) for one in event.events])
     if hasattr(event, "event"):
         return attrs.evolve(event, event=scaled_noise(event.event, factor))
     for name in _NOISE:

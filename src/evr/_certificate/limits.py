@@ -1,12 +1,11 @@
 """What a file from a stranger may cost: seconds, parts of its event, bits of its proof. No guarantee rests on that."""
 
-import contextlib
 import ctypes
 import math
 import threading
-import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
 
 from evr._basics import validate
 from evr._certificate.certificate import Certificate
@@ -14,7 +13,9 @@ from evr._certificate.event_json import walk
 from evr._kernel.events import Composition
 from evr.errors import TooLongError
 
+T = TypeVar("T")
 MAX_SECONDS = 600.0  # allowed by default
+_SENT = 30  # times that work is told to stop, at most
 _MOST_OUTCOMES = 10_000_000  # parts of an event, with the outcomes of its discrete laws
 _MOST_BITS = 1 << 34  # of the masses of a strict proof
 _OUTCOMES = {"sigma": 80.0, "sensitivity": 1.0, "iterations": 0.1, "cycle_length": 0.1, "sensitivities": 500.0}
@@ -31,52 +32,33 @@ class _Alarm(BaseException):
     """Not an ``Exception``, so that nothing on its way catches it."""
 
 
-@contextlib.contextmanager
-def alarmed(seconds: float, doing: str) -> Iterator[None]:
-    """Stop the work inside after so many seconds, in whichever thread it is. No signal and no timer of the caller is
-    touched: another thread has the interpreter raise an exception here.
+def limited(seconds: float, doing: str, work: Callable[[], T]) -> T:
+    """What the work returns, if it takes no longer than that. It is done in a thread of its own, which is stopped
+    then, or when the caller is interrupted: nothing of the caller's is touched, its thread included.
     """
     if seconds >= 1e9:  # longer than a thread waits
-        yield
-        return
-    worker, begun = threading.get_ident(), time.monotonic()
-    over, sending = threading.Event(), threading.Lock()
+        return work()
+    result: Future[T] = Future()
 
-    def watch() -> None:
-        pause = max(seconds, 0.01)  # the work has begun by then
-        while not over.wait(pause):
-            with sending:
-                if not over.is_set():
-                    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(worker), ctypes.py_object(_Alarm))
-            pause = 1.0  # again, in case something swallowed the exception
+    def run() -> None:
+        try:
+            result.set_result(work())
+        except BaseException as error:
+            result.set_exception(error)
 
-    threading.Thread(target=watch, daemon=True).start()
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
     try:
-        try:
-            yield
-        finally:
-            _call_off(over, sending)
-        if time.monotonic() - begun > seconds:
-            raise _Alarm
-    except _Alarm:
-        raise TooLongError(f"{doing} took more than {seconds:g} s: {_ALLOW}") from None
-    finally:  # once more: an alarm may have come before the first was begun
-        _call_off(over, sending)
-
-
-def _call_off(over: threading.Event, sending: threading.Lock) -> None:
-    """Let no alarm ring any more. One on its way is awaited here: taken back, it would leave the interpreter in a state
-    in which profilers and debuggers hang (CPython 3.11).
-    """
-    while True:
-        try:
-            with sending:
-                over.set()
-            for _ in range(100):
-                pass
-            return
-        except _Alarm:
-            continue
+        thread.join(seconds)
+    finally:
+        for _ in range(_SENT):
+            if not thread.is_alive():
+                break
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(_Alarm))
+            thread.join(1.0)  # something may swallow the exception
+    if not result.done() or isinstance(result.exception(), _Alarm):
+        raise TooLongError(f"{doing} took more than {seconds:g} s: {_ALLOW}")
+    return result.result()
 
 
 def understood(certificate: Certificate, seconds: float) -> Composition:

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,7 +21,7 @@ from evr._certificate.build import build, is_proved, reported, software
 from evr._certificate.build import differences as software_differs
 from evr._certificate.certificate import Certificate
 from evr._certificate.judging import Mismatch, claim_of, contradictions, differences, refuse, settings_of
-from evr._certificate.limits import MAX_SECONDS, alarmed, seconds_allowed, understood
+from evr._certificate.limits import MAX_SECONDS, limited, seconds_allowed, understood
 from evr._certificate.sections import SampledDirection, SampledVerification
 from evr._kernel.events import Composition
 from evr._kernel.pairs import Direction, Step
@@ -139,30 +140,38 @@ def replay(
     certificate = Certificate.of(certificate)
     validate.worker_count(workers)
     check_progress(progress)
-    seconds, verification = seconds_allowed(max_seconds), None
+    seconds = seconds_allowed(max_seconds)
     try:
         if wrong := tuple(contradictions(certificate)):
             return Replay(wrong, None, fresh)
-        with watching(progress) as hook, alarmed(seconds, "replaying it"):
-            claim, settings = claim_of(certificate), settings_of(certificate)
-            composition = understood(certificate, seconds)
-            how, draw = Attempt(number=certificate.release.attempt, workers=workers, progress=hook), settings
-            checked = certificate.verification
-            if not fresh and isinstance(checked, SampledVerification):
-                how = replace(how, seed=int(checked.entropy, 16))
-                most = max((1, *(one.samples for one in checked.directions.values())))
-                draw = replace(draw, max_samples=min(most, draw.max_samples or most))  # no more than are recorded
-            verification = how.run(composition, claim, draw, *_plans(certificate, fresh=fresh))
-            again = _rebuilt(certificate, claim, settings, verification)
-            found = list(differences(certificate.document(), again.document()))
-            if fresh:  # what is recorded of samples has to fit, too
-                found = [one for one in found if not _FRESH.match(one.field)]
-                found += _without_samples(certificate, composition)
+        with watching(progress) as hook:
+            how = Attempt(number=certificate.release.attempt, workers=workers, progress=hook)
+            work = partial(_replayed, certificate, how, seconds, fresh=fresh)
+            found, verification = limited(seconds, "replaying it", work)
     except (TooLongError, DeviceError):
         raise
     except _UNDOABLE as error:
-        found = [Mismatch("verification", "done", f"cannot be done: {error}")]
+        found, verification = [Mismatch("verification", "done", f"cannot be done: {error}")], None
     return _judged(certificate, found, verification, fresh)
+
+
+def _replayed(
+    certificate: Certificate, how: Attempt, seconds: float, *, fresh: bool
+) -> tuple[list[Mismatch], Verification]:
+    """What differs, and the verification that shows it."""
+    claim, settings, checked = claim_of(certificate), settings_of(certificate), certificate.verification
+    composition, draw = understood(certificate, seconds), settings
+    if not fresh and isinstance(checked, SampledVerification):
+        how = replace(how, seed=int(checked.entropy, 16))
+        most = max((1, *(one.samples for one in checked.directions.values())))
+        draw = replace(draw, max_samples=min(most, draw.max_samples or most))  # no more than are recorded
+    verification = how.run(composition, claim, draw, *_plans(certificate, fresh=fresh))
+    again = _rebuilt(certificate, claim, settings, verification)
+    found = list(differences(certificate.document(), again.document()))
+    if fresh:  # what is recorded of samples has to fit, too
+        found = [one for one in found if not _FRESH.match(one.field)]
+        found += _without_samples(certificate, composition)
+    return found, verification
 
 
 def confirmed(path: str | Path, max_seconds: float | None = MAX_SECONDS) -> Certificate:
@@ -170,13 +179,15 @@ def confirmed(path: str | Path, max_seconds: float | None = MAX_SECONDS) -> Cert
     come out. Whatever a command says about a file, it says after this. Only ``replay`` draws samples again.
     """
     certificate, seconds = Certificate.load(path), seconds_allowed(max_seconds)
-    with alarmed(seconds, "checking it"):
+
+    def work() -> list[Mismatch]:
         composition = understood(certificate, seconds)
         try:
-            mismatches = list(_without_samples(certificate, composition))
+            return list(_without_samples(certificate, composition))
         except _UNDOABLE as error:
-            mismatches = [Mismatch("verification", "done", f"cannot be done: {error}")]
-    refuse(mismatches, f"{path}: ")
+            return [Mismatch("verification", "done", f"cannot be done: {error}")]
+
+    refuse(limited(seconds, "checking it", work), f"{path}: ")
     return certificate
 
 
@@ -206,7 +217,7 @@ def _without_samples(certificate: Certificate, composition: Composition) -> Iter
             stream = Stream(int(checked.entropy, 16), PURPOSE, attempt, name)
             steps = composition.simplified(Direction(name))
             trial = Trial(name, steps, claim, how, attempt, claim.log_budget(attempt), stream)
-            section, taken = _replayed(trial.prepared(planner(trial)), part)
+            section, taken = _taken(trial.prepared(planner(trial)), part)
             again[name] = section.model_copy(update={key: getattr(again[name], key) for key in (*taken, "strict")})
     said = certificate.model_copy(update={"verification": checked.model_copy(update={"directions": again})})
     compared = differences(certificate.document()["verification"], said.document()["verification"], "verification")
@@ -220,7 +231,7 @@ def _without_samples(certificate: Certificate, composition: Composition) -> Iter
                 yield Mismatch("claim.delta", claim.delta, f"about {about.value:.4g}, by an estimate")
 
 
-def _replayed(trial: Driver | DirectionReport, part: SampledDirection) -> tuple[SampledDirection, tuple[str, ...]]:
+def _taken(trial: Driver | DirectionReport, part: SampledDirection) -> tuple[SampledDirection, tuple[str, ...]]:
     """The section of a direction whose samples are taken as recorded, and the fields that only they tell."""
     if isinstance(trial, DirectionReport):
         return cast(SampledDirection, reported(trial, "sampled")), ("seconds",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import secrets
 from collections.abc import Callable, Iterable
@@ -9,12 +10,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-import attrs
 import numpy as np
 import scipy
 from dp_accounting.dp_event import DpEvent, GaussianDpEvent
 
 from evr._accounting import estimate_epsilon, privacy_curve
+from evr._accounting.noise import scaled_noise
 from evr._basics import validate
 from evr._basics.numbers import above, round_up
 from evr._kernel.events.relations import Relation
@@ -245,14 +246,10 @@ def _greatest(rejected: Callable[[float], bool]) -> float:
 
 
 def scaled(event: Any, factor: float) -> DpEvent | None:
-    """The event with every noise multiplier times a factor; None where something else adds the noise."""
-    if hasattr(event, "noise_multiplier"):
-        return attrs.evolve(event, noise_multiplier=event.noise_multiplier * factor)
-    if hasattr(event, "events"):
-        parts = [scaled(part, factor) for part in event.events]
-        return None if None in parts else attrs.evolve(event, events=parts)
-    inner = scaled(event.event, factor) if hasattr(event, "event") else None
-    return None if inner is None else attrs.evolve(event, event=inner)
+    """The event with all its noise times a factor; None where something else than noise makes it private."""
+    with contextlib.suppress(ValueError):
+        return scaled_noise(event, factor)
+    return None
 
 
 def _estimated(event: Any, relation: Any) -> Curve:

@@ -18,7 +18,7 @@ from evr._accounting import privacy_curve
 from evr._basics import atomic
 from evr._basics.numbers import scientific, scientific_above, stated
 from evr._certificate.certificate import Certificate
-from evr._certificate.limits import alarmed, seconds_allowed, understood
+from evr._certificate.limits import limited, seconds_allowed, understood
 from evr._kernel.events import Composition
 from evr._kernel.pairs import Direction
 from evr._report import plots
@@ -102,9 +102,12 @@ def render(
 ) -> str:
     """The page's text."""
     seconds = seconds_allowed(max_seconds)
-    with alarmed(seconds, "drawing its curve"):
+
+    def work() -> tuple[Composition, plots.Picture]:
         composition = understood(certificate, seconds)
-        curve = _curve(certificate, composition)
+        return composition, _curve(certificate, composition)
+
+    composition, curve = limited(seconds, "drawing its curve", work)
     claim = certificate.claim
     return _filled(
         "page.html",

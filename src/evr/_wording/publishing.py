@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from evr._basics.numbers import latex, percent, stated
 from evr._certificate.certificate import Certificate
-from evr._certificate.limits import alarmed, seconds_allowed, understood
+from evr._certificate.limits import limited, seconds_allowed, understood
 from evr._described import adjacency
 from evr._proving.risk import Risk, risk
 from evr._wording.statement import METHOD_WORDS, unit
@@ -87,9 +87,12 @@ class Question(NamedTuple):
 def bounded(certificate: Certificate, max_seconds: float | None) -> Risk:
     """``evr.risk`` of a certificate that may come from a stranger."""
     seconds = seconds_allowed(max_seconds)
-    with alarmed(seconds, "bounding attacks"):
+
+    def work() -> Risk:
         understood(certificate, seconds)
         return risk(certificate)
+
+    return limited(seconds, "bounding attacks", work)
 
 
 def meaning(certificate: Certificate, max_seconds: float | None = None) -> list[str]:
