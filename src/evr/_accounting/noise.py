@@ -7,7 +7,6 @@ from typing import Any
 
 import attrs
 from dp_accounting.dp_event import (
-    ComposedDpEvent,
     DpEvent,
     GaussianDpEvent,
     PoissonSampledDpEvent,
@@ -58,6 +57,6 @@ def scaled_noise(event: Any, factor: float) -> DpEvent:
 
 def noise_in(event: Any) -> list[float]:
     """The noise of each mechanism of an event, in reading order, as ``scaled_noise`` finds it."""
-    inside = event.events if isinstance(event, ComposedDpEvent) else [event.event] if hasattr(event, "event") else []
+    inside = getattr(event, "events", [event.event] if hasattr(event, "event") else [])
     own = [float(getattr(event, name)) for name in _NOISE if hasattr(event, name)]
     return [noise for one in inside for noise in noise_in(one)] if inside else own

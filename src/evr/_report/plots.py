@@ -13,6 +13,7 @@ import io
 import itertools
 import math
 import re
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from evr._proving.audit import Audit
     from evr._release.account import Account
 
+_TITLE_WIDTH = 48  # characters of a line
 Series = tuple[Any, Any]
 """Abscissae and ordinates."""
 
@@ -285,7 +287,8 @@ def _axes(title: str | None = None, *, height: float = 3.6, **grid: Any) -> tupl
     figure = Figure(figsize=(5.2, height), layout="constrained")
     axes = figure.subplots(**grid)
     if title:
-        axes.set_title(title, loc="left", fontsize=12)
+        lines = [part for line in title.split("\n") for part in textwrap.wrap(line, _TITLE_WIDTH)]
+        axes.set_title("\n".join(lines), loc="left", fontsize=12)
     return figure, axes
 
 

@@ -62,7 +62,8 @@ def risk(
         for sentence in attacks(found, whose, asked, replaced=replaced):
             say(f"- {sentence}")
         say(basis(found, whose, certificate))
-    draw(plot, lambda plots: plots.curve(curve), quiet=quiet or json)
+    title = f"What an attacker can do at most\n{ran.caption}"
+    draw(plot, lambda plots: plots.curve(curve, title=title), quiet=quiet or json)
 
 
 def _bounded(ran: options.WhatRan, given: str | None, seconds: float) -> tuple[Risk, str, bool, Certificate | None]:
