@@ -20,7 +20,7 @@ from evr._kernel.events import Composition
 from evr._kernel.events.relations import name_of
 from evr._kernel.pairs import Direction, reveals_nothing
 from evr._kernel.pairs.exact import ExactGaussian
-from evr._kernel.verdict.attempts import Attempt as Trying
+from evr._kernel.verdict.attempts import Attempt
 from evr._kernel.verdict.settings import Claim, Settings, Terms
 from evr._proving.api import prove
 from evr._proving.choosing import likely_tau
@@ -143,7 +143,7 @@ class Account:
             claim = Claim(self.row.epsilon, self.delta, terms=terms)
             if method == "sequential":
                 claim = replace(claim, tau=likely_tau(total, claim))
-            if prove(total, claim, Settings(method), Trying(number=attempt, progress=False)).accepted:
+            if prove(total, claim, Settings(method), Attempt(number=attempt, progress=False)).accepted:
                 return method
         return None if self.is_planned or not self.filter().fits(self.event(event)) else "renyi"
 

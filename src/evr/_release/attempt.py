@@ -25,7 +25,7 @@ from evr._kernel.events import Composition
 from evr._kernel.events.relations import Relation, name_of
 from evr._kernel.pairs import Direction
 from evr._kernel.sampled.driver import ProgressHook, check_at_work
-from evr._kernel.verdict.attempts import Attempt as Trying
+from evr._kernel.verdict.attempts import Attempt
 from evr._kernel.verdict.results import Verification
 from evr._kernel.verdict.settings import Claim, Settings, threshold_of
 from evr._plan.sampled import chosen_device
@@ -36,7 +36,7 @@ from evr._proving.choosing import Announce, Forecast, StrictProving, forecast
 from evr._proving.sampling import Sampling, SamplingOptions
 from evr._release.budget import Budget
 from evr._release.claiming import claimed, false_claim
-from evr._release.journal import Attempt
+from evr._release.journal import AttemptRow
 from evr._release.ledger import Ledger, Wanted, now
 from evr._wording.description import description_of, protected
 from evr._wording.events import describe
@@ -155,7 +155,7 @@ def writable(**named: str | Path | None) -> Path | None:
     return target
 
 
-def attempted(ledger: Ledger, request: Request) -> tuple[Attempt, Certificate]:
+def attempted(ledger: Ledger, request: Request) -> tuple[AttemptRow, Certificate]:
     """One attempt from its forecast, which may refuse it and is announced before it counts, to its certificate."""
     terms, number = ledger.upcoming(request.wanted)
     claim, drawn, strict = replace(request.claim, terms=terms), request.sampling, request.strict
@@ -167,7 +167,7 @@ def attempted(ledger: Ledger, request: Request) -> tuple[Attempt, Certificate]:
     return attempt, perform(ledger, attempt, drawn, progress=request.progress, ahead=ahead, begun=request.begun)
 
 
-def start(ledger: Ledger, request: Request) -> Attempt:
+def start(ledger: Ledger, request: Request) -> AttemptRow:
     """Write an attempt down; from here on it counts. What can be refused is refused before."""
     device, seed, path, budget = drawing_device(request.settings), request.sampling.seed, request.path, request.budget
     return ledger.begin(
@@ -197,7 +197,7 @@ def drawing_device(settings: Settings) -> str | None:
 
 def perform(
     ledger: Ledger,
-    attempt: Attempt,
+    attempt: AttemptRow,
     sampling: Sampling | None = None,
     *,
     progress: ProgressHook | None = None,
@@ -216,7 +216,7 @@ def perform(
     claim = Claim(attempt.epsilon, attempt.delta, attempt.tau, release.terms)
     begun = time.perf_counter() if begun is None else begun
     with _accounted_for(ledger, attempt):
-        how = Trying(
+        how = Attempt(
             number=attempt.number,
             seed=attempt.entropy,
             executor=drawn.executor,
@@ -246,7 +246,7 @@ def perform(
     return certificate
 
 
-def _spent(ledger: Ledger, attempt: Attempt) -> dict[str, Any]:
+def _spent(ledger: Ledger, attempt: AttemptRow) -> dict[str, Any]:
     """Spend what an attempt is about from its budget; an attempt that is continued spends once."""
     budget = Budget(**attempt.options["budget"], ledger=ledger)
     spending = budget.spend(event_from_json(attempt.event), unit=attempt.unit, attempt=attempt)
@@ -265,7 +265,7 @@ def _proof_written(composition: Composition, claim: Claim, verification: Verific
 
 
 @contextlib.contextmanager
-def _accounted_for(ledger: Ledger, attempt: Attempt) -> Iterator[None]:
+def _accounted_for(ledger: Ledger, attempt: AttemptRow) -> Iterator[None]:
     """Write down how an attempt ended if it does not end well; where that fails too, its row says that it runs."""
     try:
         yield

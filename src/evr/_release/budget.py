@@ -20,7 +20,7 @@ from evr._kernel.events.relations import ZERO_OUT, Relation, name_of, relation_n
 from evr._kernel.verdict.settings import Claim
 from evr._release.account import Account
 from evr._release.databases import is_alive
-from evr._release.journal import Attempt, Journal, Spending
+from evr._release.journal import AttemptRow, Journal, Spending
 from evr._release.ledger import Ledger, now, opened
 from evr._wording.description import UNITS
 from evr.errors import LedgerError
@@ -119,7 +119,7 @@ class Budget:
         account.check_unit(event, unit)
         return account.seems_to_allow(event)
 
-    def spend(self, event: Any, *, unit: str | None = None, attempt: Attempt | None = None) -> Spending:
+    def spend(self, event: Any, *, unit: str | None = None, attempt: AttemptRow | None = None) -> Spending:
         """Spend an event before it runs: prove that it fits beside what was spent, and write it down. An attempt spends
         once, however often it is continued. ``unit`` is as of ``evr.certify``, and must be the budget's.
         ``BudgetExceededError`` says what would fit.

@@ -37,7 +37,7 @@ class ReleaseRow:
 
 
 @dataclass(frozen=True)
-class Attempt:
+class AttemptRow:
     """An attempt: everything needed to continue it."""
 
     id: int
@@ -118,7 +118,7 @@ class Spending:
     why: str | None = None
 
 
-_ROWS: dict[str, Any] = {"releases": ReleaseRow, "attempts": Attempt, "budgets": BudgetRow, "spendings": Spending}
+_ROWS: dict[str, Any] = {"releases": ReleaseRow, "attempts": AttemptRow, "budgets": BudgetRow, "spendings": Spending}
 _PARENTS = {"attempts": "release_id", "spendings": "budget_id"}  # the column that says what a row belongs to
 _KEYS = {"releases": "key", "attempts": "entropy", "budgets": "name"}  # the column by which a row is found
 _SEALED = ("kind", "id", "parent", "key", "content")
@@ -141,7 +141,7 @@ class Journal:
     """
 
     releases: dict[int, ReleaseRow]  # of a journal that was read whole, as are attempts
-    attempts: dict[int, Attempt]
+    attempts: dict[int, AttemptRow]
     budgets = cached_property[dict[int, BudgetRow]](lambda self: self._rows("kind = 'budgets'")["budgets"])
     spendings = cached_property[dict[int, Spending]](lambda self: self._rows("kind = 'spendings'")["spendings"])
 

@@ -13,7 +13,7 @@ from evr.cli.output import as_json, draw, fail, new_files, number, pair, say, ta
 
 if TYPE_CHECKING:
     from evr._release.account import Account
-    from evr._release.journal import Attempt, Journal, Spending
+    from evr._release.journal import AttemptRow, Journal, Spending
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the budget.", show_default=False)]
 Level = Annotated[float, options.number("The limit for everything that is spent, together.")]
@@ -224,7 +224,7 @@ def _document(account: Account, used: list[float], held: Journal) -> dict[str, A
     }
 
 
-def _spending(spending: Spending, attempts: dict[int, Attempt]) -> dict[str, Any]:
+def _spending(spending: Spending, attempts: dict[int, AttemptRow]) -> dict[str, Any]:
     from evr._wording.statement import describe_event
 
     attempt = attempts.get(spending.attempt_id or 0)

@@ -18,7 +18,7 @@ from evr.types import Method
 
 if TYPE_CHECKING:
     from evr._certificate.certificate import Certificate
-    from evr._release.journal import Attempt
+    from evr._release.journal import AttemptRow
     from evr._release.ledger import Ledger
 
 _METHODS = (
@@ -164,7 +164,7 @@ def resume(
         raise typer.Exit(REJECTED)
 
 
-def _chosen(ledger: Ledger, number: int | None) -> Attempt:
+def _chosen(ledger: Ledger, number: int | None) -> AttemptRow:
     waiting = ledger.interrupted()
     if not waiting:
         raise ValueError(f"{ledger.path}: no verification was interrupted")

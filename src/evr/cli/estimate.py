@@ -1,5 +1,5 @@
 """Commands that prove nothing. ``evr estimate``: epsilon at a delta or delta at an epsilon, of one training or of many.
-``evr calibrate``: the smallest noise, or the largest number of steps. ``evr describe``: how evr understands a training.
+``evr describe``: how evr understands a training.
 """
 
 from __future__ import annotations
