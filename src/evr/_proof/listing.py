@@ -72,8 +72,8 @@ def curve_lines(law: ExactCurve, places: Places, start: int, end: int, vbits: in
     values, width = _floors(law, losses[start:end], vbits)
     exact = int(end < len(losses))
     rest = iter(values + [0] * exact)
-    packed = [line for run in found.runs for line in packed([next(rest) for _ in run])]
-    return "\n".join([f"curve {found.words(vbits)} {width} {exact}", *packed])
+    lines = [line for run in found.runs for line in packed([next(rest) for _ in run])]
+    return "\n".join([f"curve {found.words(vbits)} {width} {exact}", *lines])
 
 
 def _floors(law: ExactCurve, losses: Sequence[Fraction], vbits: int) -> tuple[list[int], int]:
