@@ -14,7 +14,7 @@ from flint import arb, fmpz
 from evr._kernel.pairs.exact import ExactCurve, ExactOutcomes
 from evr._kernel.pairs.exact.law import at_precision, ball
 from evr._kernel.strict import Grid
-from evr._kernel.strict.masses import GUARD, end_above
+from evr._kernel.strict.rounding import GUARD, end_above
 
 _RAISES = 5  # of the precision, until a ball decides a floor
 _MOST_ORDER = 48
