@@ -14,7 +14,7 @@ run: $(VENV)/.core ## the main job on the example
 	$(BIN)/evr certify examples/dpsgd.toml --method both --force
 
 test: $(VENV)/.test $(VENV)/.docs ## all tests
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q --durations=25
 
 coverage: $(VENV)/.test $(VENV)/.docs ## all tests, and which lines they reach; takes a fifth longer
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --cov --cov-report=term:skip-covered -q

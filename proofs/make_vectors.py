@@ -29,7 +29,8 @@ from evr._kernel.strict import prove_within
 from evr._plan.lower import strict_delta_below
 from evr._plan.strict import StrictCurve
 from evr._proof import check_proof
-from evr._proof.writer import _packed, proof_file, refutation_file
+from evr._proof.listing import packed as _packed
+from evr._proof.writer import proof_file, refutation_file
 
 FOLDER = Path(__file__).with_name("vectors")
 REFUTATIONS = FOLDER / "refutations"

@@ -9,7 +9,7 @@ import evr
 from evr._kernel.verdict.settings import Claim, Settings
 from evr._release.attempt import Request, attempted
 from evr._release.attempt import start as started
-from evr._release.journal import Attempt
+from evr._release.journal import AttemptRow
 from evr._release.ledger import opened
 
 
@@ -26,7 +26,7 @@ def certify_claim(event: Any, claim: Claim, settings: Settings, *, ledger: Any, 
         return attempted(one, _request(event, claim, settings, **how))[1]
 
 
-def start(ledger: evr.Ledger, event: Any, claim: Claim, settings: Settings, **how: Any) -> Attempt:
+def start(ledger: evr.Ledger, event: Any, claim: Claim, settings: Settings, **how: Any) -> AttemptRow:
     """Write an attempt down."""
     return started(ledger, _request(event, claim, settings, **how))
 

@@ -8,12 +8,11 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dp_accounting import NeighboringRelation
-
 from evr._certificate import judging
 from evr._certificate.certificate import Certificate, digest_of
 from evr._certificate.event_json import event_from_json
 from evr._kernel.events.meaning import hypotheses_of
+from evr._kernel.events.relations import relation_named
 from evr.errors import EvrError
 
 Place = tuple[Any, ...]
@@ -56,7 +55,7 @@ def text(document: dict[str, Any], *, mend: bool = True) -> str:
 def assuming(document: dict[str, Any]) -> dict[str, Any]:
     """With the hypotheses of its event under its relation, where that has any."""
     with contextlib.suppress(EvrError, KeyError, TypeError, ValueError):
-        relation = NeighboringRelation[document["neighboring_relation"]]
+        relation = relation_named(document["neighboring_relation"])
         ids = [one.id for one in hypotheses_of(event_from_json(document["event"]), relation)]
         return {**document, "hypotheses": ids}
     return document
@@ -71,11 +70,14 @@ def consistent(document: dict[str, Any]) -> dict[str, Any]:
     """With all that follows from event, claim, proofs and samples: a file that does not contradict itself."""
     document = assuming(document)
     claim, release, checked = (document[key] for key in ("claim", "release", "verification"))
-    if release["attempt"] == 1:
+    if release["attempt"] == 1 and "tau" in claim:
         claim = {**claim, "kappa": (1 - claim["tau"]) / 40}
     unsealed = Certificate.sealed({**document, "claim": claim})
-    facts = (release["attempt"], release["name"], checked["entropy"], checked["entropy_is_fresh"])
+    facts = (
+        release["attempt"],
+        release.get("name"),
+        checked.get("entropy", "0"),
+        checked.get("entropy_is_fresh", False),
+    )
     settings, directions = judging.settings_of(unsealed), unsealed.verification.directions
-    found = judging.followed(judging.claim_of(unsealed), settings, directions, *facts)
-    found["verification"]["directions"] = checked["directions"]
-    return restated({**document, **found})
+    return restated({**document, **judging.followed(judging.claim_of(unsealed), settings, directions, *facts)})

@@ -286,7 +286,7 @@ DIGEST = "digest"
 TOO_LARGE_A_FILE = "larger than 32 MiB"
 ABOVE_THE_LIMIT = "more than the limit of"
 ABOVE_THE_LIMIT_BUT = "more than the limit of .*--max-seconds"
-UNKNOWN_NOTE = r"record\.notes\.0: input should be 'generator'"
+UNKNOWN_NOTE = r"record\.notes\.0='all is well' is not as evr writes it"
 NOT_OF_DPSGD = "not that of DP-SGD"
 
 
@@ -327,7 +327,7 @@ BEGUN_WITH_OTHER_SOFTWARE = r"was begun with numpy .* and this is 9\.9\.9"
 TAKEN_OVER = "taken over"
 TAKEN_OVER_BY_ANOTHER = "was taken over by another process"
 BELOW_THE_NAMED_CLAIM = "below 1e-07, .*'thesis'"
-BEGUN_UNDER_ANOTHER_RELATION = "'mine' was begun per record under ADD_OR_REMOVE_ONE, and this is per record under"
+BEGUN_UNDER_ANOTHER_RELATION = "'mine' was begun per record under add-or-remove, and this is per record under"
 
 
 def schema_version(found: int, ours: int) -> str:

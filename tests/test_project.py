@@ -117,11 +117,11 @@ def supported() -> list[str]:
 
 
 def test_the_workflow_runs_the_make_targets_on_every_supported_python() -> None:
-    (job,) = read(".github/workflows/ci.yml")["jobs"].values()
+    job = read(".github/workflows/ci.yml")["jobs"]["check"]
     assert job["strategy"]["matrix"]["python"] == supported()
     assert PROJECT["requires-python"] == f">={supported()[0]}"
-    commands = [step["run"].split() for step in job["steps"] if "run" in step]
-    assert [word for words in commands for word in words if "=" not in word] == ["make", "check", "test", "docs"]
+    commands = " ".join(step["run"] for step in job["steps"] if "run" in step)
+    assert {"make", "check", "test", "docs"} <= set(commands.split())
 
 
 def test_a_release_is_what_make_dist_builds() -> None:

@@ -79,9 +79,9 @@ def event_class(name: str) -> type[dp_event.DpEvent] | None:
     return SHARED.get(name) or next(own, None)
 
 
-def adjacency(name: str, *, users: bool = False) -> str:
-    """A relation of a certificate in words."""
-    return (OF_USERS if users else ADJACENCIES)[NeighboringRelation[name]]
+def adjacency(relation: NeighboringRelation, *, users: bool = False) -> str:
+    """A relation in words."""
+    return (OF_USERS if users else ADJACENCIES)[relation]
 
 
 def name_in_words(event_type: type[dp_event.DpEvent]) -> str:
@@ -141,8 +141,8 @@ def register(
     for role, value in (("words", words), ("relation", relation)):
         if value is not None:
             validate.function(**{role: value})
-    clauses = [None] if isinstance(assumptions, str) else assumptions
-    if not all(isinstance(one, str) and one.strip() and one.isprintable() for one in clauses):
+    clauses = [isinstance(one, str) and one.strip() and one.isprintable() for one in assumptions]
+    if isinstance(assumptions, str) or not all(clauses):
         raise ValueError(f"assumptions={assumptions!r} are not clauses: give a tuple of texts in one line each")
     description = Description(kind or _kind(event_type), fields or {}, words)
     if not re.fullmatch("[a-z][a-z0-9_]*", description.kind):

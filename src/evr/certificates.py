@@ -1,22 +1,13 @@
 """Certificates: made, read, repeated, attested and shown; and the records of trainings that they are made of."""
 
-from evr._certificate.attestation import Attestation
-from evr._certificate.certificate import Certificate, digest_of
-from evr._certificate.replay import Replay, replay
-from evr._records import Record, Recorder, Recording, record
-from evr._release.gate import certify
-from evr._report.page import write_report
-
-__all__ = [
-    "Attestation",
-    "Certificate",
-    "Record",
-    "Recorder",
-    "Recording",
-    "Replay",
-    "certify",
-    "digest_of",
-    "record",
-    "replay",
-    "write_report",
-]
+from evr._certificate.attestation import Attestation as Attestation
+from evr._certificate.certificate import Certificate as Certificate
+from evr._certificate.certificate import digest_of as digest_of
+from evr._certificate.replay import Replay as Replay
+from evr._certificate.replay import replay as replay
+from evr._records import Record as Record
+from evr._records import Recorder as Recorder
+from evr._records import Recording as Recording
+from evr._records import record as record
+from evr._release.gate import certify as certify
+from evr._report.page import write_report as write_report

@@ -2,77 +2,43 @@
 teach evr a mechanism of yours.
 """
 
-from evr._described import register
-from evr._dpsgd import dpsgd, from_jax_privacy, opacus_history, square_root_strategy
-from evr._kernel.events import Composition, Mechanism
-from evr._kernel.events.schemes import (
-    AboveThresholdDpEvent,
-    AdaptiveClippingDpEvent,
-    AllocatedDpEvent,
-    BallsInBinsDpEvent,
-    BinomialSelectDpEvent,
-    BMinSepDpEvent,
-    CyclicPoissonDpEvent,
-    DiscreteGaussianDpEvent,
-    EpsilonDeltaDpEvent,
-    ExponentialMechanismDpEvent,
-    FixedBatchUsersDpEvent,
-    MatrixMechanismDpEvent,
-    OneOfDpEvent,
-    ParallelDpEvent,
-    PermuteAndFlipDpEvent,
-    PoissonSampledUsersDpEvent,
-    RandomAllocationDpEvent,
-    RedrawnBinsDpEvent,
-    ShuffledBatchesDpEvent,
-    SummedDiscreteGaussiansDpEvent,
-    ThresholdSelectDpEvent,
-    UsersDpEvent,
-    ZeroOutDpEvent,
-)
-from evr._kernel.pairs import DiscretePair, DominatingPair, Measure, Pairs, as_floats
-from evr._kernel.pairs.exact import ExactCurve, ExactOutcomes, RationalOutcomes
-from evr._tuning import Tuning, tuning
-
-__all__ = [
-    "AboveThresholdDpEvent",
-    "AdaptiveClippingDpEvent",
-    "AllocatedDpEvent",
-    "BMinSepDpEvent",
-    "BallsInBinsDpEvent",
-    "BinomialSelectDpEvent",
-    "Composition",
-    "CyclicPoissonDpEvent",
-    "DiscreteGaussianDpEvent",
-    "DiscretePair",
-    "DominatingPair",
-    "EpsilonDeltaDpEvent",
-    "ExactCurve",
-    "ExactOutcomes",
-    "ExponentialMechanismDpEvent",
-    "FixedBatchUsersDpEvent",
-    "MatrixMechanismDpEvent",
-    "Measure",
-    "Mechanism",
-    "OneOfDpEvent",
-    "Pairs",
-    "ParallelDpEvent",
-    "PermuteAndFlipDpEvent",
-    "PoissonSampledUsersDpEvent",
-    "RandomAllocationDpEvent",
-    "RationalOutcomes",
-    "RedrawnBinsDpEvent",
-    "ShuffledBatchesDpEvent",
-    "SummedDiscreteGaussiansDpEvent",
-    "ThresholdSelectDpEvent",
-    "Tuning",
-    "UsersDpEvent",
-    "ZeroOutDpEvent",
-    "as_floats",
-    "dpsgd",
-    "from_jax_privacy",
-    "opacus_history",
-    "register",
-    "square_root_strategy",
-    "tuning",
-]
+from evr._described import register as register
+from evr._dpsgd import dpsgd as dpsgd
+from evr._dpsgd import from_jax_privacy as from_jax_privacy
+from evr._dpsgd import opacus_history as opacus_history
+from evr._dpsgd import square_root_strategy as square_root_strategy
+from evr._kernel.events import Composition as Composition
+from evr._kernel.events import Mechanism as Mechanism
+from evr._kernel.events.schemes import AboveThresholdDpEvent as AboveThresholdDpEvent
+from evr._kernel.events.schemes import AdaptiveClippingDpEvent as AdaptiveClippingDpEvent
+from evr._kernel.events.schemes import AllocatedDpEvent as AllocatedDpEvent
+from evr._kernel.events.schemes import BallsInBinsDpEvent as BallsInBinsDpEvent
+from evr._kernel.events.schemes import BinomialSelectDpEvent as BinomialSelectDpEvent
+from evr._kernel.events.schemes import BMinSepDpEvent as BMinSepDpEvent
+from evr._kernel.events.schemes import CyclicPoissonDpEvent as CyclicPoissonDpEvent
+from evr._kernel.events.schemes import DiscreteGaussianDpEvent as DiscreteGaussianDpEvent
+from evr._kernel.events.schemes import EpsilonDeltaDpEvent as EpsilonDeltaDpEvent
+from evr._kernel.events.schemes import ExponentialMechanismDpEvent as ExponentialMechanismDpEvent
+from evr._kernel.events.schemes import FixedBatchUsersDpEvent as FixedBatchUsersDpEvent
+from evr._kernel.events.schemes import MatrixMechanismDpEvent as MatrixMechanismDpEvent
+from evr._kernel.events.schemes import OneOfDpEvent as OneOfDpEvent
+from evr._kernel.events.schemes import ParallelDpEvent as ParallelDpEvent
+from evr._kernel.events.schemes import PermuteAndFlipDpEvent as PermuteAndFlipDpEvent
+from evr._kernel.events.schemes import PoissonSampledUsersDpEvent as PoissonSampledUsersDpEvent
+from evr._kernel.events.schemes import RandomAllocationDpEvent as RandomAllocationDpEvent
+from evr._kernel.events.schemes import RedrawnBinsDpEvent as RedrawnBinsDpEvent
+from evr._kernel.events.schemes import ShuffledBatchesDpEvent as ShuffledBatchesDpEvent
+from evr._kernel.events.schemes import SummedDiscreteGaussiansDpEvent as SummedDiscreteGaussiansDpEvent
+from evr._kernel.events.schemes import ThresholdSelectDpEvent as ThresholdSelectDpEvent
+from evr._kernel.events.schemes import UsersDpEvent as UsersDpEvent
+from evr._kernel.events.schemes import ZeroOutDpEvent as ZeroOutDpEvent
+from evr._kernel.pairs import DiscretePair as DiscretePair
+from evr._kernel.pairs import DominatingPair as DominatingPair
+from evr._kernel.pairs import Measure as Measure
+from evr._kernel.pairs import Pairs as Pairs
+from evr._kernel.pairs import as_floats as as_floats
+from evr._kernel.pairs.exact import ExactCurve as ExactCurve
+from evr._kernel.pairs.exact import ExactOutcomes as ExactOutcomes
+from evr._kernel.pairs.exact import RationalOutcomes as RationalOutcomes
+from evr._tuning import Tuning as Tuning
+from evr._tuning import tuning as tuning

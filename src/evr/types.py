@@ -59,6 +59,17 @@ class Sampling(StrEnum):
     ALLOCATION = "allocation"
 
 
+class Note(StrEnum):
+    """What the recorder of a training may have noted. A statement assumes something for each."""
+
+    GENERATOR = "generator"
+    GHOST = "ghost"
+    LOST = "lost"
+    OTHER = "other"
+    PARAMETERS = "parameters"
+    SAMPLER = "sampler"
+
+
 class Direction(StrEnum):
     """Who has the additional record. A guarantee under add-or-remove adjacency needs both."""
 

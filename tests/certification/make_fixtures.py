@@ -35,7 +35,7 @@ FIXTURES: dict[str, tuple[dp_event.DpEvent, dict[str, Any]]] = {
 
 
 def path_of(name: str) -> Path:
-    return DATA / f"version-2-{name}.certificate.json"
+    return DATA / f"version-3-{name}.certificate.json"
 
 
 if __name__ == "__main__":

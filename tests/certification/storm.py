@@ -27,7 +27,7 @@ from evr._estimate.capped import capped_plan
 from evr._kernel.sampled import driver
 from evr._kernel.verdict.settings import Claim, Settings
 from evr._plan import sampled as search_plans
-from evr._proving.choosing import Sampling
+from evr._proving.sampling import Sampling
 from evr._release.attempt import perform
 from evr.errors import AlreadyReleasedError
 
@@ -122,7 +122,10 @@ def crowd(folder: Path, processes: int, rounds: int) -> dict[str, Any]:
         attempts = [(a.release_id, a.number, a.state) for a in ledger.attempts()]
         held = ledger.contents()
         spent = [
-            (math.fsum(a.budget for a in held.attempts.values() if a.release_id == r.id), r.terms.kappa * r.terms.base)
+            (
+                math.fsum(a.allowance for a in held.attempts.values() if a.release_id == r.id),
+                r.terms.kappa * r.terms.base,
+            )
             for r in held.releases.values()
         ]
     return {"codes": codes, "attempts": attempts, "spent": spent}

@@ -48,7 +48,8 @@ def test_hooks_of_a_verification_and_of_a_release(
 
 def test_a_seed_is_an_integer_of_any_kind(gaussian: dp_event.DpEvent, delta: float) -> None:
     """NumPy's were refused as no integers."""
-    given = evr.verify(gaussian, epsilon=1.0, delta=delta / 0.5, tau=0.5, seed=np.int64(7))
+    seven: Any = np.int64(7)
+    given = evr.verify(gaussian, epsilon=1.0, delta=delta / 0.5, tau=0.5, seed=seven)
     assert type(given.seed) is int
     assert given.entropy == 7
 

@@ -22,8 +22,9 @@ import evr
 import messages
 from evr._estimate.closed_forms import pair_delta
 from evr._kernel.pairs.line.gaussian import GaussianPair
-from evr._release import budget as budgets
-from evr._release.budget import KAPPA, Account, Budget
+from evr._release import account
+from evr._release.account import KAPPA, Account
+from evr._release.budget import Budget
 from evr._release.filters import PrivacyFilter
 from evr.errors import BudgetExceededError, LedgerError, UnsupportedEventError
 from postgres import Server, server
@@ -260,7 +261,7 @@ def test_sampled_proofs_count_before_they_are_drawn(tmp_path: Path, monkeypatch:
         asked.append((how.method, math.exp(claim.log_budget(trying.number)) / (KAPPA * 1e-3), claim.threshold))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(budgets, "prove", interrupted)
+    monkeypatch.setattr(account, "prove", interrupted)
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
             budget.spend(GAUSSIAN(4.0))
@@ -418,7 +419,7 @@ def test_names_numbers_and_relations_are_checked(tmp_path: Path) -> None:
         Budget("dat", ledger=place).account()
     with pytest.raises(ValueError, match=messages.BUDGET_UNDER_ANOTHER_RELATION):
         evr.certify(GAUSSIAN(9.0), delta=1e-5, neighboring_relation="replace-one", budget="data", ledger=place)
-    assert evr.certify(GAUSSIAN(9.0), delta=1e-5, budget="data", ledger=place).neighboring_relation == "REPLACE_SPECIAL"
+    assert evr.certify(GAUSSIAN(9.0), delta=1e-5, budget="data", ledger=place).neighboring_relation == "zero-out"
     with pytest.raises(ValueError, match=messages.LIES_ELSEWHERE):
         evr.certify(GAUSSIAN(9.0), delta=1e-5, budget=budget, ledger=tmp_path / "other.sqlite")
     odd: Any

@@ -9,10 +9,12 @@ import yaml
 from dp_accounting import dp_event
 
 import evr
+import messages
 from evr._certificate.certificate import Certificate
 from evr._proving.risk import Risk
 from evr._wording import publishing
 from evr._wording.publishing import meaning
+from evr.errors import TooLongError
 
 DATA = Path(__file__).with_name("data")
 SAMPLED = Certificate.load(DATA / "gpu-matrix.certificate.json")
@@ -59,15 +61,16 @@ def test_replaced_records_did_not_take_part_or_not(certificates: dict[str, Certi
     assert "users that did not take part" in " ".join(meaning(certificates["training"]))
 
 
-def test_a_pair_serves_where_the_curve_takes_too_long(
-    certificates: dict[str, Certificate], monkeypatch: pytest.MonkeyPatch
+def test_words_follow_from_the_certificate_and_not_from_the_speed_of_a_machine(
+    certificates: dict[str, Certificate],
 ) -> None:
     certificate = certificates["training"]
     assert "33 points" in meaning(certificate)[-1]
-    monkeypatch.setattr("evr._wording.publishing._PATIENCE", 0.02)
-    *sentences, basis = meaning(certificate)
-    assert "one pair of epsilon and delta, which is proved in exact arithmetic" in basis
-    pair = certificate.guarantee
+    with pytest.raises(TooLongError, match=messages.took_longer_than("0.02")):
+        meaning(certificate, 0.02)
+    *sentences, basis = meaning(certificates["sampled"])
+    assert "one pair of epsilon and delta, which samples verified" in basis
+    pair = certificates["sampled"].guarantee
     assert pair is not None
     bound = Risk.of_pair(pair.epsilon, pair.delta).advantage
     assert f"at most {100 * bound:.3g}"[:11] in sentences[-1]

@@ -12,7 +12,7 @@ from dp_accounting import dp_event
 import evr
 import messages
 from evr._certificate.certificate import digest_of
-from evr._wording.statement import description_of, trained
+from evr._wording.description import description_of, trained
 from evr.errors import CertificateError
 from evr.events import opacus_history
 

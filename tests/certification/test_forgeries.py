@@ -44,7 +44,7 @@ ON_TRUST = re.compile(
     | software\.\w+ | times\.\w+                # who made it, and when
     | verification\.directions\.\w+\.seconds
     | description\.(title|epochs)               # the author's words, as far as they fit the event
-    | release\.(name|attempt) | claim\.tau      # what the ledger knows; a plan for samples of the first attempt
+    | release\.(name|attempt) | claim\.(tau|kappa)  # what the ledger knows; a plan for samples of the first attempt
     | verification\.directions\.\w+\.plan\.(variance|.*\.(cap|floor))  # another plan for the same samples
     | budget\.\w+                               # what the ledger knows
     | record\.seals\.\d+ | record\.constants\.divisor  # what the record knows: ``is_certified_by`` compares
@@ -265,7 +265,7 @@ LIES: dict[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
     "a better bound": ("strict", lambda d: with_bounds(d, "1/1000000000000")),
     "a number per record": ("users", lambda d: consistent(d | {"per_record": 0.001})),
     "a number per record of records": ("strict", lambda d: d | {"per_record": 0.001}),
-    "another relation": ("client", lambda d: consistent(d | {"neighboring_relation": "REPLACE_ONE"})),
+    "another relation": ("client", lambda d: consistent(d | {"neighboring_relation": "replace-one"})),
     "less noise": ("users", lambda d: consistent(altered(d, ("event", "event", "noise_multiplier"), lambda x: x / 2))),
     "a false claim of samples": ("seeded", lambda d: with_wealth(d, {"epsilon": 0.001, "delta": 1e-6})),
     "a guarantee of samples": ("seeded", lambda d: d | {"guarantee": {"epsilon": 0.001, "delta": 1e-12}}),
@@ -309,7 +309,7 @@ def test_a_lie_passes_no_command(made: Made, run: Callable[..., Any], lie: str) 
 
 def test_a_contradiction_is_told_by_its_field(made: Made, run: Callable[..., Any]) -> None:
     document = made.documents["strict"]
-    for field in ("guarantee.epsilon", "claim.threshold", "release.total_budget", "verdict", "statement"):
+    for field in ("guarantee.epsilon", "claim.threshold", "verdict", "statement"):
         forged = altered(document, tuple(field.split(".")), lambda x: "rejected" if x == "accepted" else other(x))
         with pytest.raises(FalseCertificateError, match=messages.about("do not rely on it", field)):
             evr.Certificate.from_json(text(forged))

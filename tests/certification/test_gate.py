@@ -77,7 +77,7 @@ def test_another_mechanism_is_the_next_attempt_of_a_release(gaussian: Any, claim
     assert (out.released, out.value) == (True, "second")
     assert (first.runs, second.runs) == (0, 1)
     assert [c.release.attempt for c in (rejected.certificate, out.certificate)] == [1, 2]
-    assert out.certificate.release.budget == near(rejected.certificate.release.budget / 2)
+    assert out.certificate.release.allowance == near(rejected.certificate.release.allowance / 2)
     with pytest.raises(AlreadyReleasedError):
         evr.release(first, gaussian, **small)
 

@@ -18,7 +18,7 @@ import pytest
 import evr
 import messages
 from evr._certificate.certificate import MOST_BYTES
-from evr._certificate.replay import MAX_SECONDS, understood
+from evr._certificate.limits import MAX_SECONDS, understood
 from evr._report import page
 from evr._wording.statement import describe_event
 from evr.errors import CertificateError, TooLongError
@@ -101,11 +101,14 @@ def many_iterations(document: dict[str, Any]) -> None:
 
 def many_masses(document: dict[str, Any]) -> None:
     """Of a proof in exact arithmetic."""
-    document["verification"] |= {"method": "strict", "proposal": "capped", "max_samples": None}
     grid, window = ["0", 0, 0, 0, 0, 1 << 26], [0, 0, 0, 0, 1 << 26]
     plan = {"bits": 6_000, "spacing": "1/1000", "grids": [grid], "windows": [window] * 1000}
-    for fields in document["verification"]["directions"].values():
-        fields |= {"plan": None, "strict": {"bound": "1/1000", "plan": plan, "digest": "0" * 64}}
+    proof = {"bound": "1/1000", "plan": plan, "digest": "0" * 64}
+    parts = document["verification"]["directions"].items()
+    directions = {name: {"accepted": True, "reason": part["reason"], "strict": proof} for name, part in parts}
+    document["verification"] = {"method": "strict", "directions": directions}
+    document["claim"].pop("tau")
+    document["release"] = {"attempt": document["release"]["attempt"]}
 
 
 def many_places(document: dict[str, Any]) -> None:
@@ -193,7 +196,8 @@ def test_a_fresh_replay_stops_in_time(genuine: dict[str, Any]) -> None:
         document["claim"] |= {"tau": 0.9999, "delta": delta / 0.9999}
         document["verification"]["max_samples"] = 10**15
         for section in document["verification"]["directions"].values():
-            section |= {"log_wealth": 1000.0, "clip": None, "correction": 0.0}
+            section |= {"log_wealth": 1000.0, "correction": 0.0}
+            section.pop("clip", None)
             section["plan"]["clip"] = None
 
     certificate = hostile(genuine, tight)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,9 @@ from dp_accounting import dp_event
 import evr
 import messages
 from evr._certificate.build import software
-from evr._certificate.certificate import SoftwareSection, digest_of
+from evr._certificate.certificate import digest_of
 from evr._certificate.event_json import in_alphabet
+from evr._certificate.sections import SoftwareSection
 from evr._kernel.events import MECHANISMS, noise
 from evr._kernel.events.table import registered
 from evr.errors import CertificateError
@@ -99,7 +101,7 @@ def test_no_text_that_is_believed_can_say_anything(document: dict[str, Any], rej
         (("event", "events", 0, "noise_multiplier"), "2.0. It " + LIE, "event: .* is neither a name nor a number"),
         (("event", "re mark"), 1, "event: 're mark' is neither a name nor a number"),
         (("verification", "directions", "up"), {}, "verification.directions.up"),
-        (("verification", "stream"), "\u202etxet", "do not print"),
+        (("verification", "proposal"), "\u202etxet", "do not print"),
     ],
 )
 def test_what_is_said_of_them(document: dict[str, Any], path: tuple[Any, ...], value: Any, message: str) -> None:
@@ -110,7 +112,7 @@ def test_what_is_said_of_them(document: dict[str, Any], path: tuple[Any, ...], v
 
 
 def test_a_missing_software_is_missed(document: dict[str, Any]) -> None:
-    for key in SoftwareSection.model_fields:
+    for key in SoftwareSection.model_fields.keys() - {"commit"}:
         changed = copy.deepcopy(document)
         del changed["software"][key]
         text = json.dumps({**changed, "digest": digest_of(changed)})
@@ -122,7 +124,6 @@ def test_a_seed_relabelled_is_recorded_as_fresh_and_no_more(document: dict[str, 
     """A large seed can pass for entropy; neither the statement nor the table says that it was."""
     changed = copy.deepcopy(document)
     changed["verification"]["entropy_is_fresh"] = True
-    changed["verification"]["notes"] = []
     assert not believed(changed), "a small number was not drawn from 256 bits"
     changed["verification"]["entropy"] = "f" * 65
     assert not believed(changed), "neither was a greater one than 256 bits hold"
@@ -136,7 +137,7 @@ def test_entropy_beyond_256_bits_is_no_fresh_one(tmp_path: Path) -> None:
     )
     changed = certificate.document()
     assert believed(copy.deepcopy(changed))
-    changed["verification"] |= {"entropy_is_fresh": True, "notes": []}
+    changed["verification"] |= {"entropy_is_fresh": True}
     found = evr.replay(evr.Certificate.sealed(changed))
     assert [m.field for m in found.mismatches] == ["verification.entropy_is_fresh"]
 
@@ -178,3 +179,9 @@ def test_events_with_sentences_are_refused_before_anything_is_counted(
         with pytest.raises(ValueError, match=messages.NEITHER_NAME_NOR_NUMBER):
             evr.release(lambda: 1, WordyDpEvent(LIE), epsilon=1.0, delta=1e-3, ledger=ledger)
         assert ledger.attempts() == []
+
+
+def test_a_clone_names_its_commit() -> None:
+    if not (Path(__file__).parents[2] / ".git").exists():
+        pytest.skip("not a clone")
+    assert re.fullmatch("[0-9a-f]{40}", software()["commit"] or "")

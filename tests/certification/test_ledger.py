@@ -18,7 +18,7 @@ from attempts import certify_claim, start
 from evr._kernel.verdict.settings import Claim, Settings
 from evr._release import databases
 from evr._release.attempt import perform
-from evr._release.databases import is_alive
+from evr._release.databases import is_alive, this_process
 from evr._release.ledger import now
 from evr.errors import LedgerError
 from helpers import near
@@ -45,9 +45,9 @@ def test_attempts_at_one_claim_share_a_release_whatever_tau(ledger: evr.Ledger) 
     assert (first.number, second.number, other.number) == (1, 2, 1)
     assert first.release_id == second.release_id != other.release_id
     kappa = 0.5 / 40  # of the first
-    assert first.budget == near(kappa * 1e-6 / 2)
-    assert second.budget == near(kappa * 1e-6 / 4)
-    assert first.budget + second.budget < kappa * 1e-6
+    assert first.allowance == near(kappa * 1e-6 / 2)
+    assert second.allowance == near(kappa * 1e-6 / 4)
+    assert first.allowance + second.allowance < kappa * 1e-6
 
 
 def test_later_attempts_are_tested_with_the_first_kappa(ledger: evr.Ledger, gaussian: Any, delta: float) -> None:
@@ -66,7 +66,7 @@ def test_a_name_groups_claims_from_its_first_on(ledger: evr.Ledger) -> None:
     second = begin(ledger, Claim(2.0, 1e-5, 0.5), name="thesis")
     assert (first.number, second.number) == (1, 2)
     kappa = 0.5 / 40
-    assert [a.budget for a in ledger.attempts()] == near([kappa * 1e-7 / 2, kappa * 1e-7 / 4])
+    assert [a.allowance for a in ledger.attempts()] == near([kappa * 1e-7 / 2, kappa * 1e-7 / 4])
     with pytest.raises(LedgerError, match=messages.BELOW_THE_NAMED_CLAIM):
         begin(ledger, Claim(1.0, 8e-8, 0.5), name="thesis")
     assert len(ledger.attempts()) == 2
@@ -97,7 +97,7 @@ def test_twenty_retries_of_a_claim_false_by_one_percent(ledger: evr.Ledger, gaus
     assert {a.state for a in ledger.attempts()} == {"rejected"}
     (release,) = ledger.releases()
     assert (release.terms.kappa, release.terms.base) == (claim.kappa, claim.delta)
-    assert math.fsum(a.budget for a in ledger.attempts()) <= claim.kappa * claim.delta * (1 + 1e-12)
+    assert math.fsum(a.allowance for a in ledger.attempts()) <= claim.kappa * claim.delta * (1 + 1e-12)
 
 
 def test_what_fails_is_written_down(ledger: evr.Ledger, gaussian: Any, delta: float) -> None:
@@ -163,8 +163,9 @@ def test_a_running_attempt_of_a_living_process_is_left_alone(ledger: evr.Ledger)
         (f"{os.uname().nodename} 999999999 1", None, False),
         # the number was given to another process since
         (f"{os.uname().nodename} {os.getpid()} 1", None, False),
+        (this_process(), None, True),
     ],
-    ids=["seen long ago", "elsewhere", "nobody", "gone", "number given anew"],
+    ids=["seen long ago", "elsewhere", "nobody", "gone", "number given anew", "this one"],
 )
 def test_whose_process_is_alive(owner: str, seen: str | None, alive: bool) -> None:
     assert is_alive(owner, seen or now()) is alive
@@ -213,7 +214,7 @@ def test_other_files_are_no_ledgers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        "UPDATE entries SET content = replace(content, '\"log_budget\": -', '\"log_budget\": ')",
+        "UPDATE entries SET content = replace(content, '\"log_allowance\": -', '\"log_allowance\": ')",
         "UPDATE entries SET content = replace(content, '2.0', '3.0')",
         "UPDATE entries SET content = replace(content, '\"number\": 1', '\"number\": 3')",
         "UPDATE entries SET content = replace(content, '\"kappa\": 0', '\"kappa\": 1')",

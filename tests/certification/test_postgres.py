@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from dp_accounting import dp_event
@@ -21,7 +22,6 @@ from certification.test_ledger import test_only_one_process_continues_an_attempt
 from certification.test_ledger import test_twenty_retries_of_a_claim_false_by_one_percent as test_retries
 from certification.test_ledger import test_what_fails_is_written_down as test_failures
 from evr._kernel.verdict.settings import Claim
-from evr._release import databases
 from evr.errors import AlreadyReleasedError, LedgerError
 from postgres import Server, server
 
@@ -131,10 +131,8 @@ def test_sqlite_on_a_network_file_system_is_refused(
 ) -> None:
     shared = tmp_path / "a folder"
     shared.mkdir()
-    spelled = str(shared).replace(" ", "\\040")
-    mounts = tmp_path / "mounts"
-    mounts.write_text(f"/dev/sda / ext4 rw 0 0\nserver:/x {spelled} {kind} rw 0 0\n")
-    monkeypatch.setattr(databases, "_MOUNTS", mounts)
+    mounts = [SimpleNamespace(mountpoint=place, fstype=one) for place, one in (("/", "ext4"), (str(shared), kind))]
+    monkeypatch.setattr("psutil.disk_partitions", lambda all: mounts)
     evr.Ledger(tmp_path / "ledger.sqlite").close()
     if not refused:
         evr.Ledger(shared / "ledger.sqlite").close()

@@ -25,7 +25,8 @@ from evr._kernel.pairs.exact.law import ball
 from evr._kernel.strict import prove_within
 from evr._plan.strict import StrictCurve
 from evr._proof import check_proof
-from evr._proof.writer import law_text, proof_file
+from evr._proof.laws import law_text
+from evr._proof.writer import proof_file
 from evr.errors import UnsupportedEventError
 from evr.types import Direction
 from helpers import answers, proof_script, together

@@ -25,7 +25,7 @@ from bounds.strict.test_lower import fine_case
 from evr._kernel.events import Composition
 from evr._kernel.strict.lower import bounds_below
 from evr._plan.lower import strict_delta_below
-from evr._proof import check_proof, writer
+from evr._proof import check_proof, listing, writer
 from evr.types import Direction
 from helpers import full, proof_script
 
@@ -96,7 +96,7 @@ def bound_of(case: Case, checker: Any = check_proof) -> Fraction:
     plan, laws = case.plan, [f"laplace({k + 1})" for k in range(len(case.steps))]
     den = writer._denominator(plan.spacing, case.epsilon, plan.grids)
     kinds = (
-        writer._scores(step.exact_law, writer._Places.of(grid, plan.spacing, den), grid, plan.bits)
+        writer._scores(step.exact_law, listing.Places.of(grid, plan.spacing, den), grid, plan.bits)
         for step, grid in zip(case.steps, plan.grids, strict=True)
     )
     epsilon, section = case.epsilon, f"grid {plan.bits} {den} {int(plan.spacing * den)}"

@@ -44,7 +44,7 @@ def test_two_sentences(certificates: dict[str, Any]) -> None:
     assert len(short.split()) < 70 < len(certificate.statement.split())
     assert short.startswith("DP-SGD (Poisson sampling with probability 0.5, 2 steps, noise multiplier ")
     assert f"is ({certificate.guarantee.epsilon!r}, 1e-5)-differentially private per example" in short
-    assert stated(certificate.release.total_budget, 2) in short
+    assert stated(certificate.release.total_allowance, 2) in short
     for clause in certificate.assumptions:  # what is short leaves nothing out: the rest is the list
         assert clause in certificate.statement
     assert "not shuffled batches" in certificate.assumptions[0]

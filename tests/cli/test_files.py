@@ -42,8 +42,8 @@ def test_certificates_are_named_after_what_they_certify(evr: Callable[..., Any])
     assert evr("certify", *CHEAP, "--delta", "2e-3", "--tau", "0.9", "-q").code == 0
     found = sorted(path.name for path in Path().glob("*.certificate.json"))
     assert found == [
-        "dpsgd-noise2-q1-steps1-delta0.001.certificate.json",
-        "dpsgd-noise2-q1-steps1-delta0.002.certificate.json",
+        "dpsgd-noise2-steps1-delta0.001.certificate.json",
+        "dpsgd-noise2-steps1-delta0.002.certificate.json",
     ]
     for name, delta in zip(found, (1e-3, 2e-3), strict=True):
         assert package.Certificate.load(name).claim.delta == near(delta, rel=1e-12)
@@ -54,7 +54,7 @@ def test_names_tell_trainings_apart() -> None:
     two = package.dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=250, epochs=15)
     names = {str(certificate_path(None, event, epsilon=e, delta=1e-5)) for event in (one, two) for e in (None, 1.14)}
     assert len(names) == 4
-    assert "dpsgd-noise1.1-q0.00426667-steps3516-epsilon1.14-delta1e-5.certificate.json" in names
+    assert "dpsgd-noise1.1-steps3516-epsilon1.14-delta1e-5.certificate.json" in names
 
 
 def test_what_is_there_is_not_overwritten(evr: Callable[..., Any], refused: Callable[..., str]) -> None:
@@ -100,7 +100,7 @@ def test_a_refusal_costs_no_attempt(name: str, refused: Callable[..., str]) -> N
 
 def test_it_says_what_it_is_about_to_do(evr: Callable[..., Any]) -> None:
     strict = evr("certify", *CHEAP, *TARGET)
-    name = "dpsgd-noise2-q1-steps1-delta0.001.certificate.json"
+    name = "dpsgd-noise2-steps1-delta0.001.certificate.json"
     for word in ("Proving (1.37, 0.001) in exact arithmetic", name, ".evr/ledger.sqlite"):
         assert word in strict.err
     sampled = evr("certify", *CHEAP, *TARGET, "--method", "sequential", "-o", "two.json")
@@ -202,9 +202,9 @@ def test_the_ledger_says_what_ran_and_where_its_certificate_is(evr: Callable[...
     assert certificate.guarantee is not None
     assert row["claim"] == f"({certificate.guarantee.epsilon:g}, 0.001)"
     # One number, one rounding: up, in statement, command and ledger.
-    assert float(row["allowance"]) >= certificate.release.budget
-    assert row["allowance"] == stated(certificate.release.budget, 2)
-    total = stated(certificate.release.total_budget, 2)
+    assert float(row["allowance"]) >= certificate.release.allowance
+    assert row["allowance"] == stated(certificate.release.allowance, 2)
+    total = stated(certificate.release.total_allowance, 2)
     assert f"at most {total}" in certificate.statement
     assert f"spent on it: {row['allowance']} of {total}" in told.out
 

@@ -7,7 +7,7 @@ from subprocess import run
 
 import pytest
 
-from evr.cli.options import several
+from evr.cli.parsing import several
 from helpers import near
 
 GAUSSIANS = ["--noise-multiplier", "70", "--sampling-probability", "1", "--steps", "1200"]

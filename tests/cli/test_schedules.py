@@ -8,7 +8,7 @@ import pytest
 from dp_accounting import dp_event
 
 import evr as library
-from evr._accounting.calibration import noise_in, scaled_noise
+from evr._accounting.noise import noise_in, scaled_noise
 from helpers import near
 
 SIZE = ["--dataset-size", 50_000]
@@ -120,7 +120,7 @@ def test_a_long_search_says_what_it_tries(evr, monkeypatch):
 
 def test_planning_that_lasts_says_so(evr, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("evr.cli.certify.LASTS", 0.0)
-    monkeypatch.setattr("evr.cli.certify._SOON", 0.001)
+    monkeypatch.setattr("evr.cli.reporting.LASTS", 0.0)
+    monkeypatch.setattr("evr.cli.reporting._SOON", 0.001)
     ran = evr("certify", "--noise-multiplier", 1, "--sampling-probability", 0.01, "--steps", 10, "--delta", 1e-5)
     assert re.search(r"^Still planning, after \d+ s\.\nProving .* Planned in \d+ s\. Certificate", ran.err, re.M)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from evr._release import attempt
-from evr.cli import certify
+from evr.cli import reporting
 
 MNIST = ["--dataset-size", "60000", "--batch-size", "256", "--epochs", "1"]
 SHORT = ["--steps", "20", "--delta", "1e-6"]
@@ -144,13 +144,13 @@ def test_a_note_where_noise_or_steps_are_found(evr: Callable[..., Any]) -> None:
 def test_a_first_word_before_anything_is_found(
     target: list[str], evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert certify._SOON <= 1.0  # with the time that it takes to start, two seconds
-    monkeypatch.setattr(certify, "_SOON", 0.0)
+    assert reporting._SOON <= 1.0  # with the time that it takes to start, two seconds
+    monkeypatch.setattr(reporting, "_SOON", 0.0)
     ran = evr("certify", *NOISY, *target, "--dry-run")
     assert ran.code == 0
     assert ran.err.splitlines() == ["Working out what to prove, and how."]
     assert evr("certify", *NOISY, *target, "--dry-run", "--quiet").err == ""
-    monkeypatch.setattr(certify, "_SOON", 60.0)  # nothing to say of what is over at once
+    monkeypatch.setattr(reporting, "_SOON", 60.0)  # nothing to say of what is over at once
     assert evr("certify", *NOISY, *target, "--dry-run").err == ""
 
 

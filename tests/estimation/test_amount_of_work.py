@@ -8,7 +8,7 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-from evr._estimate import fft, tilting
+from evr._estimate import fft, refining, tilting
 from evr._kernel.events import Composition
 from evr.events import EpsilonDeltaDpEvent
 from helpers import near
@@ -33,7 +33,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
         monkeypatch.setattr(module, name, also)
 
     counted(fft, "plan_tilt", "plans")
-    counted(fft, "law_on_grid", "grids")
+    counted(refining, "law_on_grid", "grids")
     counted(tilting, "rough_points", "points")
     tilting._halved.cache_clear()
     return counts

@@ -103,7 +103,7 @@ def test_delta_is_called_1_only_where_it_is(mu):
 def test_a_delta_of_1_needs_no_grid(monkeypatch):
     """It took a minute, with a stated error of 7e-5, where some steps have atoms."""
     event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.1, steps=50_000)
-    monkeypatch.delattr("evr._estimate.fft.law_on_grid")
+    monkeypatch.delattr("evr._estimate.refining.law_on_grid")
     monkeypatch.delattr("evr._plan.strict.prove")
     assert evr.estimate_delta(event, 4.0).value == 1.0
     assert evr.estimate_delta(event, 4.0, method="strict").value == 1.0

@@ -19,8 +19,9 @@ import messages
 from attacking.truth import truth
 from estimation.independent import after_atoms, after_laplace, atomic_delta, binomial_delta, gaussian_delta
 from evr._estimate.closed_forms import pair_delta
-from evr._estimate.fft import FftCurve, read, refine
+from evr._estimate.fft import FftCurve
 from evr._estimate.grid import law_on_grid
+from evr._estimate.refining import read, refine
 from evr._estimate.tilting import plan_tilt
 from evr._kernel.events import Composition
 from evr._kernel.pairs import Direction, DominatingPair, Measure, Step, infinite_loss_mass

@@ -374,7 +374,7 @@ def test_statement_of_a_certificate(tmp_path: object) -> None:
     event = E.CyclicPoissonDpEvent(1.6, 24, 6, 0.3, "fixed")
     certificate = evr.certify(event, epsilon=1.5, tau=0.8, ledger=f"{tmp_path}/ledger.sqlite", seed=1)
     assert certificate.accepted
-    assert certificate.neighboring_relation == "REPLACE_SPECIAL"
+    assert certificate.neighboring_relation == "zero-out"
     for words in ("zero-out adjacency", "cyclic Poisson sampling (6 fixed groups in turn", "no truncated batches"):
         assert words in certificate.statement
 

@@ -427,7 +427,7 @@ def test_relation_of_what_stands_for_an_event(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedEventError, match=messages.CYCLIC_HAS_NO_LAW):
         Composition.of(repeated, "add-or-remove")
     certificate = evr.certify(TrainingDpEvent(2.0), epsilon=1.5, tau=0.8, ledger=tmp_path / "ledger.sqlite")
-    assert certificate.neighboring_relation == "REPLACE_SPECIAL"
+    assert certificate.neighboring_relation == "zero-out"
     assert "zero-out adjacency" in certificate.statement
     assert "no truncated batches" in certificate.statement
     evr.register(TrainingDpEvent, lambda event: FIXED, relation=lambda event: NeighboringRelation.ADD_OR_REMOVE_ONE)

@@ -20,22 +20,8 @@ from scipy.stats import binom, norm
 
 import evr
 import messages
-from evr._proving.audit import (
-    CONSISTENT,
-    CONTRADICTS,
-    Count,
-    Independent,
-    Several,
-    _chosen,
-    _estimated,
-    _tests,
-    audit,
-    gaussian,
-    hull,
-    p_value_of,
-    pair,
-    scaled,
-)
+from evr._proving.audit import CONSISTENT, CONTRADICTS, _chosen, _estimated, _tests, audit, scaled
+from evr._proving.guessing import Count, Independent, Several, gaussian, hull, p_value_of, pair
 from evr._proving.risk import risk
 from evr._report import plots
 from helpers import full, near

@@ -343,7 +343,7 @@ def test_the_gate_names_the_record(path):
     assert out.value == "weights"
     assert record.is_certified_by(certificate)
     assert certificate.record.steps == 5
-    assert certificate.neighboring_relation == "REPLACE_SPECIAL"
+    assert certificate.neighboring_relation == "zero-out"
     with pytest.raises(RecordError, match=messages.NUMBER_IS_PRIVATE):
         record.release(lambda: "weights", **options, neighboring_relation="add-or-remove")
 
@@ -355,7 +355,7 @@ FIXED: dict[str, Any] = {"divisor": 20, "sampling_probability": 0.01, "steps": 5
 
 def test_without_constants_the_number_of_records_is_public(path):
     certificate = certified(write(path))
-    assert certificate.neighboring_relation == "REPLACE_SPECIAL"
+    assert certificate.neighboring_relation == "zero-out"
     assert certificate.record.constants is None
     assert "the number of records is public" in certificate.statement
     same = evr.certify(plan(), delta=1e-6, ledger=path.parent / "other.sqlite")
@@ -369,7 +369,7 @@ def test_with_constants_it_is_private(path, monkeypatch):
     record = evr.Record.load(write(path, constants=FIXED))
     assert record.relation.name == "ADD_OR_REMOVE_ONE"
     certificate = certified(path)
-    assert certificate.neighboring_relation == "ADD_OR_REMOVE_ONE"
+    assert certificate.neighboring_relation == "add-or-remove"
     assert certificate.record.constants.model_dump() == FIXED
     assert "did not depend on the data, the number of records included" in certificate.statement
     assert evr.replay(certificate).agrees
@@ -398,7 +398,7 @@ def test_a_step_that_differs_from_the_constants_is_refused(path, step, words):
 @pytest.mark.parametrize("steps", [4, 6])
 def test_another_number_of_steps_than_the_constant(path, monkeypatch, steps):
     monkeypatch.setattr(sys.modules[__name__], "STEP", {**STEP, "divisor": 20.0})
-    assert certified(write(path, steps, constants=FIXED)).neighboring_relation == "REPLACE_SPECIAL"
+    assert certified(write(path, steps, constants=FIXED)).neighboring_relation == "zero-out"
     with pytest.raises(RecordError, match=messages.other_number_of_steps(steps)):
         certified(path, neighboring_relation="add-or-remove")
 
@@ -431,10 +431,10 @@ def test_a_forged_record_does_not_strengthen_the_claim(path):
     certificate = certified(write(path))
     section = certificate.document()["record"]
     forgeries: dict[str, dict[str, Any]] = {
-        "neighboring_relation": {"neighboring_relation": "ADD_OR_REMOVE_ONE"},
+        "neighboring_relation": {"neighboring_relation": "add-or-remove"},
         "record.steps": {"record": {**section, "steps": 50}},
         "record.constants": {
-            "neighboring_relation": "ADD_OR_REMOVE_ONE",
+            "neighboring_relation": "add-or-remove",
             "record": {**section, "constants": {**FIXED, "divisor": 20.0, "steps": 6}},
         },
     }

@@ -45,3 +45,13 @@ def test_the_same_picture_is_the_same_file(kind, tmp_path):
     assert one == two
     plots.save(plots.privacy_curves({"a": (EPSILONS, DELTAS)}), tmp_path / f"x.{kind.upper()}")
     assert (tmp_path / f"x.{kind.upper()}").read_bytes() == one
+
+
+def test_a_long_title_is_broken_and_not_cut():
+    found = evr.sweep(noise_multiplier=[1.0, 2.0], sampling_probability=0.1, steps=2, delta=1e-3)
+    title = "Epsilon\nNoise multiplier 0.8, dataset size 50,000, batch size 512, epochs 30, sampling allocation"
+    (axes,) = plots.curve(found, title=title).axes
+    assert axes.get_title(loc="left").split() == title.split()
+    axes.figure.draw_without_rendering()
+    box = next(text for text in axes.get_children() if getattr(text, "get_text", str)() == axes.get_title(loc="left"))
+    assert box.get_window_extent().x1 <= axes.figure.bbox.x1

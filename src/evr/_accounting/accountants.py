@@ -17,10 +17,15 @@ from evr._kernel.events.relations import ADD_OR_REMOVE, Relation, relation_named
 from evr._kernel.pairs import Pairs
 from evr._kernel.pairs.exact.law import LOCK
 from evr.errors import UnsupportedEventError
+from evr.types import EstimateMethod
 
 
 class CompositionAccountant(dp_accounting.PrivacyAccountant):
-    """What evr's accountants share: they add up pairs with their counts, so composing costs next to nothing."""
+    """What evr's accountants share: they add up pairs with their counts, so composing costs next to nothing. Threads
+    that compose take turns.
+    """
+
+    _method: EstimateMethod
 
     def __init__(self, neighboring_relation: Relation = ADD_OR_REMOVE) -> None:
         super().__init__(relation_named(neighboring_relation))
@@ -28,7 +33,7 @@ class CompositionAccountant(dp_accounting.PrivacyAccountant):
         self._units: dict[str, str] = {}
 
     def compose(self, event: dp_event.DpEvent, count: int = 1) -> Self:
-        with LOCK:  # one thread at a time
+        with LOCK:
             return super().compose(event, count)
 
     def _maybe_compose(self, event: dp_event.DpEvent, count: int, do_compose: bool) -> Any:
@@ -49,6 +54,16 @@ class CompositionAccountant(dp_accounting.PrivacyAccountant):
         found = Composition.from_counts(self._counts.items(), self.neighboring_relation)
         return replace(found, unit=next(iter(self._units), None))
 
+    def get_epsilon(self, target_delta: float) -> float:
+        composition = self.composition
+        if composition.is_non_private:  # by the interface's convention, even at delta = 1
+            validate.probability(target_delta=target_delta)
+            return math.inf
+        return estimate_epsilon(composition, target_delta, method=self._method).value
+
+    def get_delta(self, target_epsilon: float) -> float:
+        return estimate_delta(self.composition, target_epsilon, method=self._method).value
+
 
 class FFTAccountant(CompositionAccountant):
     """Near-exact epsilon and delta of what was composed: estimates, not bounds.
@@ -67,15 +82,7 @@ class FFTAccountant(CompositionAccountant):
     '2.0582e-10'
     """
 
-    def get_epsilon(self, target_delta: float) -> float:
-        composition = self.composition
-        if composition.is_non_private:  # by the interface's convention, even at delta = 1
-            validate.probability(target_delta=target_delta)
-            return math.inf
-        return estimate_epsilon(composition, target_delta).value
-
-    def get_delta(self, target_epsilon: float) -> float:
-        return estimate_delta(self.composition, target_epsilon).value
+    _method = EstimateMethod.FFT
 
 
 class StrictAccountant(CompositionAccountant):
@@ -97,12 +104,4 @@ class StrictAccountant(CompositionAccountant):
     True
     """
 
-    def get_epsilon(self, target_delta: float) -> float:
-        composition = self.composition
-        if composition.is_non_private:  # as of `FFTAccountant`
-            validate.probability(target_delta=target_delta)
-            return math.inf
-        return estimate_epsilon(composition, target_delta, method="strict").value
-
-    def get_delta(self, target_epsilon: float) -> float:
-        return estimate_delta(self.composition, target_epsilon, method="strict").value
+    _method = EstimateMethod.STRICT

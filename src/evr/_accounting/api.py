@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
 from collections.abc import Callable, Iterable
@@ -11,16 +10,15 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from dp_accounting.dp_event import DpEvent
 
 from evr._basics import validate
 from evr._estimate.fft import BEYOND_FLOATS, FLOOR, SAYS_LITTLE, FftCurve, epsilon_of
 from evr._estimate.results import Count, Estimate, PrivacyCurve, UpperBound, counter
 from evr._estimate.selected import on_lines
 from evr._kernel.events import Composition
-from evr._kernel.events.relations import REPLACE_ONE, Relation
+from evr._kernel.events.relations import Relation
 from evr._kernel.pairs import Direction, on_a_line
-from evr.errors import AccuracyError, UnsupportedEventError
+from evr.errors import AccuracyError
 from evr.types import EstimateMethod
 
 _HARMLESS = 1e-12  # an absolute error of delta that is never refused
@@ -163,7 +161,9 @@ def _estimated(
             f"method={method!r} takes no option {sorted(options)[0]!r}: options belong to 'monte_carlo' and 'strict'"
         )
     elif method == "rdp":
-        found = UpperBound(_by_moments(composition, event, at, wanted, direction), "rdp", direction or "both")
+        from evr._estimate.rdp import bound_by_moments
+
+        found = UpperBound(bound_by_moments(composition, event, at, wanted, direction), "rdp", direction or "both")
     elif wanted == "delta":
         found = _deltas(composition, direction)(at)
     elif needs_samples(composition):
@@ -294,19 +294,3 @@ def _deltas(
         return Estimate(best, "fft", winner.value, error)
 
     return greatest
-
-
-def _by_moments(composition: Composition, event: Any, at: float, wanted: str, direction: str | None) -> float:
-    """The moments accountant: dp_accounting's; or by the pairs what that one does not know, or has no number for, and
-    replace-one, under which it does not double sensitivities.
-    """
-    from evr._estimate.rdp import pairs_epsilon, rdp_bound, rdp_curve_delta
-
-    directions = composition.directions(direction)
-    by_pairs = rdp_curve_delta if wanted == "delta" else pairs_epsilon
-    trivial = at == (math.inf if wanted == "delta" else 1.0)
-    settled = trivial or not composition.remove or composition.is_non_private
-    if isinstance(event, DpEvent) and composition.relation is not REPLACE_ONE and not settled:
-        with contextlib.suppress(UnsupportedEventError, ArithmeticError, RecursionError):
-            return rdp_bound(event, wanted, at, composition.relation)
-    return max(by_pairs(composition.simplified(one), at) for one in directions)

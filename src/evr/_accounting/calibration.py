@@ -9,16 +9,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any, NamedTuple
 
-import attrs
 import numpy as np
-from dp_accounting.dp_event import (
-    ComposedDpEvent,
-    DpEvent,
-    GaussianDpEvent,
-    PoissonSampledDpEvent,
-    SampledWithoutReplacementDpEvent,
-    SelfComposedDpEvent,
-)
 
 from evr._accounting.api import estimate_delta, privacy_curve
 from evr._basics import validate
@@ -29,8 +20,6 @@ from evr._kernel.events.relations import Relation
 TIGHTEST = 0.9999
 """How much of a claimed delta an estimate may be, raised by its own error, for ``certify`` to verify the claim."""
 _SAMPLED = 0.99  # the same where estimates come from samples, and so does the proof
-_AROUND = (SelfComposedDpEvent, PoissonSampledDpEvent, SampledWithoutReplacementDpEvent)
-_NOISE = ("noise_multiplier", "sigma", "standard_deviation")  # fields that are a deviation
 _DIGITS = 4
 _CLOSE = 1e-6  # relative: how close to the root the search ends, before digits are cut
 _LEAST, _GREATEST = 1e-6, 1e9  # how far a parameter is looked for where nobody says
@@ -84,14 +73,16 @@ class Goal(NamedTuple):
         false_positive_rate: float | None = None,
     ) -> Goal:
         """From one of: a pair, an advantage, two rates. What is missing or given beside it is named."""
-        names = (("epsilon", "delta"), ("advantage",), ("true_positive_rate", "false_positive_rate"))
-        values = locals()
-        begun = [group for group in names if any(values[name] is not None for name in group)]
-        missing = [name for group in begun for name in group if values[name] is None]
-        if len(begun) != 1 or missing:
-            given = ", ".join(f"{name}={values[name]!r}" for group in begun for name in group if name not in missing)
-            ways = "; or ".join(" and ".join(group) for group in names)
-            raise ValueError(f"{given or 'no target'}: give {ways}")
+        ways: tuple[dict[str, float | None], ...] = (
+            {"epsilon": epsilon, "delta": delta},
+            {"advantage": advantage},
+            {"true_positive_rate": true_positive_rate, "false_positive_rate": false_positive_rate},
+        )
+        begun = [way for way in ways if set(way.values()) != {None}]
+        if len(begun) != 1 or None in begun[0].values():
+            values = {name: value for way in begun for name, value in way.items() if value is not None}
+            given = ", ".join(f"{name}={value!r}" for name, value in values.items())
+            raise ValueError(f"{given or 'no target'}: give {'; or '.join(' and '.join(way) for way in ways)}")
         if epsilon is not None:
             return cls(validate.open_probability(delta=delta), validate.non_negative(epsilon=epsilon))
         if advantage is not None:
@@ -220,50 +211,6 @@ def calibrate(
     return Calibration(
         int(best) if integer else best, at[best], found[best].value, len(found), time.perf_counter() - start
     )
-
-
-def other_noise(event: Any) -> Callable[[float], Any] | None:
-    """The event by its noise multiplier; None where it is not one Gaussian mechanism, sampled and repeated."""
-    around = []
-    while isinstance(event, _AROUND):
-        around.append(event)
-        event = event.event
-    if not isinstance(event, GaussianDpEvent) or not event.noise_multiplier > 0:
-        return None
-
-    def with_noise(noise: float) -> DpEvent:
-        found: DpEvent = GaussianDpEvent(noise)
-        for outer in reversed(around):
-            found = attrs.evolve(outer, event=found)
-        return found
-
-    return with_noise
-
-
-def noise_of(event: Any) -> float:
-    """The noise multiplier of such an event."""
-    while isinstance(event, _AROUND):
-        event = event.event
-    return float(event.noise_multiplier)
-
-
-def scaled_noise(event: Any, factor: float) -> DpEvent:
-    """The event with all its noise multiplied, each number rounded to twelve digits; what has no noise is refused."""
-    if isinstance(event, ComposedDpEvent):
-        return ComposedDpEvent([scaled_noise(one, factor) for one in event.events])
-    if hasattr(event, "event"):
-        return attrs.evolve(event, event=scaled_noise(event.event, factor))
-    for name in _NOISE:
-        if hasattr(event, name):
-            return attrs.evolve(event, **{name: float(f"{factor * getattr(event, name):.12g}")})
-    raise ValueError(f"{event!r} has no noise to scale: calibrate the mechanisms that have, for what the rest leaves")
-
-
-def noise_in(event: Any) -> list[float]:
-    """The noise of each mechanism of an event, in reading order, as ``scaled_noise`` finds it."""
-    inside = event.events if isinstance(event, ComposedDpEvent) else [event.event] if hasattr(event, "event") else []
-    own = [float(getattr(event, name)) for name in _NOISE if hasattr(event, name)]
-    return [noise for one in inside for noise in noise_in(one)] if inside else own
 
 
 def needed(found: Estimate | UpperBound) -> float:

@@ -16,8 +16,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from evr._basics import atomic, validate
-from evr._certificate.certificate import MOST_BYTES, Certificate, Section, validated
+from evr._certificate.certificate import MOST_BYTES, Certificate
 from evr._certificate.event_json import canonical, parsed
+from evr._certificate.sections import Section, validated
 from evr.errors import CertificateError
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"

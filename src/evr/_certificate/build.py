@@ -14,13 +14,15 @@ from dp_accounting import NeighboringRelation, dp_event
 from evr._accounting import estimate_delta, estimate_epsilon
 from evr._basics.numbers import round_up
 from evr._basics.version import __version__, commit
-from evr._certificate.certificate import SCHEMA_VERSION, Certificate, DirectionSection
+from evr._certificate.certificate import SCHEMA_VERSION, Certificate
 from evr._certificate.event_json import event_from_json, in_alphabet, plain
 from evr._certificate.judging import followed
+from evr._certificate.sections import SampledDirection, StrictDirection
 from evr._kernel.events.meaning import hypotheses_of, unit_of
+from evr._kernel.events.relations import relation_named
 from evr._kernel.events.schemes import PoissonSampledUsersDpEvent, UsersDpEvent
 from evr._kernel.sampled.plan import DRAWING
-from evr._kernel.verdict.results import Verification
+from evr._kernel.verdict.results import DirectionReport, Verification
 from evr._kernel.verdict.settings import Claim, Settings
 from evr.errors import EvrError
 
@@ -67,19 +69,24 @@ def build(
     given: Mapping[str, Any],
 ) -> Certificate:
     """Put together what was claimed, what happened and what follows. ``claim`` carries the terms of its release, and
-    ``given`` all fields that are taken as they are.
+    ``given`` all fields that are taken as they are; one that is None is not said.
     """
     assert verification.attempt is not None
-    directions, entropy = verification.directions, f"{verification.entropy:x}"
+    directions = {way: reported(report, settings.method) for way, report in verification.directions.items()}
+    entropy = f"{verification.entropy:x}"
     found = followed(claim, settings, directions, verification.attempt, name, entropy, entropy_is_fresh)
     assert found["verdict"] == verification.verdict.value
-    found["verification"]["directions"] = {
-        name: {field: getattr(report, field) for field in DirectionSection.model_fields}
-        for name, report in directions.items()
-    }
-    event, relation = event_from_json(given["event"]), NeighboringRelation[given["neighboring_relation"]]
+    event, relation = event_from_json(given["event"]), relation_named(given["neighboring_relation"])
     found["hypotheses"] = [one.id for one in hypotheses_of(event, relation)]
-    return Certificate.sealed(plain({"schema_version": SCHEMA_VERSION, **given, **found}))
+    return Certificate.sealed({"schema_version": SCHEMA_VERSION, **given, **found})
+
+
+def reported(report: DirectionReport, method: str) -> StrictDirection | SampledDirection:
+    """The report of a direction as a section of a certificate."""
+    kind = StrictDirection if method == "strict" else SampledDirection
+    fields = {name: getattr(report, name) for name in kind.model_fields}
+    said = {name: value for name, value in fields.items() if value not in (None, ()) and value == value}
+    return kind.model_validate(plain(said))
 
 
 def of_records(event: dp_event.DpEvent) -> dp_event.DpEvent:

@@ -1,8 +1,7 @@
 """Certificates: what was verified, with what, and everything that it takes to do it again. Versioned JSON.
 
-Files of other formats are refused, and so are unknown fields at every depth: nobody would check them. The digest shows
-damage. ``evr._certificate.replay`` shows whether the content is true; ``event_json`` leaves no room for a sentence in
-what a replay cannot recompute.
+Files of other formats are refused. The digest shows damage. ``evr._certificate.replay`` shows whether the content is
+true; ``event_json`` leaves no room for a sentence in what a replay cannot recompute.
 """
 
 from __future__ import annotations
@@ -11,180 +10,41 @@ import contextlib
 import html
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn, TypeVar
+from typing import Annotated, Any, Literal, NoReturn
 
 from dp_accounting import NeighboringRelation
 from dp_accounting.dp_event import DpEvent
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema
+from pydantic import AfterValidator, Field
 
 from evr._basics import atomic, validate
 from evr._basics.file_types import instead
-from evr._basics.validate import MAX_COUNT
 from evr._certificate import event_json, judging
-from evr._certificate.event_json import LONGEST_NAME, NAME, TIME, UNENDING, parsed, plain, pretty
-from evr._kernel.sampled.plan import DrawPlan
+from evr._certificate.event_json import parsed, plain, pretty
+from evr._certificate.sections import (
+    BudgetSection,
+    ClaimSection,
+    DescriptionSection,
+    GuaranteeSection,
+    RecordSection,
+    RelationWord,
+    ReleaseSection,
+    SampledVerification,
+    Section,
+    Sha256,
+    SoftwareSection,
+    StrictVerification,
+    TimesSection,
+    Words,
+    validated,
+)
+from evr._kernel.events.relations import relation_named
 from evr._kernel.strict import StatedProof
 from evr._wording import statement as words
+from evr._wording.description import protected
 from evr.errors import CertificateError
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 MOST_BYTES = 1 << 25  # of a certificate
-
-Number = Annotated[
-    float,
-    BeforeValidator(lambda value: UNENDING.get(value, value) if isinstance(value, str) else value),
-    WithJsonSchema({"anyOf": [{"type": "number"}, {"enum": sorted(UNENDING)}]}),
-]
-Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
-Words = Annotated[str, Field(max_length=100_000)]
-Name = Annotated[str, Field(pattern=NAME, max_length=LONGEST_NAME)]
-Time = Annotated[str, Field(pattern=TIME)]
-Event = Annotated[dict[str, Any], AfterValidator(event_json.checked_tree)]
-Direction = Literal["remove", "add"]
-Version = Annotated[str, Field(pattern=r"^[0-9][0-9A-Za-z.+-]{0,39}$")]
-Word = Annotated[str, Field(pattern=r"^[0-9A-Za-z_.-]{1,20}$")]
-Note = Literal["generator", "ghost", "lost", "other", "parameters", "sampler"]  # as words.NOTES
-_OPTIONAL = ("proof", "per_record", "budget")  # fields that the file has not where there is nothing to say
-S = TypeVar("S", bound="Section")
-
-
-class Section(BaseModel, extra="forbid", frozen=True, strict=True):
-    """Part of a certificate."""
-
-
-class GuaranteeSection(Section):
-    """The pair that holds."""
-
-    epsilon: Number
-    delta: Number
-
-    def __str__(self) -> str:
-        return f"({self.epsilon!r}, {self.delta!r})-differentially private"
-
-
-class ClaimSection(Section):
-    """The claim, tested against ``threshold = (1 - kappa) delta``; samples are planned for a truth of ``tau delta``."""
-
-    epsilon: Number
-    delta: Number
-    tau: Number
-    kappa: Number
-    threshold: Number
-
-
-class ReleaseSection(Section):
-    """Which attempt at which release. ``floor`` is the least that a named release may claim."""
-
-    name: Name | None
-    floor: Number | None
-    attempt: Annotated[int, Field(ge=1, le=MAX_COUNT)]
-    budget: Number
-    log_budget: Number
-    total_budget: Number
-
-
-PlanSection = Annotated[dict[str, Any], AfterValidator(lambda one: DrawPlan.from_json(one) and one)]
-ProofSection = Annotated[dict[str, Any], AfterValidator(lambda one: StatedProof.from_json(one) and one)]
-
-
-class DirectionSection(Section):
-    """The result in one direction; fields as of ``evr.proving.DirectionReport``."""
-
-    accepted: bool
-    reason: Words
-    samples: Count
-    blocks: Count
-    block_size: Count
-    estimate: Number
-    standard_error: Number
-    log_wealth: Number | None
-    log_target: Number | None
-    threshold: Number
-    bound: Number
-    second_moment: Number
-    clip: Number | None
-    correction: Number
-    plan: PlanSection | None
-    strict: ProofSection | None
-    trace: Annotated[list[Annotated[list[Number], Field(min_length=4, max_length=4)]], Field(max_length=1000)]
-    seconds: Number
-
-
-class VerificationSection(Section):
-    """How it was tested. ``entropy`` is hexadecimal; ``stream`` says which numbers each block gets."""
-
-    method: Literal["sequential", "fixed", "strict", "both"]
-    proposal: Annotated[str, Field(pattern=r"^[a-z_]{1,40}$")]
-    max_samples: Count | None
-    entropy: Annotated[str, Field(pattern="^[0-9a-f]{1,4096}$")]
-    entropy_is_fresh: bool
-    stream: Words
-    samples: Count
-    directions: dict[Direction, DirectionSection]
-    notes: Annotated[list[Words], Field(max_length=100)]
-
-
-class TimesSection(Section):
-    """When, in UTC."""
-
-    started: Time
-    finished: Time
-    seconds: Number
-
-
-class SoftwareSection(Section):
-    """The software that made the certificate. ``commit`` is that of evr's sources, where it is known."""
-
-    evr: Annotated[str, Field(pattern=r"^[0-9]{1,4}(\.[0-9]{1,4}){2}((a|b|rc|\.dev|\.post)[0-9]{1,4}){0,2}$")]
-    commit: Annotated[str, Field(pattern="^[0-9a-f]{40}$")] | None
-    drawing: Annotated[str, Field(pattern="^[0-9]{1,6}$")]
-    numpy: Version
-    scipy: Version
-    python: Version
-    platform: Annotated[str, Field(pattern=r"^[0-9A-Za-z_.-]{1,20} [0-9A-Za-z_.-]{1,20}$")]
-    simd: Word
-
-
-class DescriptionSection(Section):
-    """The training as whoever ran it describes it. Its numbers fit the event, or the certificate is refused."""
-
-    algorithm: Literal["DP-SGD"] | None
-    title: Name | None
-    unit: Literal["record", "example", "user", "client"] | None
-    dataset_size: Count | None
-    batch_size: Count | None
-    epochs: Number | None
-    false_positive_rate: Annotated[float, Field(gt=0, lt=1)] | None = None
-
-
-class ConstantsSection(Section):
-    """The numbers that, as whoever trained says, do not depend on the data, the number of records included."""
-
-    divisor: Number
-    sampling_probability: Number
-    steps: Count
-
-
-class RecordSection(Section):
-    """The record of the training that the event comes from: the last seal of each of its files, how many steps it
-    holds, the constants of the training if it has any, and the kinds of its notes.
-    """
-
-    seals: Annotated[list[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]], Field(min_length=1, max_length=100_000)]
-    steps: Count
-    constants: ConstantsSection | None
-    notes: Annotated[list[Note], Field(max_length=6)]
-
-
-class BudgetSection(Section):
-    """The budget that the event was spent from: spending ``spending``, by whom, as its ledger says."""
-
-    name: Name
-    epsilon: Number
-    delta: Number
-    kind: Literal["planned", "adaptive"]
-    spending: Annotated[int, Field(ge=1, le=MAX_COUNT)]
-    by: Name
 
 
 class Certificate(Section):
@@ -198,7 +58,7 @@ class Certificate(Section):
         Title, unit and numbers of the training, as they were given, and the false positive rate of attacks that the
         statement begins with, where one was asked for.
     verdict, guarantee
-        The guarantee is None unless the verdict is ``"accepted"``.
+        The guarantee is None unless the verdict is ``"accepted"``. What is None is left out of the file.
     event, neighboring_relation, hypotheses
         The event tree as JSON, which ``dp_event()`` builds; which data sets are neighbours; and the ids of what is
         assumed of whoever ran it, which are those of the event under that relation (docs/meaning.md).
@@ -211,24 +71,24 @@ class Certificate(Section):
         ``Record.is_certified_by`` compares it with the record itself.
     proof, per_record, budget
         The SHA-256 on the last line of its proof file; of a strict guarantee for users, a proved epsilon for one record
-        at the same delta; the budget that it was spent from. The file has no such field where there is none.
+        at the same delta; the budget that it was spent from.
     """
 
-    schema_version: Literal[2]
+    schema_version: Literal[3]
     statement: Words
     verdict: Literal["accepted", "rejected"]
-    guarantee: GuaranteeSection | None
-    neighboring_relation: Literal["ADD_OR_REMOVE_ONE", "REPLACE_ONE", "REPLACE_SPECIAL"]
-    event: Event
+    guarantee: GuaranteeSection | None = None
+    neighboring_relation: RelationWord
+    event: Annotated[dict[str, Any], AfterValidator(event_json.checked_tree)]
     hypotheses: Annotated[list[Annotated[str, Field(pattern="^[a-z][a-z0-9-]{0,99}$")]], Field(max_length=1000)]
-    description: DescriptionSection
+    description: DescriptionSection = DescriptionSection()
     claim: ClaimSection
     release: ReleaseSection
-    verification: VerificationSection
+    verification: Annotated[StrictVerification | SampledVerification, Field(discriminator="method")]
     software: SoftwareSection
     times: TimesSection
-    record: RecordSection | None
-    proof: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
+    record: RecordSection | None = None
+    proof: Sha256 | None = None
     per_record: Annotated[float, Field(ge=0)] | None = None
     budget: BudgetSection | None = None
     digest: str
@@ -241,7 +101,7 @@ class Certificate(Section):
     @property
     def unit(self) -> str:
         """Whose data it protects: ``"record"`` (an example is one), ``"user"`` or ``"client"``."""
-        return words.protected(self.dp_event(), self.description.unit)
+        return protected(self.dp_event(), self.description.unit)
 
     @property
     def short_statement(self) -> str:
@@ -281,19 +141,17 @@ class Certificate(Section):
     def proofs(self) -> dict[str, StatedProof]:
         """The words of the proof in exact arithmetic of each direction that has one."""
         sections = self.verification.directions.items()
-        return {name: StatedProof.from_json(one.strict) for name, one in sections if one.strict is not None}
+        return {name: section.strict.stated() for name, section in sections if section.strict is not None}
 
     @property
     def relation(self) -> NeighboringRelation:
         """Which data sets are neighbours."""
-        return NeighboringRelation[self.neighboring_relation]
+        return relation_named(self.neighboring_relation)
 
     def document(self) -> dict[str, Any]:
         """All of it in JSON's types."""
-        absent: dict[str, Any] = {name: True for name in _OPTIONAL if getattr(self, name) is None}
-        if self.description.false_positive_rate is None:
-            absent["description"] = {"false_positive_rate"}
-        return plain(self.model_dump(exclude=absent))
+        found: dict[str, Any] = plain(self.model_dump(exclude_none=True))
+        return {name: value for name, value in found.items() if name != "description" or value}
 
     def to_json(self) -> str:
         """The text of the file."""
@@ -361,22 +219,6 @@ class Certificate(Section):
         unsealed = validated(cls, {**document, "statement": "", "digest": ""})
         unsealed = unsealed.model_copy(update={"statement": words.statement(unsealed)})
         return unsealed.model_copy(update={"digest": digest_of(unsealed.document())})
-
-
-def validated(kind: type[S], document: dict[str, Any]) -> S:
-    """A document as a section or a whole, or an error that names its first field that is wrong."""
-    try:
-        return kind.model_validate(document)
-    except ValidationError as error:
-        problem = error.errors()[0]
-        path = ".".join(map(str, problem["loc"]))[:200]
-        if problem["type"] == "extra_forbidden":
-            raise CertificateError(f"{path} is not a field of this file: altered, or of a newer evr") from None
-        if problem["type"] == "string_pattern_mismatch":
-            raise CertificateError(f"{path}={str(problem['input'])[:40]!r} is not as evr writes it") from None
-        message = problem["msg"].removeprefix("Value error, ")
-        where = f"{path}: {message[0].lower()}" if path else message[0]
-        raise CertificateError(f"{where}{message[1:]}"[:300]) from None
 
 
 def digest_of(document: dict[str, Any]) -> str:

@@ -6,28 +6,27 @@ the freshness of the entropy). What is too large or takes too long is refused; n
 """
 
 import contextlib
-import ctypes
 import math
 import re
-import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from evr._accounting import estimate_delta
 from evr._basics import validate
 from evr._basics.randomness import Stream
-from evr._certificate.build import build, is_proved, software
+from evr._certificate.build import build, is_proved, reported, software
 from evr._certificate.build import differences as software_differs
-from evr._certificate.certificate import Certificate, DirectionSection
-from evr._certificate.event_json import plain, walk
+from evr._certificate.certificate import Certificate
 from evr._certificate.judging import Mismatch, claim_of, contradictions, differences, refuse, settings_of
+from evr._certificate.limits import MAX_SECONDS, limited, seconds_allowed, understood
+from evr._certificate.sections import SampledDirection, SampledVerification
 from evr._kernel.events import Composition
 from evr._kernel.pairs import Direction, Step
 from evr._kernel.sampled.deciding import Ending, State
-from evr._kernel.sampled.driver import ProgressHook
+from evr._kernel.sampled.driver import Driver, ProgressHook
 from evr._kernel.sampled.plan import DrawPlan
 from evr._kernel.strict import ProofPlan
 from evr._kernel.verdict.attempts import PURPOSE, Attempt, Planner, StrictPlanner, Trial
@@ -39,26 +38,18 @@ from evr.errors import AccuracyError, DeviceError, DisagreementError, TooLongErr
 
 TAKEN = ("software", "times", "record", "budget", "event", "description", "neighboring_relation")
 """Fields that a replay takes as recorded; ``evr._certificate.judging`` compares some of them with each other."""
-MAX_SECONDS = 600.0  # allowed by default
-_MOST_OUTCOMES = 10_000_000  # parts of an event, with the outcomes of its discrete laws
-_MOST_BITS = 1 << 34  # of the masses of a strict proof
-_OUTCOMES = {"sigma": 80.0, "sensitivity": 1.0, "iterations": 0.1, "cycle_length": 0.1, "sensitivities": 500.0}
-"""About how many outcomes each unit, or each entry, of these fields of an event costs."""
 _UNDOABLE = (ValueError, TypeError, ArithmeticError, LookupError, MemoryError, RecursionError, DisagreementError)
 _CLOSE = 1e-9
 _FEW, _DOUBTS = 5000, 5.0  # samples of an estimate, and by how many of its errors it is above what it contradicts
 _DRAWN = re.compile(r"verification\.(directions|samples)(?!.*\.strict\.)")
 """Fields that depend on the samples. The integers of strict proofs come out the same everywhere."""
 _SEEN = ("samples", "estimate", "standard_error", "log_wealth", "trace")
-_FRESH = re.compile(
-    rf"verification\.(samples|entropy|notes|directions\.\w+\.({'|'.join(_SEEN)}|blocks|reason|plan\.device))"
-)
+_FRESH = re.compile(rf"verification\.(samples|entropy|directions\.\w+\.({'|'.join(_SEEN)}|blocks|reason|plan\.device))")
 """What only drawing tells of a direction, and all that new samples change."""
 _WAYS_ON = (
     "This says nothing about the certificate: replay it with the software that made it, or verify "
     "its claim with new samples (--fresh)"
 )
-_ALLOW = "if you trust the file, allow more with --max-seconds, inf for no limits (max_seconds=, None, in Python)"
 _RECORD = (
     "a replay does not read the record of the training: evr.Record.load(...).is_certified_by tells "
     "whether the record names this certificate"
@@ -149,29 +140,38 @@ def replay(
     certificate = Certificate.of(certificate)
     validate.worker_count(workers)
     check_progress(progress)
-    seconds, verification = seconds_allowed(max_seconds), None
+    seconds = seconds_allowed(max_seconds)
     try:
         if wrong := tuple(contradictions(certificate)):
             return Replay(wrong, None, fresh)
-        with watching(progress) as hook, alarmed(seconds, "replaying it"):
-            claim, settings = claim_of(certificate), settings_of(certificate)
-            composition = understood(certificate, seconds)
-            how, draw = Attempt(number=certificate.release.attempt, workers=workers, progress=hook), settings
-            if not fresh and settings.method != "strict":
-                how = replace(how, seed=int(certificate.verification.entropy, 16))
-                most = max((1, *(one.samples for one in certificate.verification.directions.values())))
-                draw = replace(draw, max_samples=min(most, draw.max_samples or most))  # no more than are recorded
-            verification = how.run(composition, claim, draw, *_plans(certificate, fresh=fresh))
-            again = _rebuilt(certificate, claim, settings, verification)
-            found = list(differences(certificate.document(), again.document()))
-            if fresh:  # what is recorded of samples has to fit, too
-                found = [one for one in found if not _FRESH.match(one.field)]
-                found += _without_samples(certificate, composition)
+        with watching(progress) as hook:
+            how = Attempt(number=certificate.release.attempt, workers=workers, progress=hook)
+            work = partial(_replayed, certificate, how, seconds, fresh=fresh)
+            found, verification = limited(seconds, "replaying it", work)
     except (TooLongError, DeviceError):
         raise
     except _UNDOABLE as error:
-        found = [Mismatch("verification", "done", f"cannot be done: {error}")]
+        found, verification = [Mismatch("verification", "done", f"cannot be done: {error}")], None
     return _judged(certificate, found, verification, fresh)
+
+
+def _replayed(
+    certificate: Certificate, how: Attempt, seconds: float, *, fresh: bool
+) -> tuple[list[Mismatch], Verification]:
+    """What differs, and the verification that shows it."""
+    claim, settings, checked = claim_of(certificate), settings_of(certificate), certificate.verification
+    composition, draw = understood(certificate, seconds), settings
+    if not fresh and isinstance(checked, SampledVerification):
+        how = replace(how, seed=int(checked.entropy, 16))
+        most = max((1, *(one.samples for one in checked.directions.values())))
+        draw = replace(draw, max_samples=min(most, draw.max_samples or most))  # no more than are recorded
+    verification = how.run(composition, claim, draw, *_plans(certificate, fresh=fresh))
+    again = _rebuilt(certificate, claim, settings, verification)
+    found = list(differences(certificate.document(), again.document()))
+    if fresh:  # what is recorded of samples has to fit, too
+        found = [one for one in found if not _FRESH.match(one.field)]
+        found += _without_samples(certificate, composition)
+    return found, verification
 
 
 def confirmed(path: str | Path, max_seconds: float | None = MAX_SECONDS) -> Certificate:
@@ -179,13 +179,15 @@ def confirmed(path: str | Path, max_seconds: float | None = MAX_SECONDS) -> Cert
     come out. Whatever a command says about a file, it says after this. Only ``replay`` draws samples again.
     """
     certificate, seconds = Certificate.load(path), seconds_allowed(max_seconds)
-    with alarmed(seconds, "checking it"):
+
+    def work() -> list[Mismatch]:
         composition = understood(certificate, seconds)
         try:
-            mismatches = list(_without_samples(certificate, composition))
+            return list(_without_samples(certificate, composition))
         except _UNDOABLE as error:
-            mismatches = [Mismatch("verification", "done", f"cannot be done: {error}")]
-    refuse(mismatches, f"{path}: ")
+            return [Mismatch("verification", "done", f"cannot be done: {error}")]
+
+    refuse(limited(seconds, "checking it", work), f"{path}: ")
     return certificate
 
 
@@ -194,33 +196,34 @@ def _without_samples(certificate: Certificate, composition: Composition) -> Iter
     bounds that samples are tested against, and whether the test accepts them. A claim that an estimate contradicts is
     false.
     """
-    claim, settings, document = claim_of(certificate), settings_of(certificate), certificate.document()
-    attempt, entropy = certificate.release.attempt, int(certificate.verification.entropy, 16)
-    recorded, (planner, strictly) = document["verification"]["directions"], _plans(certificate)
-    again: dict[str, dict[str, Any]] = {name: dict(part) for name, part in recorded.items()}
+    claim, settings, checked = claim_of(certificate), settings_of(certificate), certificate.verification
+    attempt, (planner, strictly) = certificate.release.attempt, _plans(certificate)
+    again: dict[str, Any] = dict(checked.directions)
     if strict := settings.method in ("strict", "both"):
         proved = Attempt(number=attempt).run(composition, claim, Settings("strict"), strictly=strictly)
-        fields = DirectionSection.model_fields if settings.method == "strict" else ("strict",)
         for name, report in proved.directions.items():
-            if name in again or settings.method == "strict":
-                again[name] = {**again.get(name, {}), **{key: getattr(report, key) for key in fields}}
-    for name, part in certificate.verification.directions.items() if settings.method != "strict" else ():
+            section = reported(report, "strict")
+            if settings.method == "strict":
+                again[name] = section
+            elif name in again:
+                again[name] = again[name].model_copy(update={"strict": section.strict})
+    if isinstance(checked, SampledVerification):
         how = replace(settings, method="sequential") if strict else settings
-        stream, steps = Stream(entropy, PURPOSE, attempt, name), composition.simplified(Direction(name))
-        trial = Trial(name, steps, claim, how, attempt, claim.log_budget(attempt), stream)
-        if name == "add" and composition.is_symmetric:
-            again[name] = {**again["remove"], "reason": "the same as remove", "samples": 0, "blocks": 0}
-        elif isinstance(driver := trial.prepared(planner(trial)), DirectionReport):
-            again[name] |= {key: getattr(driver, key) for key in recorded[name] if key != "strict"}
-        else:
-            total, size = part.estimate / driver.unit * part.samples, driver.plan.block_size
-            state = State(part.samples, math.ceil(part.samples / size), total, log_wealth=part.log_wealth or 0.0)
-            ending = (driver.test.ending(state) or Ending(False, "")) if part.accepted else Ending(False, part.reason)
-            report = driver.report(ending, state)
-            again[name] |= {key: getattr(report, key) for key in recorded[name] if key not in (*_SEEN, "strict")}
-    compared = differences(recorded, plain(again), "verification.directions")
+        for name, part in checked.directions.items():
+            if name == "add" and composition.is_symmetric:
+                same = {"reason": "the same as remove", "samples": 0, "blocks": 0, "strict": again[name].strict}
+                again[name] = again["remove"].model_copy(update={**same, "seconds": part.seconds})
+                continue
+            stream = Stream(int(checked.entropy, 16), PURPOSE, attempt, name)
+            steps = composition.simplified(Direction(name))
+            trial = Trial(name, steps, claim, how, attempt, claim.log_budget(attempt), stream)
+            section, taken = _taken(trial.prepared(planner(trial)), part)
+            again[name] = section.model_copy(update={key: getattr(again[name], key) for key in (*taken, "strict")})
+    said = certificate.model_copy(update={"verification": checked.model_copy(update={"directions": again})})
+    compared = differences(certificate.document()["verification"], said.document()["verification"], "verification")
     yield from (mismatch for mismatch in compared if not _is_close(mismatch))
-    yield from differences(document, {**document, **_proved_again(certificate, claim)})
+    known = certificate.model_copy(update=_proved_again(certificate, claim))
+    yield from differences(certificate.document(), known.document())
     if certificate.accepted and not strict:
         with contextlib.suppress(AccuracyError, UnsupportedEventError):
             about = estimate_delta(composition, claim.epsilon, method="monte_carlo", samples=_FEW, seed=0)
@@ -228,12 +231,24 @@ def _without_samples(certificate: Certificate, composition: Composition) -> Iter
                 yield Mismatch("claim.delta", claim.delta, f"about {about.value:.4g}, by an estimate")
 
 
+def _taken(trial: Driver | DirectionReport, part: SampledDirection) -> tuple[SampledDirection, tuple[str, ...]]:
+    """The section of a direction whose samples are taken as recorded, and the fields that only they tell."""
+    if isinstance(trial, DirectionReport):
+        return cast(SampledDirection, reported(trial, "sampled")), ("seconds",)
+    size = trial.plan.block_size
+    total = (part.estimate or 0.0) / trial.unit * part.samples
+    state = State(part.samples, math.ceil(part.samples / size), total, log_wealth=part.log_wealth or 0.0)
+    ending = (trial.test.ending(state) or Ending(False, "")) if part.accepted else Ending(False, part.reason)
+    return cast(SampledDirection, reported(trial.report(ending, state), "sampled")), (*_SEEN, "seconds")
+
+
 def _plans(certificate: Certificate, *, fresh: bool = False) -> tuple[Planner, StrictPlanner]:
     """The plan of each direction's samples, and the grids of its proof, from the certificate. New samples are drawn by
     the processor.
     """
     sections, proofs = certificate.verification.directions, certificate.proofs()
-    draws = {name: DrawPlan.from_json(one.plan) for name, one in sections.items() if one.plan is not None}
+    plans = {name: one.plan for name, one in sections.items() if isinstance(one, SampledDirection)}
+    draws = {name: DrawPlan.from_json(plan) for name, plan in plans.items() if plan is not None}
     if fresh:
         draws = {name: replace(one, device="cpu") for name, one in draws.items()}
 
@@ -269,15 +284,10 @@ def _is_close(one: Mismatch) -> bool:
 
 def _rebuilt(certificate: Certificate, claim: Claim, settings: Settings, verification: Verification) -> Certificate:
     """The certificate that the replay's verification gives."""
-    document = certificate.document()
-    return build(
-        verification,
-        claim,
-        settings,
-        name=certificate.release.name,
-        entropy_is_fresh=certificate.verification.entropy_is_fresh,
-        given={**{key: document.get(key) for key in TAKEN}, **_proved_again(certificate, claim)},
-    )
+    checked = certificate.verification
+    fresh = isinstance(checked, SampledVerification) and checked.entropy_is_fresh
+    given = {key: getattr(certificate, key) for key in TAKEN} | _proved_again(certificate, claim)
+    return build(verification, claim, settings, name=certificate.release.name, entropy_is_fresh=fresh, given=given)
 
 
 def _proved_again(certificate: Certificate, claim: Claim) -> dict[str, Any]:
@@ -286,88 +296,3 @@ def _proved_again(certificate: Certificate, claim: Claim) -> dict[str, Any]:
     proved = epsilon is not None and is_proved(epsilon, event, claim.delta, certificate.relation)
     seals = {} if certificate.proof is None else {"proof": seal_of(proof_of(certificate))}
     return seals | ({} if epsilon is None else {"per_record": epsilon if proved else None})
-
-
-def seconds_allowed(max_seconds: float | None) -> float:
-    """How long something may take: infinitely long for None, which lifts the limits of sizes too."""
-    return math.inf if max_seconds in (None, math.inf) else validate.positive(max_seconds=max_seconds)
-
-
-class _Alarm(BaseException):
-    """Not an ``Exception``, so that nothing on its way catches it."""
-
-
-@contextlib.contextmanager
-def alarmed(seconds: float, doing: str) -> Iterator[None]:
-    """Stop the work inside after so many seconds, in whichever thread it is. No signal and no timer of the caller is
-    touched: another thread has the interpreter raise an exception here.
-    """
-    if seconds >= 1e9:  # longer than a thread waits
-        yield
-        return
-    worker, begun = threading.get_ident(), time.monotonic()
-    over, sending = threading.Event(), threading.Lock()
-
-    def watch() -> None:
-        pause = max(seconds, 0.01)  # the work has begun by then
-        while not over.wait(pause):
-            with sending:
-                if not over.is_set():
-                    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(worker), ctypes.py_object(_Alarm))
-            pause = 1.0  # again, in case something swallowed the exception
-
-    threading.Thread(target=watch, daemon=True).start()
-    try:
-        try:
-            yield
-        finally:
-            _call_off(over, sending)
-        if time.monotonic() - begun > seconds:
-            raise _Alarm
-    except _Alarm:
-        raise TooLongError(f"{doing} took more than {seconds:g} s: {_ALLOW}") from None
-    finally:  # once more: an alarm may have come before the first was begun
-        _call_off(over, sending)
-
-
-def _call_off(over: threading.Event, sending: threading.Lock) -> None:
-    """Let no alarm ring any more. One on its way is awaited here: taken back, it would leave the interpreter in a state
-    in which profilers and debuggers hang (CPython 3.11).
-    """
-    while True:
-        try:
-            with sending:
-                over.set()
-            for _ in range(100):
-                pass
-            return
-        except _Alarm:
-            continue
-
-
-def understood(certificate: Certificate, seconds: float) -> Composition:
-    """The composition of a certificate's event. If time is limited, so are the sizes of the event and of the proofs."""
-    if seconds < math.inf:
-        plans = [proof.plan for proof in certificate.proofs().values()]
-        bits = max([0, *(plan.places * plan.bits for plan in plans if plan is not None)])
-        for size, most, what in (
-            (_size(certificate.event), _MOST_OUTCOMES, "parts and outcomes in its event"),
-            (bits, _MOST_BITS, "bits in its proof"),
-        ):
-            if size > most:
-                raise TooLongError(f"about {size:,.0f} {what}, more than the limit of {most:,}: {_ALLOW}")
-    return Composition.of(certificate.dp_event(), certificate.relation)
-
-
-def _size(event: Any) -> float:
-    """About how many parts an event in JSON has; the outcomes of its discrete laws are counted too."""
-    outcomes = 0.0
-    for value, _ in walk(event):
-        if isinstance(value, list):
-            outcomes += len(value)
-        elif isinstance(value, dict):
-            for key in _OUTCOMES.keys() & value.keys():
-                size = len(value[key]) if isinstance(value[key], list) else value[key]
-                if isinstance(size, int | float):
-                    outcomes += _OUTCOMES[key] * min(abs(size), 1e18)
-    return outcomes

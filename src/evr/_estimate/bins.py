@@ -24,8 +24,8 @@ from scipy.special import log_ndtr
 from evr._estimate.atoms import Delta
 from evr._estimate.bins_density import NODES, WEIGHTS, Indices, LogDensity, log_density_of_mean
 from evr._estimate.closed_forms import TableError, delta_error, pair_delta, table_error_of
-from evr._estimate.grid import spread
 from evr._estimate.points import LossPoints, dot
+from evr._estimate.spectrum import spread
 from evr._estimate.tilting import TiltedSum
 from evr._kernel.pairs import Direction, DominatingPair, Floats, Measure
 from evr._kernel.pairs.line.gaussian import GaussianPair

@@ -23,23 +23,17 @@ import numpy as np
 
 from evr._estimate.atoms import Atoms, Delta, Jumps, atoms_of, jump_of
 from evr._estimate.closed_forms import delta_error, pair_delta
-from evr._estimate.grid import TiltedLaw, law_on_grid, table_error
+from evr._estimate.grid import TiltedLaw, table_error
 from evr._estimate.inversion import solve_epsilon
-from evr._estimate.tilting import GridPlan, excess, is_certain, likely_epsilon, limits, plan_tilt
+from evr._estimate.refining import RELATIVE, ROUNDED, SIZES, UNSETTLED, compare, refine
+from evr._estimate.tilting import excess, is_certain, likely_epsilon, limits, plan_tilt
 from evr._kernel.pairs import DominatingPair, Step, greatest_loss, infinite_loss_mass, infinite_mass, loss_range
 from evr._kernel.pairs.law import UNIT
 from evr._kernel.strict.proof import infinite_delta
 from evr.errors import AccuracyError
 
-_RELATIVE = 1e-8  # wanted of the change from a grid of twice the width, relative to delta
-# what that change may miss, relative to delta: the cells' edges move with the grid, errors do not fall evenly
-_IRREGULAR = 4e-8
-_UNSETTLED = 1e-6  # a change, relative to delta, after which a grid is not trusted
-_RAGGED = 1e-6  # relative to delta, what a ragged law may add to the error
-_ROUNDED = 1e-11  # relative error of closed forms
 _MOST_CONDITIONS = 400  # atoms of some steps, to sum over what the others add
 _REUSE = 1e-7  # what is good enough to use a law again at another epsilon
-_SIZES = tuple(2**n for n in range(12, 22))
 _ROUGH, _SMALL_SIZES = 1e-6, (2**10, 2**11)  # wanted of a rough delta, and the sizes that may do
 _NEGLIGIBLE = math.exp(-45.0)  # relative to what large losses add by themselves
 BEYOND_FLOATS = (
@@ -53,7 +47,7 @@ _LIKELY, _GUESSED = 2e-3, 1e-4  # relative: how far the root may be from what is
 
 def _constant(value: float, moved: float = 0.0) -> Delta:
     """A delta that no longer falls with epsilon."""
-    numerical = _ROUNDED * value
+    numerical = ROUNDED * value
     return Delta(value, numerical + min(1.0, moved), numerical, 0.0, moved)
 
 
@@ -75,7 +69,7 @@ class FftCurve:
 
     def __init__(self, steps: tuple[Step, ...], asked: Iterable[float] = (), *, rough: bool = False) -> None:
         self.steps = steps
-        self._wanted, self._sizes = (_ROUGH, _SMALL_SIZES + _SIZES) if rough else (_RELATIVE, _SIZES)
+        self._wanted, self._sizes = (_ROUGH, _SMALL_SIZES + SIZES) if rough else (RELATIVE, SIZES)
         self.infinite_mass = infinite_mass(steps)
         self._greatest = [(step.count, _greatest_finite(step.pair)) for step in steps]
         self.greatest = math.fsum(count * loss for count, loss in self._greatest)
@@ -103,7 +97,7 @@ class FftCurve:
         if self._single:
             return single_delta(self.steps[0].pair, epsilon)
         if self._purely_atomic and self._atoms is not None:
-            tail = self._atoms.tail(epsilon).worse(_ROUNDED * self.infinite_mass)
+            tail = self._atoms.tail(epsilon).worse(ROUNDED * self.infinite_mass)
             return tail._replace(value=min(1.0, tail.value + self.infinite_mass))
         if math.isfinite(self.greatest) and excess(self._greatest, epsilon) <= 0.0:
             moved = math.fsum(2.0 * UNIT * count * abs(loss) for count, loss in self._greatest)
@@ -118,7 +112,7 @@ class FftCurve:
                 f"epsilon={epsilon!r}: the losses of these steps are so small that floats do not "
                 "hold their density: ask for a proved bound (method='strict')"
             ) from None
-        if found.error > _UNSETTLED * found.value and self._apart is not None:
+        if found.error > UNSETTLED * found.value and self._apart is not None:
             found = min(found, self._by_atoms(epsilon, *self._apart), key=lambda delta: delta.error)
         return found
 
@@ -146,7 +140,7 @@ class FftCurve:
             left = part.value * float(weights[:place].sum())
             if left <= 1e-13 * value:
                 break
-        rounded, shift = _ROUNDED * value + left, atoms.loss_error
+        rounded, shift = ROUNDED * value + left, atoms.loss_error
         error += rounded + min(1.0, slope * shift)
         return Delta(min(1.0, value), error, numerical + rounded, slope, moved + shift)
 
@@ -165,7 +159,7 @@ class FftCurve:
         plan = plan_tilt(self.steps, epsilon, negligible=max(negligible, -760.0), asked=self._asked)
         if plan is None:
             table = table_error(self.steps).of(apart)
-            numerical = _ROUNDED * apart + jumps.error + floor + table
+            numerical = ROUNDED * apart + jumps.error + floor + table
             return Delta(apart, numerical, numerical, jumps.slope(epsilon), 0.0)
         sizes = self._sizes if self._apart is None else self._sizes[:6]  # there is another way
         # what is beyond the cap is counted with the jumps
@@ -199,78 +193,11 @@ def single_delta(pair: DominatingPair, epsilon: float) -> Delta:
         losses = pair.privacy_loss(np.array([place - nudge, place, place + nudge]))
         moved += float(np.max(np.abs(np.diff(losses)), where=np.isfinite(np.diff(losses)), initial=0.0))
     low, high = pair_delta(pair, epsilon - moved), pair_delta(pair, epsilon + moved)
-    numerical = _ROUNDED * value + delta_error(pair, epsilon)
+    numerical = ROUNDED * value + delta_error(pair, epsilon)
     error = numerical + max(low - value, value - high, 0.0)
     apart = max(1e-6 * abs(epsilon), moved)
     fall = pair_delta(pair, epsilon - apart) - pair_delta(pair, epsilon + apart)
     return Delta(value, error, numerical, fall / (2.0 * apart) if apart > 0.0 else 0.0, moved)
-
-
-def compare(fine: TiltedLaw, coarse: TiltedLaw, atoms: Atoms | None, epsilon: float) -> tuple[Delta, float]:
-    """Delta on the finer grid, with an error from the coarser one and from rounding; and by how much both differ."""
-    result, smooth = read(fine, atoms, epsilon)
-    change = abs(smooth - coarse.delta(epsilon))
-    # grids that disagree may both be wrong by more than they differ
-    doubt = 8.0 * change if change > _UNSETTLED * result.value else change
-    return result.worse(doubt), change
-
-
-def read(law: TiltedLaw, atoms: Atoms | None, epsilon: float) -> tuple[Delta, float]:
-    """Delta on one grid, with an error that takes the grid for fine enough; and what of delta is on the grid."""
-    scale, (share, slope) = law.scale(epsilon), law.above(epsilon)
-    smooth, apart = max(0.0, scale * share), law.jumps.delta(epsilon)
-    value, slope = smooth + apart, max(0.0, scale * slope) + law.jumps.slope(epsilon)
-    numerical = (
-        law.rounding(epsilon)
-        + law.blur(epsilon)
-        + law.ragged(epsilon)
-        + law.wrapped(epsilon)
-        + _IRREGULAR * smooth
-        + _ROUNDED * apart
-        + law.jumps.error
-        + law.table_error.of(value)
-    )
-    moved = slope * law.loss_error
-    if atoms is not None:
-        exact = atoms.tail(epsilon)
-        value, slope = value + exact.value, slope + exact.slope
-        numerical, moved = numerical + exact.numerical, moved + (exact.error - exact.numerical)
-    found = Delta(min(1.0, value), numerical + moved, numerical, slope, law.loss_error)
-    return found, scale * share
-
-
-def refine(
-    plan: GridPlan,
-    steps: tuple[Step, ...],
-    atoms: Atoms | None,
-    epsilon: float,
-    sizes: tuple[int, ...] = _SIZES,
-    wanted: float = _RELATIVE,
-) -> tuple[TiltedLaw, TiltedLaw, Delta]:
-    """Grids of twice the size until the error estimate is small enough, or rounding rules."""
-    coarse = law_on_grid(plan, steps, sizes[0], with_atoms=atoms is not None)
-    best: tuple[TiltedLaw, TiltedLaw, Delta] | None = None
-    before = 0.0
-    for size in sizes[1:]:
-        fine = law_on_grid(plan, steps, size, with_atoms=atoms is not None)
-        result, change = compare(fine, coarse, atoms, epsilon)
-        lucky = before / 16.0  # of fourth order; a smaller change is luck
-        result, before = result.worse(lucky), change
-        if best is not None and result.error > best[2].error and size > 8 * sizes[0]:
-            break
-        if best is None or result.error < best[2].error:
-            best = (fine, coarse, result)
-        ragged = fine.ragged(epsilon)
-        # no grid mends a table
-        of_grid = result.error - ragged - fine.table_error.of(result.value)
-        settled = of_grid <= (wanted + _IRREGULAR) * result.value
-        if settled and ragged <= _RAGGED * result.value:
-            break
-        if result.error <= 2.0 * fine.rounding(epsilon):
-            break
-        coarse = fine
-    assert best is not None
-    return best
 
 
 def _greatest_finite(pair: DominatingPair) -> float:

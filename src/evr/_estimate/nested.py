@@ -17,8 +17,8 @@ import numpy as np
 from evr._estimate.atoms import Delta
 from evr._estimate.closed_forms import TableError, delta_error, pair_delta, table_error_of
 from evr._estimate.fft import delta_of
-from evr._estimate.grid import spread
 from evr._estimate.points import points_of, rough_points
+from evr._estimate.spectrum import spread
 from evr._estimate.tilting import TiltedSum
 from evr._kernel.order import power
 from evr._kernel.pairs import DiscretePair, DominatingPair, Floats, Measure, Step, finite_part, infinite_mass

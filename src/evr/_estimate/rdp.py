@@ -2,8 +2,10 @@
 asks dp_accounting; ``rdp_curve_delta`` takes pairs, knows more events, and is the tighter, over all orders.
 """
 
+import contextlib
 import logging
 import math
+from typing import Any
 
 import scipy
 from dp_accounting import NeighboringRelation, dp_event, privacy_accountant
@@ -11,13 +13,28 @@ from dp_accounting.rdp import RdpAccountant
 
 from evr._estimate.inversion import solve_epsilon
 from evr._estimate.points import cell_edges, log_mgf, loss_points
-from evr._kernel.events.relations import ADD_OR_REMOVE
+from evr._kernel.events import Composition
+from evr._kernel.events.relations import ADD_OR_REMOVE, REPLACE_ONE
 from evr._kernel.pairs import DominatingPair, Step, infinite_loss_mass, infinite_mass
 from evr._kernel.pairs.line.pair import log_sum_exp
 from evr._kernel.sampled.moments import log_peak
 from evr.errors import UnsupportedEventError
 
 _COARSE, _FINE = (2**10, 2**14)  # cells while searching for an order, and for the bound at the order found
+
+
+def bound_by_moments(composition: Composition, event: Any, at: float, wanted: str, direction: str | None) -> float:
+    """The moments accountant: dp_accounting's; or by the pairs what that one does not know, or has no number for, and
+    replace-one, under which it does not double sensitivities.
+    """
+    directions = composition.directions(direction)
+    by_pairs = rdp_curve_delta if wanted == "delta" else pairs_epsilon
+    trivial = at == (math.inf if wanted == "delta" else 1.0)
+    settled = trivial or not composition.remove or composition.is_non_private
+    if isinstance(event, dp_event.DpEvent) and composition.relation is not REPLACE_ONE and not settled:
+        with contextlib.suppress(UnsupportedEventError, ArithmeticError, RecursionError):
+            return rdp_bound(event, wanted, at, composition.relation)
+    return max(by_pairs(composition.simplified(one), at) for one in directions)
 
 
 def rdp_bound(event: dp_event.DpEvent, wanted: str, at: float, relation: NeighboringRelation = ADD_OR_REMOVE) -> float:

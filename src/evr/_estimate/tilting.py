@@ -251,32 +251,25 @@ def _centred(at: _At, epsilon: float, negligible: float) -> TiltedSum | None:
     # the points seen so far may tell
     if negligible > _SEEN and start.at(start.guess(epsilon)).log_bound(epsilon) < negligible:
         return None
-    if _far_below(at, start, epsilon, negligible):
-        return None
+    below = -start.mean_excess(epsilon)
+    if start.guess(epsilon) * below >= -8.0 * negligible:  # points of the order that centres it may take minutes
+        modest = at(-2.0 * negligible / below)
+        if modest is not None and modest.log_bound(epsilon) < negligible:
+            return None
     found = _followed(at, start, epsilon) or _searched(at, start, epsilon, negligible)
     return None if found is None or found.log_bound(epsilon) < negligible else found
 
 
-def _far_below(at: _At, start: TiltedSum, epsilon: float, negligible: float) -> bool:
-    """Whether a small order shows that the sum adds too little; points of the one that centres it may take minutes."""
-    below = -start.mean_excess(epsilon)
-    if start.guess(epsilon) * below < -8.0 * negligible:
-        return False
-    modest = at(-2.0 * negligible / below)
-    return modest is not None and modest.log_bound(epsilon) < negligible
-
-
 def _followed(at: _At, found: TiltedSum, epsilon: float) -> TiltedSum | None:
     """The sum at an order that the points of the order before show; None where these do not hold what then matters."""
-    order: float | None = found.guess(epsilon)
+    order = found.guess(epsilon)
     for _ in range(_FOLLOWED):
-        order = found.crossing(order, epsilon) if order is not None else None
-        following = at(order) if order is not None else None
-        if following is None:
+        crossing = found.crossing(order, epsilon)
+        if crossing is None or (following := at(crossing)) is None:
             return None
         if abs(following.mean_excess(epsilon)) < _CENTRED * following.deviation:
             return following
-        found = following
+        order, found = crossing, following
     return None
 
 

@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Unpack
 
 from dp_accounting import dp_event
 
@@ -20,7 +20,8 @@ from evr._kernel.verdict.attempts import Attempt, Trial
 from evr._kernel.verdict.results import Progress, Verification
 from evr._kernel.verdict.settings import Claim, Settings, threshold_of
 from evr._plan.sampled import Planning
-from evr._proving.choosing import DEFAULT, Forecast, Sampling, StrictProving, affordable, likely_tau
+from evr._proving.choosing import DEFAULT, Forecast, StrictProving, affordable, likely_tau
+from evr._proving.sampling import Sampling, SamplingOptions
 
 _AFTER = 1.0  # seconds: what is over by then needs no progress
 _OFTEN = 5.0  # seconds between lines of a log
@@ -37,7 +38,7 @@ def verify(
     direction: str | None = None,
     neighboring_relation: Relation | None = None,
     progress: ProgressHook | None = None,
-    **sampling: Any,
+    **sampling: Unpack[SamplingOptions],
 ) -> Verification:
     """Try to prove, in exact arithmetic or by Monte Carlo, that everything that ran is ``(epsilon, delta)``-DP.
 
@@ -73,7 +74,7 @@ def verify(
         lines elsewhere too, and False nothing.
     sampling
         ``seed``, ``max_samples``, ``workers``, ``executor``, ``device``, ``proposal``: the fields of
-        ``evr._proving.choosing.Sampling``.
+        ``evr._proving.sampling.Sampling``.
 
     Returns
     -------

@@ -8,12 +8,10 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
-from typing import Any
 
 from evr._accounting import Estimate, UpperBound, estimate_delta
 from evr._accounting.calibration import TIGHTEST
@@ -27,11 +25,12 @@ from evr._kernel.sampled.fixed import FixedTest
 from evr._kernel.sampled.plan import DrawPlan
 from evr._kernel.sampled.summary import Work, on_processor
 from evr._kernel.strict import Proof, prove_within
-from evr._kernel.verdict.attempts import PURPOSE, Attempt, StrictPlanner, Trial
+from evr._kernel.verdict.attempts import PURPOSE, StrictPlanner, Trial
 from evr._kernel.verdict.results import DirectionReport
 from evr._kernel.verdict.settings import Claim, Settings, threshold_of
 from evr._plan.sampled import Planning
 from evr._plan.strict import StrictCurve
+from evr._proving.sampling import Sampling
 from evr.errors import AccuracyError
 from evr.types import Method
 
@@ -42,50 +41,6 @@ LONG = 3600.0  # seconds beyond which nobody gets a strict proof by default
 TOO_LONG = {"cpu": 3e12, "cuda": 3e15}  # steps to draw: hours to days. Refused unless ``max_samples`` is given
 _PILOT_SECONDS, _PILOT_BLOCKS = 0.3, 64  # of a pilot, at the most
 _UNLIKELY = 3.0  # standard errors
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """The options of sampled methods, keywords of ``verify``, ``certify`` and ``release``.
-
-    Attributes
-    ----------
-    seed
-        For results that can be repeated; a guarantee wants fresh entropy, so leave it out.
-    max_samples
-        In each direction. The sequential verifier rejects when they are used up; the fixed one refuses to need more.
-    proposal
-        ``"capped"``, tilted; or ``"simple"``, the paper's simple Monte Carlo.
-    device
-        Who draws: ``"cpu"``; ``"cuda"``, an NVIDIA GPU (docs/guide/gpu.md); ``"auto"``, a GPU if one can be used, else
-        the processor, and ``notes`` say so; or another name in ``evr._kernel.sampled.summary.BACKENDS``.
-    workers, executor
-        Threads, or any ``concurrent.futures.Executor`` to do the work; the answer does not depend on it.
-    """
-
-    seed: int | None = None
-    max_samples: int | None = None
-    proposal: str = "capped"
-    device: str = "cpu"
-    workers: int | None = None
-    executor: Executor | None = None
-
-    @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Sampling:
-        """From keywords; one that does not exist is named."""
-        known = [one.name for one in fields(cls)]
-        for name in options.keys() - set(known):
-            raise TypeError(f"unexpected keyword argument {name!r}: the options of samples are {', '.join(known)}")
-        return cls(**options)
-
-    def __post_init__(self) -> None:
-        self.settings("sequential")
-        checked = Attempt(seed=self.seed, executor=self.executor, workers=self.workers)
-        object.__setattr__(self, "seed", checked.seed)
-
-    def settings(self, method: str) -> Settings:
-        """How to verify, by one of the proofs."""
-        return Settings(method, self.proposal, self.max_samples, self.device)
 
 
 class StrictProving:

@@ -8,7 +8,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from dp_accounting import NeighboringRelation
 from scipy.special import ndtri_exp
 
 from evr._basics import validate
@@ -171,7 +170,7 @@ def of_certificate(event: Any, relation: Relation | None) -> tuple[Any, Relation
         return event, relation, None
     if relation is not None:
         raise ValueError("neighboring_relation= is for events: a certificate has its own")
-    return event.dp_event(), NeighboringRelation[event.neighboring_relation], event.guarantee
+    return event.dp_event(), event.relation, event.guarantee
 
 
 def _points(curve: StrictCurve) -> list[Point]:

@@ -21,7 +21,8 @@ from evr._records.chain import Chain, Line, last_of, rank_path, read_lines
 from evr._records.recorder import Constants
 from evr._release.budget import Budget
 from evr._release.gate import Release, certify, release
-from evr._wording.statement import NOTES, Phase, phases_of
+from evr._wording.description import Phase, phases_of
+from evr._wording.statement import NOTES
 from evr.errors import RecordError
 
 T = TypeVar("T")

@@ -4,56 +4,44 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import BrokenExecutor, CancelledError
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
-from evr._accounting import Estimate, UpperBound, calibrate, estimate_delta, estimate_epsilon
-from evr._accounting.calibration import TIGHTEST, Goal, noise_of, other_noise
+from evr._accounting.calibration import Goal
 from evr._basics import atomic, validate
-from evr._basics.numbers import below, round_up
 from evr._basics.randomness import entropy_of
 from evr._certificate.build import build, epsilon_per_record, software
 from evr._certificate.certificate import Certificate
 from evr._certificate.event_json import digest_of, event_from_json, event_to_json
 from evr._dpsgd import stated_in
 from evr._kernel.events import Composition
-from evr._kernel.events.relations import Relation
+from evr._kernel.events.relations import Relation, name_of
 from evr._kernel.pairs import Direction
 from evr._kernel.sampled.driver import ProgressHook, check_at_work
-from evr._kernel.verdict.attempts import Attempt as Trying
+from evr._kernel.verdict.attempts import Attempt
 from evr._kernel.verdict.results import Verification
 from evr._kernel.verdict.settings import Claim, Settings, threshold_of
 from evr._plan.sampled import chosen_device
-from evr._proof.writer import check_texts, proof_file, seal_of, write_proof
+from evr._proof.laws import check_texts
+from evr._proof.writer import proof_file, seal_of, write_proof
 from evr._proving.api import check_progress, prove
-from evr._proving.choosing import (
-    DEFAULT,
-    LOOSEST,
-    Announce,
-    Forecast,
-    Sampling,
-    StrictProving,
-    forecast,
-    not_below,
-    tau_of,
-)
-from evr._proving.refuting import refute
+from evr._proving.choosing import Announce, Forecast, StrictProving, forecast
+from evr._proving.sampling import Sampling, SamplingOptions
 from evr._release.budget import Budget
-from evr._release.journal import Attempt
+from evr._release.claiming import claimed, false_claim
+from evr._release.journal import AttemptRow
 from evr._release.ledger import Ledger, Wanted, now
+from evr._wording.description import description_of, protected
 from evr._wording.events import describe
-from evr._wording.statement import description_of, protected
-from evr.errors import ClusterError, DeviceError, EvrError, FalseClaimError, LedgerError, UnsupportedEventError
+from evr.errors import ClusterError, DeviceError, EvrError, LedgerError, UnsupportedEventError
 
-_LEAST = 1e-290 / LOOSEST  # of a delta that is not 0
 _STOPPED = (KeyboardInterrupt, SystemExit, GeneratorExit)
 _RESUMABLE = (*_STOPPED, OSError, MemoryError, LedgerError, BrokenExecutor, CancelledError, DeviceError)
 
@@ -87,8 +75,9 @@ class Request:
         unit: str | None = None,
         record: dict[str, Any] | None = None,
         description: Mapping[str, Any] | None = None,
-        **sampling: Any,
+        **sampling: Unpack[SamplingOptions],
     ) -> None:
+        self.begun = time.perf_counter()
         self.sampling = Sampling.of(sampling)
         self.ledger, self.record, self.progress = ledger, record, check_progress(progress)
         self.announce = None if announce is None else validate.function(announce=announce)
@@ -118,11 +107,11 @@ class Request:
         if self.budget is not None:
             account = self.budget.account()
             account.check_open()
-            account.check_unit(written, self.description["unit"])
+            account.check_unit(written, self.description.unit)
             account.check(event)
-        refused = None if for_output else partial(_false, self.composition, ran=event, risk=risk)
-        self.claim = _claimed(self.composition, epsilon, delta, tau, refused)
-        whose = protected(written, self.description["unit"])
+        refused = None if for_output else partial(false_claim, self.composition, ran=event, risk=risk)
+        self.claim = claimed(self.composition, epsilon, delta, tau, refused)
+        whose = protected(written, self.description.unit)
         self.wanted = Wanted(self.claim, name, self.composition.relation, whose, for_output)
         self.strict = StrictProving(self.composition)
         enough = threshold_of(self.claim) * (1 - Fraction(self.claim.kappa))  # as an attempt of a release
@@ -166,87 +155,7 @@ def writable(**named: str | Path | None) -> Path | None:
     return target
 
 
-def _claimed(
-    event: Composition,
-    epsilon: float | None,
-    delta: float | None,
-    tau: float | None,
-    refused: Callable[..., FalseClaimError] | None,
-) -> Claim:
-    """The claim to test. A pair that seems to be false is refused by the error given, or tested."""
-    epsilon = None if epsilon is None else validate.level(epsilon=epsilon)
-    tau = None if tau is None else validate.open_probability(tau=tau)
-    if delta is None:
-        if epsilon is None:
-            raise ValueError("certify what? Give delta (epsilon is found), epsilon (delta is found), or both")
-        tau = DEFAULT if tau is None else tau
-        least = not_below(estimate_delta(event, epsilon)) / tau
-        digits = 5 + math.ceil(-math.log10(1.0 - tau))  # a thousandth of the slack, or less
-        return Claim(epsilon, max(min(1.0, round_up(least, digits)), _LEAST) if least > 0 else least, tau)
-    if epsilon is None:
-        delta = validate.half_open_probability(delta=delta)
-        if delta <= _LEAST:
-            raise ValueError(f"delta={delta!r} is not above {_LEAST:g}: floats cannot tell it from 0; claim more")
-        return _with_epsilon(event, delta, tau)
-    delta = validate.probability(delta=delta)
-    if tau is not None:
-        return Claim(epsilon, delta, tau)
-    found = estimate_delta(event, epsilon)
-    if refused is not None and not_below(found) > TIGHTEST * delta:
-        raise refused(epsilon, delta, found)
-    return Claim(epsilon, delta, tau_of(found, delta))
-
-
-def _with_epsilon(event: Composition, delta: float, tau: float | None) -> Claim:
-    """The least epsilon of three digits; without a tau, the estimate there leaves one, 0.99 at the most."""
-    failing = estimate_delta(event, math.inf).value
-    if failing > (TIGHTEST if tau is None else tau) * delta:
-        why = f"no epsilon lets delta={delta!r} be verified, for mechanisms fail with a chance of {failing:.6g}"
-        raise ValueError(f"{why}: claim delta={round_up(failing / (tau or DEFAULT), 3)!r} or more")
-    least = estimate_epsilon(event, delta if tau is None else tau * delta)
-    epsilon = round_up(not_below(least), 3)
-    if tau is not None:
-        return Claim(epsilon, delta, tau)
-    found = estimate_delta(event, epsilon)
-    for _ in range(3):
-        if not_below(found) <= DEFAULT * delta:
-            break
-        epsilon = round_up(epsilon * (1.0 + 1e-9), 3)
-        found = estimate_delta(event, epsilon)
-    return Claim(epsilon, delta, tau_of(found, delta))
-
-
-def _false(
-    event: Composition, epsilon: float, delta: float, found: Estimate | UpperBound, ran: Any, risk: dict[str, float]
-) -> FalseClaimError:
-    """The refusal of a pair that is false, or true by too little, with what would hold. ``ran`` is the event as it was
-    given, and ``risk`` what the pair is for, if anything.
-    """
-    is_false = found.value - (found.doubt or 0.0) > delta
-    known = "seems to be false" if is_false else "is true by too little to be verified, if it is true"
-    known += f", for delta({epsilon!r}) is about {found.value:.6g}"
-    if found.value > delta:
-        with contextlib.suppress(ValueError):  # a law without an exact form
-            refutation = refute(ran, epsilon=epsilon, delta=delta, neighboring_relation=event.relation)
-            if refutation.refuted:
-                known = f"is false, for delta({epsilon!r}) is at least {below(refutation.lower, 6)}"
-                known += " for some training of this description, as is proved (its mathematics is on paper)"
-    ways = [f"delta={round_up(found.value / DEFAULT, 3)!r} at this epsilon"]
-    with contextlib.suppress(ValueError):  # no epsilon may be enough
-        ways.insert(0, f"epsilon={_with_epsilon(event, delta, None).epsilon!r} at this delta")
-    ways[0] += " would hold"
-    if (with_noise := other_noise(ran)) is not None:  # what ran is one Gaussian mechanism, sampled and repeated
-        with contextlib.suppress(ValueError):  # no noise is enough
-            asked: dict[str, Any] = risk or {"epsilon": epsilon, "delta": delta}
-            noise = calibrate(with_noise, **asked, neighboring_relation=event.relation, low=noise_of(ran)).value
-            ways.append(f"this {'risk' if risk else 'pair'} with noise_multiplier={noise!r}")
-    what = f"epsilon={epsilon!r}, delta={delta!r}: this {known}"
-    if risk:
-        what = f"{', '.join(f'{name}={rate!r}' for name, rate in risk.items())} would follow from {what}"
-    return FalseClaimError(f"{what}; {', or '.join(ways)}")
-
-
-def attempted(ledger: Ledger, request: Request) -> tuple[Attempt, Certificate]:
+def attempted(ledger: Ledger, request: Request) -> tuple[AttemptRow, Certificate]:
     """One attempt from its forecast, which may refuse it and is announced before it counts, to its certificate."""
     terms, number = ledger.upcoming(request.wanted)
     claim, drawn, strict = replace(request.claim, terms=terms), request.sampling, request.strict
@@ -255,10 +164,10 @@ def attempted(ledger: Ledger, request: Request) -> tuple[Attempt, Certificate]:
     if request.announce is not None:
         request.announce(ahead)
     attempt = start(ledger, request)
-    return attempt, perform(ledger, attempt, drawn, progress=request.progress, ahead=ahead)
+    return attempt, perform(ledger, attempt, drawn, progress=request.progress, ahead=ahead, begun=request.begun)
 
 
-def start(ledger: Ledger, request: Request) -> Attempt:
+def start(ledger: Ledger, request: Request) -> AttemptRow:
     """Write an attempt down; from here on it counts. What can be refused is refused before."""
     device, seed, path, budget = drawing_device(request.settings), request.sampling.seed, request.path, request.budget
     return ledger.begin(
@@ -273,7 +182,7 @@ def start(ledger: Ledger, request: Request) -> Attempt:
             "path": path and str(path),
             "proof": request.proof and str(request.proof),
             "record": request.record,
-            "description": request.description,
+            "description": request.description.model_dump(exclude_none=True),
             "replaces": path is not None and path.is_file(),
             "budget": budget and {"name": budget.name, "by": budget.by},
         },
@@ -288,24 +197,26 @@ def drawing_device(settings: Settings) -> str | None:
 
 def perform(
     ledger: Ledger,
-    attempt: Attempt,
+    attempt: AttemptRow,
     sampling: Sampling | None = None,
     *,
     progress: ProgressHook | None = None,
     path: Path | None = None,
     ahead: Forecast | None = None,
+    begun: float | None = None,
 ) -> Certificate:
     """Verify an attempt that is written down, write its certificate to ``path``, or else where the attempt says, and
     close it. Its entropy fixes every block, so nothing of an earlier run is needed, nor the forecast ``ahead`` of it.
+    ``begun`` is when the work on it began: proofs may be in hand already.
     """
     with ledger.counting(writes=False) as held:
         release = held.row("releases", attempt.release_id)
     event, options, drawn = event_from_json(attempt.event), attempt.options, sampling or Sampling()
     composition = Composition.of(event, attempt.relation) if ahead is None else ahead.strict.composition
     claim = Claim(attempt.epsilon, attempt.delta, attempt.tau, release.terms)
-    begun = time.perf_counter()
+    begun = time.perf_counter() if begun is None else begun
     with _accounted_for(ledger, attempt):
-        how = Trying(
+        how = Attempt(
             number=attempt.number,
             seed=attempt.entropy,
             executor=drawn.executor,
@@ -315,10 +226,9 @@ def perform(
         )
         verification = prove(composition, claim, attempt.settings, how, ahead)
         given: dict[str, Any] = {
-            **dict.fromkeys(("budget", "proof", "per_record")),
             "event": attempt.event,
             "description": options["description"],
-            "neighboring_relation": attempt.relation.name,
+            "neighboring_relation": name_of(attempt.relation),
             "software": attempt.software,
             "record": options["record"],
         }
@@ -336,7 +246,7 @@ def perform(
     return certificate
 
 
-def _spent(ledger: Ledger, attempt: Attempt) -> dict[str, Any]:
+def _spent(ledger: Ledger, attempt: AttemptRow) -> dict[str, Any]:
     """Spend what an attempt is about from its budget; an attempt that is continued spends once."""
     budget = Budget(**attempt.options["budget"], ledger=ledger)
     spending = budget.spend(event_from_json(attempt.event), unit=attempt.unit, attempt=attempt)
@@ -355,7 +265,7 @@ def _proof_written(composition: Composition, claim: Claim, verification: Verific
 
 
 @contextlib.contextmanager
-def _accounted_for(ledger: Ledger, attempt: Attempt) -> Iterator[None]:
+def _accounted_for(ledger: Ledger, attempt: AttemptRow) -> Iterator[None]:
     """Write down how an attempt ended if it does not end well; where that fails too, its row says that it runs."""
     try:
         yield

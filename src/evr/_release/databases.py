@@ -16,13 +16,17 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from evr._basics import validate
 from evr.errors import LedgerError
 
-VERSION = 9
+VERSION = 10
+_CLOCK_SECONDS = 2.0  # by which a clock that was set may move the moment at which a process started
 _FORGOTTEN_SECONDS = 600.0  # after which a silent process on another machine is taken for dead
 DECLARED = {  # as SQLite declares it; ``content`` is JSON
     "head": "version INTEGER NOT NULL, links INTEGER NOT NULL, seal TEXT NOT NULL",
@@ -38,7 +42,6 @@ _TABLES = [
 ]
 BUSY_SECONDS = 60.0
 _LOCK = 0x45565231  # "EVR1"
-_MOUNTS = Path("/proc/self/mounts")
 _NETWORK = re.compile(  # file systems of which several hosts may have the same file open
     r"(fuse\.)?(nfs\d?|cifs|smb\w*|sshfs|afs|lustre|gpfs|beegfs\w*|panfs|orangefs|ceph(-fuse)?|gluster\w*"
     r"|s3fs|gcsfuse|rclone|juicefs|blobfuse\d?)"
@@ -262,43 +265,33 @@ def database_at(place: str | Path, *, create: bool) -> Database:
 
 def network_file_system(path: Path) -> str | None:
     """The kind of the network file system that a file lies on; None where it lies on another, or nobody says."""
-    try:
-        lines = _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return None
     where, kinds = path.resolve().parent, {0: ""}
-    for _, place, kind, *_ in (line.split(" ") for line in lines):
-        mount = Path(re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), place))
-        if where.is_relative_to(mount):
-            kinds[len(mount.parts)] = kind  # the last mount at a place hides those before
+    for mount in psutil.disk_partitions(all=True):
+        if where.is_relative_to(mount.mountpoint):
+            kinds[len(Path(mount.mountpoint).parts)] = mount.fstype  # the last mount at a place hides those before
     found = kinds[max(kinds)]
     return found if _NETWORK.fullmatch(found) else None
 
 
-def _started(process: int) -> str:
-    """When a process started, in the kernel's ticks; empty if the system does not say."""
-    try:
-        text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8")
-        return text.rsplit(")", 1)[1].split()[19]
-    except (OSError, IndexError):
-        return ""
-
-
 def this_process() -> str:
     """This process: machine, number, and when it started, since numbers are used again."""
-    return f"{socket.gethostname()} {os.getpid()} {_started(os.getpid())}"
+    return _named(os.getpid())
+
+
+@cache
+def _named(process: int) -> str:
+    return f"{socket.gethostname()} {process} {psutil.Process(process).create_time():.2f}"
 
 
 def is_alive(owner: str, seen: str) -> bool:
     """Whether the process that wrote a row still runs; on another machine, whether it was seen lately."""
     try:
         host, process, started = owner.split(" ")
-        if host == socket.gethostname() and os.name == "posix":
-            os.kill(int(process), 0)
-            return _started(int(process)) == started
+        if host == socket.gethostname():
+            return abs(psutil.Process(int(process)).create_time() - float(started)) < _CLOCK_SECONDS
         silent = datetime.now(UTC) - datetime.fromisoformat(seen)
         return silent.total_seconds() < _FORGOTTEN_SECONDS
-    except PermissionError:
+    except psutil.AccessDenied:
         return True
-    except (ProcessLookupError, ValueError, TypeError, OverflowError, AttributeError):
+    except (psutil.NoSuchProcess, ValueError, TypeError, OverflowError, AttributeError):
         return False

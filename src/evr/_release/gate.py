@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar, Unpack
 
 from evr._basics import validate
 from evr._certificate.build import differences, software
@@ -19,7 +19,8 @@ from evr._certificate.certificate import Certificate
 from evr._kernel.events.relations import Relation
 from evr._kernel.sampled.driver import ProgressHook, check_at_work
 from evr._proving.api import check_progress
-from evr._proving.choosing import Announce, Sampling
+from evr._proving.choosing import Announce
+from evr._proving.sampling import Sampling, SamplingOptions
 from evr._release.attempt import Request, attempted, drawing_device, perform, writable
 from evr._release.budget import Budget
 from evr._release.ledger import Ledger, opened
@@ -49,7 +50,7 @@ def certify(
     unit: str | None = None,
     record: dict[str, Any] | None = None,
     description: Mapping[str, Any] | None = None,
-    **sampling: Any,
+    **sampling: Unpack[SamplingOptions],
 ) -> Certificate:
     """Certify what everything that ran guarantees: estimate, verify, write down.
 
@@ -115,9 +116,29 @@ def certify(
     >>> certificate.verdict, certificate.guarantee.delta, round(certificate.guarantee.epsilon, 2)
     ('accepted', 1e-05, 0.93)
     """
-    asked = dict(locals())  # every parameter by its name
-    Sampling.of(asked.pop("sampling"))  # refuses every other name
-    request = Request(asked.pop("event"), False, **asked, **sampling)
+    request = Request(
+        event,
+        False,
+        epsilon=epsilon,
+        delta=delta,
+        advantage=advantage,
+        true_positive_rate=true_positive_rate,
+        false_positive_rate=false_positive_rate,
+        tau=tau,
+        method=method,
+        ledger=ledger,
+        path=path,
+        proof=proof,
+        name=name,
+        budget=budget,
+        progress=progress,
+        announce=announce,
+        neighboring_relation=neighboring_relation,
+        unit=unit,
+        record=record,
+        description=description,
+        **sampling,
+    )
     with opened(request.ledger) as one:
         return attempted(one, request)[1]
 
@@ -196,10 +217,8 @@ def release(
     ...     good = evr.release(lambda: "noisy answer", event, epsilon=1.0, delta=1e-5,
     ...                        ledger=ledger)
     ...     bad = evr.release(lambda: "never runs", event, epsilon=1.0, delta=1e-7, ledger=ledger)
-    >>> good.released, good.value
-    (True, 'noisy answer')
-    >>> bad.released
-    False
+    >>> good.released, good.value, bad.released
+    (True, 'noisy answer', False)
     """
     validate.function(mechanism=mechanism)
     validate.function(certified=certified)

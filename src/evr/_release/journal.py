@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from dp_accounting import NeighboringRelation
 
+from evr._certificate.sections import DescriptionSection
 from evr._kernel.verdict.settings import Settings, Terms
 from evr._release.databases import DamagedRow
 
@@ -36,7 +37,7 @@ class ReleaseRow:
 
 
 @dataclass(frozen=True)
-class Attempt:
+class AttemptRow:
     """An attempt: everything needed to continue it."""
 
     id: int
@@ -47,7 +48,7 @@ class Attempt:
     epsilon: float
     delta: float
     tau: float
-    log_budget: float
+    log_allowance: float
     settings: Settings
     relation: NeighboringRelation
     unit: str
@@ -65,9 +66,14 @@ class Attempt:
     written: str | None = None  # the certificate, if it went elsewhere than was planned
 
     @property
-    def budget(self) -> float:
+    def allowance(self) -> float:
         """The false-positive probability that it may have: none for an exact proof."""
-        return 0.0 if self.settings.method in ("strict", "both") else math.exp(self.log_budget)
+        return 0.0 if self.settings.method in ("strict", "both") else math.exp(self.log_allowance)
+
+    @property
+    def description(self) -> DescriptionSection:
+        """The training as whoever ran it describes it."""
+        return DescriptionSection(**self.options["description"])
 
     @property
     def certificate(self) -> str | None:
@@ -112,7 +118,7 @@ class Spending:
     why: str | None = None
 
 
-_ROWS: dict[str, Any] = {"releases": ReleaseRow, "attempts": Attempt, "budgets": BudgetRow, "spendings": Spending}
+_ROWS: dict[str, Any] = {"releases": ReleaseRow, "attempts": AttemptRow, "budgets": BudgetRow, "spendings": Spending}
 _PARENTS = {"attempts": "release_id", "spendings": "budget_id"}  # the column that says what a row belongs to
 _KEYS = {"releases": "key", "attempts": "entropy", "budgets": "name"}  # the column by which a row is found
 _SEALED = ("kind", "id", "parent", "key", "content")
@@ -135,7 +141,7 @@ class Journal:
     """
 
     releases: dict[int, ReleaseRow]  # of a journal that was read whole, as are attempts
-    attempts: dict[int, Attempt]
+    attempts: dict[int, AttemptRow]
     budgets = cached_property[dict[int, BudgetRow]](lambda self: self._rows("kind = 'budgets'")["budgets"])
     spendings = cached_property[dict[int, Spending]](lambda self: self._rows("kind = 'spendings'")["spendings"])
 

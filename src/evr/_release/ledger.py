@@ -8,6 +8,7 @@ the same way, before its mechanism starts (Section 5.6).
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -15,9 +16,10 @@ from typing import Any, Literal, NamedTuple
 from dp_accounting import NeighboringRelation
 
 from evr._certificate.event_json import named
+from evr._kernel.events.relations import name_of
 from evr._kernel.verdict.settings import Claim, Terms
 from evr._release.databases import DamagedRow, database_at, is_alive, this_process
-from evr._release.journal import Attempt, Journal, ReleaseRow
+from evr._release.journal import AttemptRow, Journal, ReleaseRow
 from evr.errors import AlreadyReleasedError, LedgerError
 
 DEFAULT_PATH = Path(".evr") / "ledger.sqlite"
@@ -82,11 +84,11 @@ class Ledger(contextlib.AbstractContextManager["Ledger"]):
         """Every release, oldest first."""
         return list(self.contents().releases.values())
 
-    def attempts(self) -> list[Attempt]:
+    def attempts(self) -> list[AttemptRow]:
         """Every attempt, oldest first."""
         return list(self.contents().attempts.values())
 
-    def interrupted(self) -> list[Attempt]:
+    def interrupted(self) -> list[AttemptRow]:
         """Attempts that were interrupted, or whose process is gone, latest first."""
         open_ones = [a for a in reversed(self.attempts()) if a.state in ("interrupted", "running")]
         return [a for a in open_ones if a.state == "interrupted" or not is_alive(a.owner, a.seen)]
@@ -103,8 +105,8 @@ class Ledger(contextlib.AbstractContextManager["Ledger"]):
         with self.transaction(writes=writes) as connection:
             yield Journal(connection)
 
-    def begin(self, wanted: Wanted, *, entropy: int, **columns: Any) -> Attempt:
-        """Write an attempt down and give it its number and budget; ``columns`` are what it takes to continue it."""
+    def begin(self, wanted: Wanted, *, entropy: int, **columns: Any) -> AttemptRow:
+        """Write an attempt down and give it its number and allowance; ``columns`` are what it takes to continue it."""
         with self.counting() as held:
             (release, number), claim = _release_of(held, wanted), wanted.claim
             if held.of("attempts", release.id, entropy) is not None:
@@ -112,34 +114,34 @@ class Ledger(contextlib.AbstractContextManager["Ledger"]):
             if release.id == _UNWRITTEN:
                 fields = ("key", "name", "terms", "relation", "unit", "created")
                 release = held.write("releases", **{name: getattr(release, name) for name in fields})
-            log_budget = Claim(claim.epsilon, claim.delta, claim.tau, release.terms).log_budget(number)
-            columns |= {"release_id": release.id, "number": number, "entropy": entropy, "log_budget": log_budget}
+            log_allowance = replace(claim, terms=release.terms).log_budget(number)
+            columns |= {"release_id": release.id, "number": number, "entropy": entropy, "log_allowance": log_allowance}
             columns |= {"epsilon": claim.epsilon, "delta": claim.delta, "tau": claim.tau}
             columns |= {"relation": wanted.relation, "unit": wanted.unit, "started": now(), **_running()}
-            attempt: Attempt = held.write("attempts", **columns)
+            attempt: AttemptRow = held.write("attempts", **columns)
             return attempt
 
-    def finish(self, attempt: Attempt, state: str, **known: Any) -> None:
+    def finish(self, attempt: AttemptRow, state: str, **known: Any) -> None:
         """Write down how an attempt ended (``samples``, ``message``, where the certificate was ``written``)."""
         with self.counting() as held:
             _check_owner(held, attempt)
             held.write("attempts", id=attempt.id, state=state, finished=now(), **known)
 
-    def keep(self, attempt: Attempt) -> None:
+    def keep(self, attempt: AttemptRow) -> None:
         """Say that an attempt is still being made: one that is silent for long is taken for interrupted."""
         with self.transaction() as connection:
             _check_owner(Journal(connection), attempt)
             replacing = "ON CONFLICT (attempt) DO UPDATE SET seen = excluded.seen"
             connection.execute(f"INSERT INTO signs_of_life VALUES (?, ?) {replacing}", (attempt.id, now()))
 
-    def take_over(self, attempt: Attempt) -> Attempt:
+    def take_over(self, attempt: AttemptRow) -> AttemptRow:
         """Make an interrupted attempt this process's own; only one of several gets it."""
         with self.counting() as held:
             _check_owner(held, attempt, attempt.state)
-            taken: Attempt = held.write("attempts", id=attempt.id, finished=None, message=None, **_running())
+            taken: AttemptRow = held.write("attempts", id=attempt.id, finished=None, message=None, **_running())
             return taken
 
-    def count_output(self, attempt: Attempt) -> None:
+    def count_output(self, attempt: AttemptRow) -> None:
         """Count the one output of a release, for good, before a mechanism runs; refuse a second, and any damage."""
         with self.counting() as held:
             held.whole()
@@ -152,7 +154,7 @@ class Ledger(contextlib.AbstractContextManager["Ledger"]):
             mine = {"attempt_id": attempt.id, "owner": this_process(), "opened": now()}
             held.write("releases", id=release.id, output="open", **mine)
 
-    def end_output(self, attempt: Attempt, ending: Literal["released", "raised"]) -> None:
+    def end_output(self, attempt: AttemptRow, ending: Literal["released", "raised"]) -> None:
         """Write down how the mechanism ended, for the reader: its output is counted already, and stays so."""
         with self.counting() as held:
             release = held.row("releases", attempt.release_id)
@@ -185,8 +187,10 @@ def _release_of(held: Journal, wanted: Wanted) -> tuple[ReleaseRow, int]:
     if release is None:
         return ReleaseRow(_UNWRITTEN, key, name, Terms(claim.kappa, claim.delta), relation, unit, now()), 1
     if (release.relation, release.unit) != (relation, unit):  # docs/guarantees_relations.md, Section R1
-        begun = f"release {name!r} was begun per {release.unit} under {release.relation.name}"
-        raise LedgerError(f"{begun}, and this is per {unit} under {relation.name}: give the new release another name")
+        begun = f"release {name!r} was begun per {release.unit} under {name_of(release.relation)}"
+        raise LedgerError(
+            f"{begun}, and this is per {unit} under {name_of(relation)}: give the new release another name"
+        )
     if claim.delta < (least := release.terms.base):
         fixed = f"delta={claim.delta!r} is below {least!r}, which its first attempt fixed as the least of {name!r}"
         raise LedgerError(f"{fixed}: claim a greater delta, or start another release")
@@ -211,7 +215,7 @@ def _refuse_second_output(release: ReleaseRow) -> None:
     raise AlreadyReleasedError(f"{what} {happened}. Another costs privacy again: give the new release another name")
 
 
-def _check_owner(held: Journal, attempt: Attempt, *state: str) -> None:
+def _check_owner(held: Journal, attempt: AttemptRow, *state: str) -> None:
     """Raise if an attempt is no longer its owner's, or no longer in that state."""
     current = held.row("attempts", attempt.id)
     if current.owner != attempt.owner or current.state not in (state or (current.state,)):

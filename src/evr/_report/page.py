@@ -18,7 +18,7 @@ from evr._accounting import privacy_curve
 from evr._basics import atomic
 from evr._basics.numbers import scientific, scientific_above, stated
 from evr._certificate.certificate import Certificate
-from evr._certificate.replay import alarmed, seconds_allowed, understood
+from evr._certificate.limits import limited, seconds_allowed, understood
 from evr._kernel.events import Composition
 from evr._kernel.pairs import Direction
 from evr._report import plots
@@ -35,8 +35,8 @@ MEANINGS = {
     "claim.kappa": "share of the claimed delta that pays for false acceptances",
     "claim.threshold": "(1 - kappa) times the claimed delta: delta has to be shown to be below it",
     "release.attempt": "attempts at this release so far, this one included",
-    "release.budget": "probability of accepting a false claim in this attempt",
-    "release.total_budget": "probability of accepting a false claim in any number of attempts",
+    "release.allowance": "probability of accepting a false claim in this attempt",
+    "release.total_allowance": "probability of accepting a false claim in any number of attempts",
     "verification.method": "strict (exact arithmetic), sequential (testing by betting), both, or fixed (Algorithm 2)",
     "verification.proposal": "the law that samples were drawn from",
     "verification.entropy": "the source of the samples; enough to draw them again",
@@ -102,16 +102,19 @@ def render(
 ) -> str:
     """The page's text."""
     seconds = seconds_allowed(max_seconds)
-    with alarmed(seconds, "drawing its curve"):
+
+    def work() -> tuple[Composition, plots.Picture]:
         composition = understood(certificate, seconds)
-        curve = _curve(certificate, composition)
+        return composition, _curve(certificate, composition)
+
+    composition, curve = limited(seconds, "drawing its curve", work)
     claim = certificate.claim
     return _filled(
         "page.html",
         certificate=certificate,
         epsilon=stated(claim.epsilon),
         delta=scientific_above(claim.delta, 9),
-        meaning=meaning(certificate),
+        meaning=meaning(certificate, max_seconds),
         ran=ran(certificate).removesuffix(","),
         unit=unit(certificate),
         curve=curve,

@@ -13,6 +13,7 @@ import io
 import itertools
 import math
 import re
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,11 +26,12 @@ from evr._basics.numbers import above, latex, scientific, scientific_above, ten_
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from evr._certificate.certificate import ClaimSection, DirectionSection
+    from evr._certificate.sections import ClaimSection, SampledDirection
     from evr._estimate.results import Curve
     from evr._proving.audit import Audit
-    from evr._release.budget import Account
+    from evr._release.account import Account
 
+_TITLE_WIDTH = 48  # characters of a line
 Series = tuple[Any, Any]
 """Abscissae and ordinates."""
 
@@ -211,13 +213,13 @@ def certified_curve(curves: Mapping[str, Series], claim: ClaimSection, *, accept
 
 
 @_style()
-def running_estimate(report: DirectionSection, claim: ClaimSection, direction: str) -> Picture:
+def running_estimate(report: SampledDirection, claim: ClaimSection, direction: str) -> Picture:
     """The mean of the samples so far with its 95% band, in units of the claimed delta."""
     from matplotlib.ticker import EngFormatter
 
     figure, axes = _axes()
-    rows = [row[:3] for row in report.trace if row[0] < report.samples]
-    rows.append([report.samples, report.estimate, report.standard_error])
+    rows = [row[:3] for row in report.trace or [] if row[0] < report.samples]
+    rows.append([report.samples, report.estimate or 0.0, report.standard_error or 0.0])
     samples, means, errors = (np.array(column, float) for column in zip(*rows, strict=True))
     means, errors = means / claim.delta, errors / claim.delta
     paint = PAINTS[direction]
@@ -226,7 +228,7 @@ def running_estimate(report: DirectionSection, claim: ClaimSection, direction: s
     axes.fill_between(samples, low, high, color=paint, alpha=0.2, lw=0)
     axes.plot(samples, means, "-", color=paint, label="mean of the samples, 95% band")
     axes.axhline(report.threshold / claim.delta, color=PAINTS["ink"], lw=1.2, label="threshold")
-    half = max(3 * (1 - claim.tau), 5 * float(errors[-1]), 1.2 * abs(float(means[-1]) - 1))
+    half = max(3 * (1 - (claim.tau or 0.0)), 5 * float(errors[-1]), 1.2 * abs(float(means[-1]) - 1))
     axes.set(ylim=(1 - half, 1 + half), ylabel="δ over the claimed δ", xlim=(0, 1.03 * samples[-1]), xlabel="samples")
     ticks = [1 - half / 2, 1.0, 1 + half / 2]
     axes.set_yticks(ticks, [f"{tick:.3g}" for tick in ticks])
@@ -285,7 +287,8 @@ def _axes(title: str | None = None, *, height: float = 3.6, **grid: Any) -> tupl
     figure = Figure(figsize=(5.2, height), layout="constrained")
     axes = figure.subplots(**grid)
     if title:
-        axes.set_title(title, loc="left", fontsize=12)
+        lines = [part for line in title.split("\n") for part in textwrap.wrap(line, _TITLE_WIDTH)]
+        axes.set_title("\n".join(lines), loc="left", fontsize=12)
     return figure, axes
 
 

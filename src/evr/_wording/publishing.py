@@ -9,14 +9,13 @@ from typing import NamedTuple
 
 from evr._basics.numbers import latex, percent, stated
 from evr._certificate.certificate import Certificate
-from evr._certificate.replay import alarmed, seconds_allowed, understood
+from evr._certificate.limits import limited, seconds_allowed, understood
 from evr._described import adjacency
 from evr._proving.risk import Risk, risk
 from evr._wording.statement import METHOD_WORDS, unit
-from evr.errors import TooLongError
+from evr.types import Relation
 
 GDP_REST = 1e-3  # up to which Gaussian differential privacy is stated
-_PATIENCE = 10.0  # seconds that the bounds of a whole curve may take, where the certificate's pair will do
 PAPER = r"""
 @inproceedings{wang2023randomized,
   title = {A Randomized Approach to Tight Privacy Accounting},
@@ -85,26 +84,26 @@ class Question(NamedTuple):
         }
 
 
-def bounded(certificate: Certificate, max_seconds: float) -> Risk:
+def bounded(certificate: Certificate, max_seconds: float | None) -> Risk:
     """``evr.risk`` of a certificate that may come from a stranger."""
     seconds = seconds_allowed(max_seconds)
-    with alarmed(seconds, "bounding attacks"):
+
+    def work() -> Risk:
         understood(certificate, seconds)
         return risk(certificate)
 
+    return limited(seconds, "bounding attacks", work)
 
-def meaning(certificate: Certificate) -> list[str]:
+
+def meaning(certificate: Certificate, max_seconds: float | None = None) -> list[str]:
     """What an accepted certificate means for attacks, in sentences. The last says what they rest on: strict points of
-    the whole curve, or the certificate's pair where the curve takes too long.
+    the whole curve where the certificate has a strict proof, else its pair.
     """
     pair, whose = certificate.guarantee, unit(certificate)
     if pair is None:
         return []
-    try:
-        found = bounded(certificate, _PATIENCE)
-    except TooLongError:
-        found = Risk.of_pair(pair.epsilon, pair.delta)
-    replaced = certificate.neighboring_relation == "REPLACE_ONE"
+    found = bounded(certificate, max_seconds) if certificate.proofs() else Risk.of_pair(pair.epsilon, pair.delta)
+    replaced = certificate.neighboring_relation == Relation.REPLACE_ONE
     return [*attacks(found, whose, Question(), replaced=replaced), basis(found, whose, certificate)]
 
 
@@ -135,7 +134,7 @@ def basis(found: Risk, whose: str, certificate: Certificate | None) -> str:
         assert certificate is not None
         pair = "is proved in exact arithmetic"
         if METHOD_WORDS[certificate.verification.method].samples:
-            total = stated(certificate.release.total_budget, 2)
+            total = stated(certificate.release.total_allowance or 0.0, 2)
             pair = f"samples verified, as it records: were it false, the probability of that would be at most {total}"
         rests = f"follow from the certificate's one pair of epsilon and delta, which {pair}"
     given = "it ran as described" if certificate is None else "the assumptions of the statement hold"
@@ -181,13 +180,13 @@ def _mathematics(found: re.Match[str]) -> str:
     return rf"$(\varepsilon = {latex(found['epsilon'])}, \delta = {latex(found['delta'])})$"
 
 
-def model_card(certificate: Certificate) -> str:
+def model_card(certificate: Certificate, max_seconds: float | None = None) -> str:
     """Metadata in YAML and prose in Markdown, to put at the top of a model's README on Hugging Face."""
     metadata = {
         "epsilon": certificate.claim.epsilon,
         "delta": certificate.claim.delta,
         "unit": unit(certificate),
-        "neighbors": adjacency(certificate.neighboring_relation),
+        "neighbors": adjacency(certificate.relation),
         "method": METHOD_WORDS[certificate.verification.method].proof,
         "software": f"evr {certificate.software.evr}",
         "certificate": certificate.digest,
@@ -196,7 +195,7 @@ def model_card(certificate: Certificate) -> str:
     return _CARD.format(
         metadata=re.sub(r": (\d+)e", r": \1.0e", lines),  # YAML 1.1 takes 1e-05 for text, 1.0e-05 for a number
         statement=certificate.short_statement,
-        meant="\n".join(f"- {one}" for one in meaning(certificate)),
+        meant="\n".join(f"- {one}" for one in meaning(certificate, max_seconds)),
         assumed="\n".join(f"- {one}" for one in certificate.assumptions),
         version=certificate.software.evr,
         digest=certificate.digest,

@@ -1,43 +1,31 @@
 """Certificates in words: the sentence that one can paste into a paper, who checked it, and what it assumes.
 
-Whoever ran a training may describe it: a title, the protected unit, and the numbers that people state. Numbers that do
-not fit the event are refused; the others choose the words of a statement, and nothing else.
+Every word follows from the certificate: from its event, claim, proofs, samples and description.
 """
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Mapping
 from fractions import Fraction
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dp_accounting import dp_event
 
-from evr._basics import validate
 from evr._basics.numbers import stated, typed
-from evr._certificate.event_json import digest_of, event_from_json, event_to_json, named, walk
+from evr._certificate.event_json import digest_of, event_from_json, event_to_json, walk
+from evr._certificate.sections import DescriptionSection, SampledVerification
 from evr._described import adjacency
-from evr._kernel.events.meaning import hypotheses_of, unit_of
-from evr._kernel.events.schemes import FixedBatchUsersDpEvent, PoissonSampledUsersDpEvent, RandomAllocationDpEvent
+from evr._kernel.events.meaning import hypotheses_of
 from evr._kernel.sampled.moments import FIXED
 from evr._kernel.strict import rounded_up
 from evr._kernel.strict.tradeoff import Tradeoff
-from evr._wording.events import ABRIDGED, LISTED, counted, describe, is_discrete
+from evr._wording.description import RECORDS, is_about_users, trained, units_of
+from evr._wording.events import ABRIDGED, LISTED, describe, is_discrete
 from evr.errors import CertificateError
-from evr.types import Unit
+from evr.types import Note, Relation
 
 if TYPE_CHECKING:
     from evr._certificate.certificate import Certificate
-
-DPSGD = "DP-SGD"
-UNITS = tuple(map(str, Unit))
-_RECORDS = (None, *UNITS[:2])  # units that are one record
-NUMBERS = ("algorithm", "dataset_size", "batch_size", "epochs")  # which have to fit the event
-KEYS = ("title", "unit", *NUMBERS)
-RISK = "false_positive_rate"  # of the attacks that a statement begins with; in a description where it is given
-_SPELLED_OUT = 6  # phases of a training
 
 
 class MethodWords(NamedTuple):
@@ -60,146 +48,24 @@ METHOD_WORDS = {
 
 
 NOTES = {
-    "generator": "nobody can predict the noise, although its generator is not cryptographic",
-    "ghost": "the module clipped at the recorded norm, which the recorder cannot see",
-    "lost": "it did not depend on the data that steps were lost, and ran again",  # all of them count
-    "other": "the record's other notes break no hypothesis of the accounting",
-    "parameters": "other changes of the parameters, beside the recorded optimizer's, did not come from the data",
-    "sampler": "no process left a step out, as the distributed sampler does with empty batches",
+    Note.GENERATOR: "nobody can predict the noise, although its generator is not cryptographic",
+    Note.GHOST: "the module clipped at the recorded norm, which the recorder cannot see",
+    Note.LOST: "it did not depend on the data that steps were lost, and ran again",  # all of them count
+    Note.OTHER: "the record's other notes break no hypothesis of the accounting",
+    Note.PARAMETERS: "other changes of the parameters, beside the recorded optimizer's, did not come from the data",
+    Note.SAMPLER: "no process left a step out, as the distributed sampler does with empty batches",
 }
 """The kinds of notes in the record of a training, each with what a statement then assumes."""
 
 
-def description_of(given: Mapping[str, Any] | None, event: dp_event.DpEvent) -> dict[str, Any]:
-    """A description with all its keys, checked by itself and against the event.
-
-    >>> step = dp_event.PoissonSampledDpEvent(256 / 60000, dp_event.GaussianDpEvent(1.1))
-    >>> event = dp_event.SelfComposedDpEvent(step, 3516)
-    >>> size = {"dataset_size": 60000, "batch_size": 256, "epochs": 15}
-    >>> description_of(size, event)["algorithm"]
-    'DP-SGD'
-    >>> description_of({**size, "epochs": 14}, event)
-    Traceback (most recent call last):
-    ...
-    ValueError: description: epochs=14.0 are 3,282 steps, and the event has 3,516
-    """
-    given = dict(given or {})
-    for key in given.keys() - {*KEYS, RISK}:
-        raise ValueError(f"description: {key!r} is not one of {', '.join(map(repr, (*KEYS, RISK)))}")
-    whole = {key: given.get(key) for key in (*KEYS, RISK) if key in KEYS or given.get(key) is not None}
-    checks: dict[str, Callable[..., Any]] = {
-        "title": named,
-        "unit": partial(validate.one_of, units_of(event)),
-        "algorithm": partial(validate.one_of, (DPSGD,)),
-        **dict.fromkeys(("dataset_size", "batch_size"), validate.positive_integer),
-        "epochs": validate.positive,
-        RISK: validate.open_probability,
-    }
-    whole |= {key: check(**{key: whole[key]}) for key, check in checks.items() if whole.get(key) is not None}
-    if any(whole[key] is not None for key in NUMBERS):
-        whole["algorithm"] = DPSGD
-        _check(whole, event)
-    return whole
-
-
-class Phase(NamedTuple):
-    """A run of equal steps of DP-SGD. ``batch`` is set for batches of a fixed size."""
-
-    steps: int
-    noise_multiplier: float
-    rate: float
-    batch: tuple[int, int] | None = None
-    records_per_user: int | None = None
-    user_norm: float | None = None
-    participations: int | None = None
-
-
-def phases_of(event: dp_event.DpEvent) -> list[Phase]:
-    """The phases of a DP-SGD training; none if the event is another."""
-    if isinstance(event, dp_event.ComposedDpEvent):
-        parts = [phases_of(one) for one in event.events]
-        return [phase for part in parts for phase in part] if all(parts) else []
-    repeated = isinstance(event, dp_event.SelfComposedDpEvent)
-    step, steps = (event.event, event.count) if repeated else (event, 1)
-    if isinstance(step, RandomAllocationDpEvent):
-        often, number = step.participations, step.iterations
-        return [Phase(steps * number, step.noise_multiplier, often / number, participations=often)]
-    rate, batch, noisy = getattr(step, "sampling_probability", 1.0), None, step
-    if isinstance(step, dp_event.SampledWithoutReplacementDpEvent | FixedBatchUsersDpEvent):
-        batch = (step.sample_size, step.source_dataset_size)
-        rate = batch[0] / batch[1]
-    if isinstance(step, dp_event.PoissonSampledDpEvent | dp_event.SampledWithoutReplacementDpEvent):
-        noisy = step.event
-    if not isinstance(noisy, dp_event.GaussianDpEvent | PoissonSampledUsersDpEvent | FixedBatchUsersDpEvent):
-        return []
-    owned = getattr(step, "records_per_user", None), getattr(step, "user_norm", None)
-    return [Phase(steps, noisy.noise_multiplier, rate, batch, *owned)]
-
-
-def _check(given: dict[str, Any], event: dp_event.DpEvent) -> None:
-    """Raise if the numbers of a description do not fit the event."""
-    phases = phases_of(event)
-    if not phases:
-        raise ValueError("description: the event is not that of DP-SGD, sampled Gaussian noise")
-    size, batch, epochs = given["dataset_size"], given["batch_size"], given["epochs"]
-    if (batch is not None or epochs is not None) and len(phases) > 1:
-        raise ValueError(f"description: batch_size and epochs are of one phase, and the event has {len(phases)}")
-    phase = phases[0]
-    if batch is not None:
-        if size is None:
-            raise ValueError(f"description: batch_size={batch} needs dataset_size")
-        if (phase.rate != batch / size and phase.participations is None) or phase.batch not in (None, (batch, size)):
-            wrong = f"description: batch_size={batch:,} of dataset_size={size:,} is not the sampling of the event"
-            raise ValueError(f"{wrong}, {_sampling(phase)}")
-    if epochs is not None:
-        rate = Fraction(phase.rate) if batch is None else Fraction(batch, size)
-        steps = math.ceil(Fraction(epochs) / rate) if rate else 0
-        if steps != phase.steps or phase.participations not in (None, epochs):
-            raise ValueError(f"description: epochs={epochs!r} are {steps:,} steps, and the event has {phase.steps:,}")
-
-
-def trained(event: dp_event.DpEvent, given: Mapping[str, Any]) -> str | None:
-    """DP-SGD in the words of its description, or None where the event has to speak for itself."""
-    phases = [] if given["algorithm"] is None else phases_of(event)
-    if not 0 < len(phases) <= _SPELLED_OUT:
-        return None
-    return f"{DPSGD} ({'; then '.join(_phase(one, given) for one in phases)})"
-
-
-def _phase(phase: Phase, given: Mapping[str, Any]) -> str:
-    drawn = _sampling(phase)
-    size = given["dataset_size"] or 0
-    batch = given["batch_size"] or (round(phase.rate * size) if phase.rate < 1 else 0)
-    if size and phase.rate == batch / size and phase.batch is None and phase.participations is None:
-        owned = phase.records_per_user is not None or given["unit"] in _RECORDS
-        unit = "records" if owned else f"{given['unit']}s"
-        drawn = f"batches of {batch:,} of {size:,} {unit} by Poisson sampling"
-    steps = counted(phase.steps, "step") if given["epochs"] is None else counted(given["epochs"], "epoch")
-    noise = f"noise multiplier {typed(phase.noise_multiplier)}"
-    owns = "" if phase.records_per_user is None else f", at most {counted(phase.records_per_user, 'record')} per user"
-    if phase.user_norm is not None:
-        owns += f", clipped together to {counted(phase.user_norm, 'clipping norm')}"
-    return f"{drawn}, {steps}, {noise}{owns}"
-
-
-def _sampling(phase: Phase) -> str:
-    if phase.batch is not None:
-        return "batches of {:,} of {:,} records without replacement".format(*phase.batch)
-    if phase.participations is not None:
-        return f"each record in {phase.participations:,} batches of all, at random"
-    if phase.rate == 1:
-        return "full batches"
-    return f"Poisson sampling with probability {typed(phase.rate)}"
-
-
-def describe_event(document: dict[str, Any], given: dict[str, Any] | None = None) -> str:
+def describe_event(document: dict[str, Any], given: DescriptionSection | None = None) -> str:
     """An event tree, given as JSON, in words: those of its description, if any. Unknown text is not repeated."""
     try:
         event = event_from_json(document)
     except CertificateError:
         return "an unknown mechanism (register it to describe it)"
     words = (given and trained(event, given)) or describe(event)
-    return f"{given['title']}: {words}" if given and given["title"] else words
+    return f"{given.title}: {words}" if given and given.title else words
 
 
 def identified(event: dp_event.DpEvent) -> str:
@@ -217,28 +83,10 @@ def unit(certificate: Certificate) -> str:
     return given.unit or ("example" if given.algorithm is not None and "example" in units else units[0])
 
 
-def protected(event: dp_event.DpEvent, given: str | None) -> str:
-    """The unit of what a certificate or a budget promises about an event: a record (an example is one), a user or a
-    client. Promises about different units do not compose.
-    """
-    named = units_of(event)[0] if given is None else validate.one_of(units_of(event), unit=given)
-    return "record" if named in _RECORDS else named
-
-
-def is_about_users(event: dp_event.DpEvent) -> bool:
-    """Whether the event bounds what users add, not records."""
-    return unit_of(event) == "user"
-
-
-def units_of(event: dp_event.DpEvent) -> tuple[str, ...]:
-    """The units that a promise about an event may have; the first where nobody says."""
-    return UNITS[2:] if is_about_users(event) else UNITS
-
-
 def ran(certificate: Certificate) -> str:
     """The training or composition, as a certificate describes it: the subject of its statement."""
     event, given = certificate.dp_event(), certificate.description
-    words = _of_clients(trained(event, given.model_dump()) or f"the composition of {identified(event)}", certificate)
+    words = _of_clients(trained(event, given) or f"the composition of {identified(event)}", certificate)
     return words if given.title is None else f'the training "{given.title}", {words},'
 
 
@@ -269,7 +117,7 @@ def _claimed(certificate: Certificate) -> str:
     """The first sentence: what is claimed."""
     subject, whose, claim = ran(certificate), unit(certificate), certificate.claim
     private = "({}, " + stated(claim.delta) + ")-differentially private"
-    words = adjacency(certificate.neighboring_relation, users=is_about_users(certificate.dp_event()))
+    words = adjacency(certificate.relation, users=is_about_users(certificate.dp_event()))
     rest = f"{private.format(stated(claim.epsilon))} per {whose} under {_of_clients(words, certificate)}"
     if not certificate.accepted:
         return f"It was not shown that {subject} is {rest}."
@@ -286,7 +134,7 @@ def _attacked(certificate: Certificate) -> str | None:
     """
     claim, given = certificate.claim, certificate.description.false_positive_rate
     attack = "membership attack on"
-    if certificate.neighboring_relation == "REPLACE_ONE":
+    if certificate.neighboring_relation == Relation.REPLACE_ONE:
         attack = f"attack that recognises which of two given {unit(certificate)}s was in the data of"
     attack = f"{attack} {ran(certificate)}"
     if given is not None:
@@ -307,7 +155,7 @@ def _checked(certificate: Certificate) -> str:
         return f"{attempt}; it gives no guarantee, and does not show that the claim is false."
     drawn = f" ({checked.samples:,} samples)" if checked.method != "strict" else ""
     if words.samples:
-        total = stated(certificate.release.total_budget, 2)
+        total = stated(certificate.release.total_allowance or 0.0, 2)
         return (
             f"This was {words.verified} by {by}{drawn}: if it were false, the probability of accepting it in any "
             f"number of attempts would be at most {total}, which delta includes."
@@ -328,11 +176,11 @@ def assumed(certificate: Certificate) -> list[str]:
             f"the training ran as its record says, whose last seal begins with {seal[:16]}{more} (a replay does not "
             "read the record; Record.is_certified_by tells whether the record names this certificate)"
         )
-        clauses += [NOTES[kind] for kind in record.notes]
-    if given not in _RECORDS and not is_about_users(event):
+        clauses += [NOTES[Note(kind)] for kind in record.notes]
+    if given not in RECORDS and not is_about_users(event):
         clauses.insert(0, f"each record holds all data of one {given}")
     margin = ""
-    if METHOD_WORDS[checked.method].samples:
+    if isinstance(checked, SampledVerification) and METHOD_WORDS[checked.method].samples:
         why = "it is recorded as fresh, which nothing can prove"
         if not checked.entropy_is_fresh:
             why = "the caller chose the seed: nobody may have searched for a lucky one"

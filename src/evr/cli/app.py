@@ -14,11 +14,13 @@ from typer.core import TyperCommand
 import evr
 from evr.cli import options
 from evr.cli.attacks import audit, risk
+from evr.cli.budget import budget
 from evr.cli.calculator import calculator
+from evr.cli.calibrate import calibrate
 from evr.cli.certificates import attest, replay, show
 from evr.cli.certify import certify, resume
-from evr.cli.estimate import calibrate, describe, estimate
-from evr.cli.ledger import budget, ledger
+from evr.cli.estimate import describe, estimate
+from evr.cli.ledger import ledger
 from evr.cli.refute import refute
 
 app = typer.Typer(

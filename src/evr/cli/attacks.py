@@ -62,7 +62,8 @@ def risk(
         for sentence in attacks(found, whose, asked, replaced=replaced):
             say(f"- {sentence}")
         say(basis(found, whose, certificate))
-    draw(plot, lambda plots: plots.curve(curve), quiet=quiet or json)
+    title = f"What an attacker can do at most\n{ran.caption}"
+    draw(plot, lambda plots: plots.curve(curve, title=title), quiet=quiet or json)
 
 
 def _bounded(ran: options.WhatRan, given: str | None, seconds: float) -> tuple[Risk, str, bool, Certificate | None]:
@@ -71,19 +72,23 @@ def _bounded(ran: options.WhatRan, given: str | None, seconds: float) -> tuple[R
     from evr._kernel.events import Composition
     from evr._kernel.events.relations import REPLACE_ONE
     from evr._proving.risk import risk
+    from evr._wording.description import units_of
     from evr._wording.publishing import bounded
-    from evr._wording.statement import unit, units_of
+    from evr._wording.statement import unit
 
     if ran.spec is not None and is_certificate(ran.spec):
         if ran.adjacency or given:
             flag = "neighbours: leave out --adjacency" if ran.adjacency else "protected: leave out --unit"
             raise ValueError(f"{ran.spec} is a certificate, which says who are {flag}")
         certificate = confirmed(ran.spec, seconds)
-        replaced = certificate.neighboring_relation == REPLACE_ONE.name
+        replaced = certificate.relation is REPLACE_ONE
         held = certificate if certificate.accepted else None
         return bounded(certificate, seconds), unit(certificate), replaced, held
     record = ran.record()
-    event, relation = ran.described()[::2] if record is None else (record.event, record.checked_relation(ran.adjacency))
+    if record is None:
+        event, _, relation = ran.described()
+    else:
+        event, relation = record.event, record.checked_relation(ran.adjacency)
     composition = Composition.of(event, relation)
     whose = validate.one_of(units_of(event), unit=given or units_of(event)[0])
     return risk(composition), whose, composition.relation is REPLACE_ONE, None

@@ -62,29 +62,38 @@ def show(
     elif latex or card:
         from evr._wording import publishing
 
-        text = publishing.model_card(certificate) if card else publishing.latex_statement(certificate)
-        print(text, end=f"\n{publishing.bibtex(certificate)}" if latex and not quiet else "")
+        if card:
+            print(publishing.model_card(certificate, max_seconds), end="")
+        else:
+            print(publishing.latex_statement(certificate), end="")
+        if latex and not quiet:
+            print(f"\n{publishing.bibtex(certificate)}", end="")
     elif json:
         as_json(certificate.document())
     elif not files:
         say(certificate.statement)
         if not quiet:
-            _tell_more(certificate, file)
+            _tell_more(certificate, file, max_seconds)
 
 
-def _tell_more(certificate: Certificate, file: Path) -> None:
+def _tell_more(certificate: Certificate, file: Path, max_seconds: float) -> None:
     """What it means, and what its statement does not say."""
     if certificate.accepted:
         from evr._wording.publishing import meaning
 
-        *sentences, basis = meaning(certificate)
+        *sentences, basis = meaning(certificate, max_seconds)
         say("\nWhat this means:\n" + "\n".join(f"- {one}" for one in sentences) + f"\n{basis}")
+    from evr._certificate.sections import SampledDirection, SampledVerification
+
     checked, times = certificate.verification, certificate.times
     facts = {"verdict": certificate.verdict, "tested against": f"delta {number(certificate.claim.threshold, 9)}"}
     for name, one in checked.directions.items():
-        mean = f"; the mean of {one.samples:,} samples is {number(one.estimate)}, give or take "
-        facts[f"{name} direction"] = one.reason + (f"{mean}{number(one.standard_error, 2)}" if one.samples else "")
-    if checked.method != "strict":
+        facts[f"{name} direction"] = one.reason
+        if isinstance(one, SampledDirection) and one.samples:
+            spread = number(one.standard_error, 2)
+            mean = f"; the mean of {one.samples:,} samples is {number(one.estimate)}, give or take {spread}"
+            facts[f"{name} direction"] += mean
+    if isinstance(checked, SampledVerification):
         fresh = "recorded as fresh" if checked.entropy_is_fresh else "given by the caller"
         facts |= {"proposal": str(checked.proposal), "entropy": f"{checked.entropy} ({fresh})"}
     if (record := certificate.record) is not None:
@@ -97,7 +106,7 @@ def _tell_more(certificate: Certificate, file: Path) -> None:
         facts["proof file"] = f"sha256 {certificate.proof}"
     print()
     table("Certificate", [{"field": name, "value": value} for name, value in facts.items()])
-    if checked.method == "strict":
+    if not isinstance(checked, SampledVerification):
         say("\nIts integers were computed again just now, and came out the same.")
     else:
         say(f"\nIts samples are shown as recorded. To draw them again: evr replay {file}")

@@ -4,40 +4,21 @@ story of one attempt: the forecast, the progress, the result.
 
 from __future__ import annotations
 
-import contextlib
 import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evr._basics.numbers import duration, stated
 from evr.cli import REJECTED, options
-from evr.cli.output import (
-    LASTS,
-    as_json,
-    certificate_path,
-    new_certificate,
-    new_files,
-    note,
-    number,
-    pair,
-    say,
-    waiting,
-    wrote,
-    wrote_proof,
-)
+from evr.cli.output import certificate_path, new_certificate, new_files, note, wrote, wrote_proof
+from evr.cli.reporting import Reporting
 from evr.types import Method
 
 if TYPE_CHECKING:
     from evr._certificate.certificate import Certificate
-    from evr._proving.choosing import Forecast
-    from evr._release.journal import Attempt
+    from evr._release.journal import AttemptRow
     from evr._release.ledger import Ledger
 
 _METHODS = (
@@ -45,8 +26,6 @@ _METHODS = (
     "both: strict and sequential. auto: strict where that takes seconds, else sequential."
 )
 _TAU = "For samples: assumed true delta over the claimed one; nearer to 1 is slower. By default from the estimate."
-_SOON = 0.8  # seconds until a first word is due
-_LONG = 20.0  # seconds; who waits longer is told that Ctrl-C is safe
 
 
 @options.asks_what_ran
@@ -185,7 +164,7 @@ def resume(
         raise typer.Exit(REJECTED)
 
 
-def _chosen(ledger: Ledger, number: int | None) -> Attempt:
+def _chosen(ledger: Ledger, number: int | None) -> AttemptRow:
     waiting = ledger.interrupted()
     if not waiting:
         raise ValueError(f"{ledger.path}: no verification was interrupted")
@@ -198,136 +177,12 @@ def _chosen(ledger: Ledger, number: int | None) -> Attempt:
     raise ValueError(f"which one? Add its id: {ids}; `evr ledger` says what they are about")
 
 
-@dataclass(frozen=True)
-class Reporting:
-    """Tells the story of one attempt."""
-
-    path: Path | None  # where the certificate goes
-    ledger: str | None  # where the attempt is counted; None for the default
-    json: bool
-    quiet: bool
-    dry_run: bool = False  # say what would be done, and stop
-
-    @property
-    def silent(self) -> bool:
-        """Whether nothing but the result is wanted."""
-        return self.json or self.quiet
-
-    @property
-    def counted(self) -> str:
-        """Where the attempt is counted."""
-        from evr._release.databases import without_password
-        from evr._release.ledger import DEFAULT_PATH
-
-        return without_password(self.ledger or str(DEFAULT_PATH))
-
-    @contextlib.contextmanager
-    def ledger_to_ask(self) -> Iterator[str | None]:
-        """The ledger. If there is none yet, a dry run asks an empty one, which is gone afterwards."""
-        if not self.dry_run or "://" in self.counted or Path(self.counted).exists():
-            yield self.ledger
-            return
-        with tempfile.TemporaryDirectory() as folder:
-            yield str(Path(folder) / "ledger.sqlite")
-
-    @contextlib.contextmanager
-    def working(self, doing: str) -> Iterator[Callable[[Forecast], None]]:
-        """Say what is being done, if it lasts. Yields the hook ``announce`` of ``evr.certify``. An interruption says
-        whether the attempt counts.
-        """
-        start = time.monotonic()
-
-        def words(seconds: float) -> str:
-            return doing if seconds < LASTS else f"Still planning, after {seconds:.0f} s."
-
-        with waiting(words, after=_SOON, silent=self.silent) as over:
-
-            def announce(forecast: Forecast) -> None:
-                over.set()
-                self._announce(forecast, time.monotonic() - start)
-
-            try:
-                yield announce
-            except KeyboardInterrupt as stopped:
-                for note in getattr(stopped, "__notes__", []):
-                    print(note, file=sys.stderr)
-                raise
-
-    def _announce(self, forecast: Forecast, planned: float) -> None:
-        """Say what is to be proved, how, how long that takes, and planning took, and where files go."""
-        claim, seconds, method = forecast.claim, forecast.total_seconds, forecast.settings.method
-        if self.dry_run and self.json:
-            levels = {"epsilon": claim.epsilon, "delta": claim.delta, "tau": claim.tau}
-            as_json({**levels, "method": method, "samples": forecast.total_samples, "seconds": seconds, **self._files})
-        elif self.dry_run or not self.silent:
-            ways = ["in exact arithmetic"] if method in ("strict", "both") else []
-            if method != "strict":
-                count = f"{float(f'{forecast.total_samples:.2g}'):,.0f}"
-                drawn = f"from about {count} samples" if forecast.total_samples else "without a sample"
-                ways.append(f"{drawn} ({'Algorithm 2' if method == 'fixed' else 'sequential test'})")
-            about = duration(float(f"{max(seconds, 1.0):.2g}"))
-            goes = f" Certificate: {self.path}." if self.path is not None else ""
-            safe = " Ctrl-C is safe, and `evr resume` continues." if seconds > _LONG else ""
-            after = f" Planned in {duration(planned)}." if planned > LASTS else ""
-            told = (
-                f"Proving {pair(claim)} {' and '.join(ways)}, about {about}.{after}{goes} Ledger: {self.counted}.{safe}"
-            )
-            say(told, sys.stdout if self.dry_run else sys.stderr)
-        if self.dry_run:
-            raise typer.Exit
-
-    @property
-    def _files(self) -> dict[str, Any]:
-        return {"certificate": None if self.path is None else str(self.path), "ledger": self.counted}
-
-    def tell(self, certificate: Certificate) -> None:
-        """Print how the attempt ended."""
-        held = certificate.guarantee is not None
-        outcome = "-differentially private." if held else "-differential privacy was not verified."
-        sentence = f"{pair(certificate.claim)}{outcome}"
-        if self.json:
-            keys = ("verdict", "guarantee", "statement", "claim", "release", "budget", "digest")
-            document = certificate.document()
-            found = {"short_statement": certificate.short_statement, "samples": certificate.verification.samples}
-            as_json({key: document.get(key) for key in keys} | found | self._files)
-        elif self.quiet:
-            print(sentence)
-        else:
-            say(f"{certificate.verdict.capitalize()}: {sentence}\n\n{certificate.short_statement}\n")
-            if held:
-                print("It is assumed that")
-                say(";\n".join(f"- {clause}" for clause in certificate.assumptions) + ".\n")
-            for name, one in () if held else certificate.verification.directions.items():
-                if not one.accepted:
-                    mean = f" (delta is about {number(one.estimate, 4)})" if one.samples else ""
-                    say(f"{name} direction: {one.reason}{mean}")
-            if not held:
-                print()
-            self._tell_where(certificate)
-
-    def _tell_where(self, certificate: Certificate) -> None:
-        """Where the certificate is, and where the attempt was counted."""
-        from evr._certificate.certificate import aside
-
-        if self.path is not None:
-            print(f"certificate: {self.path}")
-            if not certificate.accepted and (kept := aside(self.path)).exists():
-                print(f"the one that was accepted before: {kept}")
-        release, spent = certificate.release, "an exact proof uses no false-positive allowance"
-        if release.budget:
-            of_all = f"{stated(release.budget, 2)} of {stated(release.total_budget, 2)}"
-            spent = f"false-positive allowance spent on it: {of_all}"
-        say(f"ledger: {self.counted} (attempt {release.attempt}; {spent})")
-        if (budget := certificate.budget) is not None:
-            level = f"({number(budget.epsilon)}, {number(budget.delta)})"
-            say(f"budget: {budget.name}, {level} (spending {budget.spending}, by {budget.by})")
-
-
 def _who_drew(certificate: Certificate) -> str:
     """The device that ``--device auto`` chose, and why."""
     from evr._devices.cuda import why_not
 
-    drew = {one.plan["device"] for one in certificate.verification.directions.values() if one.plan is not None}
+    plans = [getattr(one, "plan", None) for one in certificate.verification.directions.values()]
+    drew = {plan["device"] for plan in plans if plan is not None}
     if "cpu" not in drew:
         return "cuda" if drew else "none, for nothing was drawn"
     return f"cpu, for {why_not() or 'a GPU does not draw these steps'}"

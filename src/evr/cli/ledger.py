@@ -4,32 +4,25 @@ epsilon that several teams share.
 
 from __future__ import annotations
 
+import os
 import sys
 import textwrap
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from evr._basics.numbers import stated
-from evr.cli import REJECTED, options
-from evr.cli.output import as_json, draw, fail, new_files, number, pair, say, table, wrote
+from evr.cli import options
+from evr.cli.output import as_json, pair, say, table
 
 if TYPE_CHECKING:
-    from evr._release.budget import Account
-    from evr._release.journal import Attempt, Journal, Spending
+    pass
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the budget.", show_default=False)]
-Level = Annotated[float, options.number("The limit for everything that is spent, together.")]
-By = Annotated[str | None, options.text("Who does this; by default the name of the user.")]
-_KINDS = "planned: no spending depends on earlier outputs, and composition is exact. adaptive: it may depend on them."
 _COLUMNS = ("id", "release", "attempt", "state", "claim", "what_ran", "certificate", "samples", "allowance", "started")
+_ON_A_TERMINAL = ("id", "release", "attempt", "state", "claim", "what_ran")
 _WIDTH = 110  # characters of what ran
 _LEGEND = (
     "allowance: the probability of accepting a false claim, never an epsilon; left: for later attempts. output: the "
     "one result that a release may let out, counted before its mechanism runs."
 )
-budget = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
 def ledger(ledger: options.LedgerFile = None, json: options.Json = False, quiet: options.Quiet = False) -> None:
@@ -52,10 +45,8 @@ def ledger(ledger: options.LedgerFile = None, json: options.Json = False, quiet:
             "release": names[one.release_id],
             "attempt": one.number,
             "state": "interrupted" if one.id in waiting else one.state,
-            "allowance": one.budget,
-            "what_ran": textwrap.shorten(
-                describe_event(one.event, one.options["description"]), _WIDTH, placeholder=" ..."
-            ),
+            "allowance": one.allowance,
+            "what_ran": textwrap.shorten(describe_event(one.event, one.description), _WIDTH, placeholder=" ..."),
             "event": one.event_digest[:12],
         }
         for one in attempts
@@ -79,228 +70,16 @@ def ledger(ledger: options.LedgerFile = None, json: options.Json = False, quiet:
         as_json({"releases": summaries, "attempts": listed})
         return
     for attempt, row in zip(attempts, listed, strict=True):
-        allowance = stated(attempt.budget, 2) if attempt.budget else "none"
+        allowance = stated(attempt.allowance, 2) if attempt.allowance else "none"
         row |= {"claim": pair(attempt), "allowance": allowance, "started": attempt.started[:19]}
-    table("Attempts", [{name: row[name] for name in _COLUMNS} for row in listed], quiet=quiet)
+    drawn = sys.stdout.isatty() and not quiet
+    columns = _ON_A_TERMINAL if drawn else _COLUMNS
+    table("Attempts", [{name: row[name] for name in columns} for row in listed], quiet=quiet)
+    if drawn:
+        written = [(row["id"], os.path.relpath(row["certificate"])) for row in listed if row["certificate"]]
+        table("Certificates", [{"id": number, "certificate": path} for number, path in written])
     if not quiet:
         print()
         table("Releases", [row | {key: stated(row[key], 2) for key in ("allowance", "left")} for row in summaries])
         if sys.stdout.isatty():
             say(_LEGEND)
-
-
-@budget.command(short_help="Make a budget.")
-def create(
-    name: Name,
-    epsilon: Level,
-    delta: Level,
-    adjacency: Annotated[str, options.choice(options.RELATIONS, "Neighbouring data sets.")] = "zero-out",
-    unit: Annotated[str, options.choice(options.UNITS, "Whose data is protected; an example is a record.")] = "record",
-    kind: Annotated[str, options.choice("planned|adaptive", _KINDS)] = "planned",
-    ledger: options.LedgerFile = None,
-    quiet: options.Quiet = False,
-) -> None:
-    """Make a budget in the ledger: everything that is spent from it is (epsilon, delta)-DP together.
-
-    Neither limits, nor adjacency, nor unit ever change. A budget under zero-out takes everything that has the same
-    epsilon under add-or-remove, and recorded trainings.
-
-    Example: evr budget create patients --epsilon 8 --delta 1e-5
-    """
-    from evr._basics import validate
-    from evr._release.budget import Budget
-
-    adaptive = validate.one_of(("planned", "adaptive"), kind=kind) == "adaptive"
-    Budget.create(
-        name, epsilon=epsilon, delta=delta, neighboring_relation=adjacency, unit=unit, adaptive=adaptive, ledger=ledger
-    )
-    if not quiet:
-        say(f"Budget {name}: ({number(epsilon)}, {number(delta)}) per {unit} under {adjacency}, {kind}.")
-        say(f"Spend from it: evr certify training.toml --budget {name}{f' --ledger {ledger}' if ledger else ''}")
-
-
-@budget.command(short_help="What was spent by whom and when; what is left.")
-def show(
-    name: Name,
-    html: Annotated[Path | None, options.file("Write one page for an auditor to this file.")] = None,
-    plot: options.Plot = None,
-    ledger: options.LedgerFile = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> None:
-    """Show what was spent from a budget, by whom and when, and what is left; --plot draws it.
-
-    With --html, write one page for an auditor: every spending with its certificate, what was taken back and why, what
-    is assumed, and the seal of the ledger.
-
-    Example: evr budget show patients --html patients.html
-    """
-    from evr._release.budget import Account
-    from evr._release.ledger import Ledger
-
-    new_files(plot=plot, html=html)
-    with Ledger(ledger, create=False) as opened:
-        held = opened.contents()
-        account = Account.of(held, name)
-    used = [account.first(count).used() for count in range(len(account.spent) + 1)]
-    document = _document(account, used, held)
-    if json:
-        as_json(document)
-    else:
-        rows = [one | {"used": f"{one['used']:.1%}"} for one in document["spendings"]]
-        table(f"Spent from {name}", rows, quiet=quiet)
-        if not quiet:
-            steps = document["steps_left"]
-            less = f"would fit with {steps:,} steps" if steps else "would not fit again"
-            last = (
-                f" The last one {'would fit again' if document['fits_again'] else less}."
-                if rows and account.row.closed is None
-                else ""
-            )
-            limit = f"({number(account.row.epsilon)}, {number(account.row.delta)})"
-            under = f"per {account.row.unit} under {document['relation']} ({account.row.kind})"
-            say(f"Everything spent is {limit}-DP together, {under}. {used[-1]:.1%} is used.{last}")
-            for one in document["refunds"]:
-                say(f"Spending {one['number']} was taken back by {one['refunded_by']}: {one['why']}")
-            if account.row.closed is not None:
-                say(f"Closed at {account.row.closed[:19]} by {account.row.closer}.")
-    draw(plot, lambda plots: plots.budget(account, used).figure, quiet=quiet or json)
-    if html is not None:
-        from evr._report import plots
-        from evr._report.page import write_budget
-
-        write_budget(document, plots.budget(account, used), html)
-        wrote(html, quiet=quiet or json)
-
-
-@budget.command(short_help="Take a spending back that let out nothing.")
-def refund(
-    name: Name,
-    number: Annotated[int, typer.Argument(metavar="NUMBER", help="Number of the spending.", show_default=False)],
-    why: Annotated[str, options.text("The reason, for auditors.")],
-    by: By = None,
-    ledger: options.LedgerFile = None,
-    quiet: options.Quiet = False,
-) -> None:
-    """Take a spending back, if its training did not run, or nothing of it was or will be seen by anybody.
-
-    It stays in the journal, with the reason. What is known to have run is refused. In a planned budget, taking back
-    must not depend on anything that the budget has paid for.
-
-    Example: evr budget refund patients 2 --why "the training was cancelled before its first step"
-    """
-    from evr._release.budget import Budget
-    from evr._release.ledger import Ledger
-
-    with Ledger(ledger, create=False) as opened:
-        Budget(name, ledger=opened, by=by).refund(number, why=why)
-    if not quiet:
-        say(f"Spending {number} of budget {name} is taken back.")
-
-
-@budget.command(short_help="Let nothing be spent any more.")
-def close(name: Name, by: By = None, ledger: options.LedgerFile = None, quiet: options.Quiet = False) -> None:
-    """Close a budget: nothing is spent from it or taken back any more, and it stays closed.
-
-    Example: evr budget close patients
-    """
-    from evr._release.budget import Budget
-    from evr._release.ledger import Ledger
-
-    with Ledger(ledger, create=False) as opened:
-        Budget(name, ledger=opened, by=by).close()
-    if not quiet:
-        say(f"Budget {name} is closed.")
-
-
-@budget.command(short_help="What certificates cost together.")
-def compose(
-    files: Annotated[list[Path], typer.Argument(metavar="CERTIFICATE...", help="Certificates.", show_default=False)],
-    delta: Annotated[float, options.number("Compose at this delta.")],
-    max_seconds: options.MaxSeconds = options.PATIENCE,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> None:
-    """Say what certificates cost together: composed, beside the sum of their numbers.
-
-    Example: evr budget compose a.certificate.json b.certificate.json --delta 1e-5
-    """
-    from dp_accounting.dp_event import ComposedDpEvent
-
-    from evr._accounting import estimate_epsilon
-    from evr._certificate.replay import confirmed
-    from evr._kernel.events.relations import name_of
-    from evr.errors import UnsupportedEventError
-
-    read = [confirmed(file, max_seconds) for file in files]
-    for file, one in zip(files, read, strict=True):
-        if not one.accepted:
-            fail(f"{file} was rejected: it promises nothing that could be composed", REJECTED)
-    relations, units = sorted({name_of(one.relation) for one in read}), sorted({one.unit for one in read})
-    if len(relations) > 1:
-        raise ValueError(f"the certificates are under {' and '.join(relations)}: only those under one relation compose")
-    if len(units) > 1:
-        told = f"the certificates protect a {' and a '.join(units)}: only those of one unit compose"
-        raise ValueError(f"{told}; certify all of them with the same --unit")
-    event = ComposedDpEvent([one.dp_event() for one in read])
-    try:
-        found, kind = estimate_epsilon(event, delta, method="strict", neighboring_relation=relations[0]), "proved"
-        shown = stated(found.value, 4)
-    except UnsupportedEventError:
-        found, kind = estimate_epsilon(event, delta, neighboring_relation=relations[0]), "an estimate, not a guarantee"
-        shown = number(found.value, 4)
-    sums = [sum(getattr(one.claim, key) for one in read) for key in ("epsilon", "delta")]
-    if json:
-        pairs = {"epsilon": found.value, "delta": delta, "kind": kind, "sum_epsilon": sums[0], "sum_delta": sums[1]}
-        as_json({**pairs, "relation": relations[0], "unit": units[0], "certificates": len(read)})
-    elif quiet:
-        print(shown)
-    else:
-        say(f"Composed: epsilon {shown} at delta {number(delta)} per {units[0]} under {relations[0]} ({kind}).")
-        say(f"Added up: epsilon {number(sums[0], 4)} at delta {number(sums[1], 4)}.")
-        say("The composition holds if no run was chosen from what another one released.")
-
-
-def _document(account: Account, used: list[float], held: Journal) -> dict[str, Any]:
-    from evr._kernel.events.relations import name_of
-    from evr._release.ledger import now
-
-    row = account.row
-    last = account.events[-1] if account.events else None
-    entries, seal = held.head
-    return {
-        "budget": row.name,
-        **{name: getattr(row, name) for name in ("kind", "epsilon", "delta", "unit", "created", "closed")},
-        "closed_by": row.closer,
-        "relation": name_of(row.relation),
-        "used": used[-1],
-        "fits_again": last is not None and account.seems_to_allow(last),
-        "steps_left": None if last is None else account.most_steps(last),
-        "sampled_proofs": account.tries,
-        "spendings": [
-            _spending(one, held.attempts) | {"used": part} for one, part in zip(account.spent, used[1:], strict=True)
-        ],
-        "refunds": [
-            _spending(one, held.attempts)
-            | {"refunded_by": one.refunder, "refunded": str(one.refunded)[:19], "why": one.why}
-            for one in account.refunded
-        ],
-        "moment": now(),
-        "entries": entries,
-        "seal": seal,
-    }
-
-
-def _spending(spending: Spending, attempts: dict[int, Attempt]) -> dict[str, Any]:
-    from evr._wording.statement import describe_event
-
-    attempt = attempts.get(spending.attempt_id or 0)
-    return {
-        "number": spending.number,
-        "by": spending.spender,
-        "moment": spending.moment[:19],
-        "what_ran": describe_event(spending.event, attempt.options["description"] if attempt else None),
-        "proof": spending.method,
-        "claim": pair(attempt) if attempt else None,
-        "certificate": attempt.certificate if attempt else None,
-    }

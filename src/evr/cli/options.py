@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import bisect
 import inspect
 import itertools
-import math
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from fractions import Fraction
@@ -20,92 +17,13 @@ from evr import types
 from evr._basics import validate
 from evr._basics.file_types import is_record
 from evr._basics.numbers import typed
+from evr.cli.parsing import Schedule, each, real, whole_number
 
 if TYPE_CHECKING:
     from evr._records import Record
     from evr._spec import Spec, Target
 
-_GREATEST_RANGE = 100_000
 _CHANGING = ("noise_multiplier", "sampling_probability", "batch_size")  # what a schedule may change
-
-
-def _real(given: str | float) -> float:
-    """A number of the command line, or a default; fractions such as ``256/60000`` are numbers too."""
-    text = str(given)
-    above, slash, below = text.partition("/")
-    try:
-        value = float(above) / float(below) if slash else float(text)
-    except (ValueError, ZeroDivisionError):
-        raise typer.BadParameter(f"{text!r} is not a number") from None
-    if (value == 0 and re.search("[1-9]", above.lower().partition("e")[0])) or (
-        math.isinf(value) and "inf" not in text.lower()
-    ):
-        raise typer.BadParameter(f"{text!r} is beyond what a float holds (1e-308 to 1e308)")
-    return value
-
-
-def _whole(text: str) -> int:
-    """A whole number, ``1e6`` being one."""
-    try:
-        return int(text)
-    except ValueError:
-        value = _real(text)
-        if not value.is_integer():
-            raise typer.BadParameter(f"{text!r} is not a whole number") from None
-        return int(value)
-
-
-def several(text: str) -> tuple[float, ...]:
-    """The numbers of a list ``0,1,2``, or of a range ``first:last:step``, its last included."""
-    ranged = ":" in text
-    parts = tuple(_real(part) for part in text.split(":" if ranged else ","))
-    if not ranged:
-        return parts
-    first, last, step = parts if len(parts) == 3 else (0.0, 0.0, 0.0)
-    if not (step > 0 and first <= last < math.inf and math.isfinite(step)):
-        raise typer.BadParameter(f"{text!r} is not a list like 0,1,2 nor a rising range first:last:step like 0:5:0.25")
-    count = math.floor((last - first) / step * (1 + 1e-12) + 1e-9) + 1
-    if count > _GREATEST_RANGE:
-        raise typer.BadParameter(f"{text!r} has {count:,} points, more than {_GREATEST_RANGE:,}: take a greater step")
-    return tuple(float(f"{first + i * step:.12g}") for i in range(count))
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """A number that changes in the course of a training: each value, and the epochs for which it holds."""
-
-    phases: tuple[tuple[Any, Fraction], ...]
-
-    @property
-    def ends(self) -> list[Fraction]:
-        """The epochs at which phases end."""
-        return list(itertools.accumulate(epochs for _, epochs in self.phases))
-
-    def at(self, epoch: Fraction) -> Any:
-        """The value that holds just after an epoch."""
-        return self.phases[bisect.bisect_right(self.ends, epoch)][0]
-
-    def __str__(self) -> str:
-        return ",".join(f"{value!r}@{float(epochs):.12g}" for value, epochs in self.phases)
-
-
-def _schedule(parse: Callable[[str], Any], text: str) -> Schedule:
-    """The schedule of a text such as ``256@10,512@10``."""
-    phases = []
-    for part in text.split(","):
-        value, at, epochs = part.partition("@")
-        length = _real(epochs) if at else 0.0
-        if not 0 < length < math.inf:
-            raise typer.BadParameter(f"{part!r} is not a value and its epochs: write a schedule as 256@10,512@10")
-        phases.append((parse(value), Fraction(repr(length))))
-    return Schedule(tuple(phases))
-
-
-def _each(parse: Callable[[str], Any], text: str) -> Any:
-    """A number, a schedule, or a tuple of numbers: those of a list or a range."""
-    if "@" in text:
-        return _schedule(parse, text)
-    return tuple(parse(repr(one)) for one in several(text)) if "," in text or ":" in text else parse(text)
 
 
 def flag_of(name: str) -> str:
@@ -118,10 +36,10 @@ def option(help: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, help=help, **more)
 
 
-number = partial(option, metavar="NUMBER", parser=_real)
-numbers = partial(option, metavar="NUMBER", parser=lambda text: _each(_real, text))
-whole = partial(option, metavar="INTEGER", parser=_whole)
-wholes = partial(option, metavar="INTEGER", parser=lambda text: _each(_whole, text))
+number = partial(option, metavar="NUMBER", parser=real)
+numbers = partial(option, metavar="NUMBER", parser=lambda text: each(real, text))
+whole = partial(option, metavar="INTEGER", parser=whole_number)
+wholes = partial(option, metavar="INTEGER", parser=lambda text: each(whole_number, text))
 text = partial(option, metavar="NAME")
 file = partial(option, metavar="FILE")
 

@@ -182,13 +182,11 @@ def certificate_path(spec: Path | None, event: Any, **levels: float | None) -> P
     >>> import evr
     >>> event = evr.dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=256, epochs=15)
     >>> print(certificate_path(None, event, delta=1e-5))
-    dpsgd-noise1.1-q0.00426667-steps3516-delta1e-5.certificate.json
+    dpsgd-noise1.1-steps3516-delta1e-5.certificate.json
     """
     if spec is not None:
         return spec.with_name(f"{spec.stem.removesuffix('.record')}.certificate.json")
-    named = {"noise_multiplier": "noise", "sample_size": "batch", "source_dataset_size": "of"}
-    named |= {"sampling_probability": "q", "count": "steps", "iterations": "steps"}
-    named |= {"participations": "each", "records_per_user": "records"}
+    named = {"noise_multiplier": "noise", "count": "steps", "iterations": "steps"}
     nodes = [*_nodes(event)]
     all_facts = ((name, getattr(node, key)) for key, name in named.items() for node in nodes if hasattr(node, key))
     facts = [*dict.fromkeys(all_facts)]

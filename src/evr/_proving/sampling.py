@@ -1,0 +1,66 @@
+"""The options of sampled methods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+from evr._basics.randomness import seed_of
+from evr._kernel.verdict.attempts import Attempt
+from evr._kernel.verdict.settings import Settings
+
+
+class SamplingOptions(TypedDict, total=False):
+    """The keywords of ``Sampling``."""
+
+    seed: int | None
+    max_samples: int | None
+    proposal: str
+    device: str
+    workers: int | None
+    executor: Executor | None
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """The options of sampled methods, keywords of ``verify``, ``certify`` and ``release``.
+
+    Attributes
+    ----------
+    seed
+        For results that can be repeated; a guarantee wants fresh entropy, so leave it out.
+    max_samples
+        In each direction. The sequential verifier rejects when they are used up; the fixed one refuses to need more.
+    proposal
+        ``"capped"``, tilted; or ``"simple"``, the paper's simple Monte Carlo.
+    device
+        Who draws: ``"cpu"``; ``"cuda"``, an NVIDIA GPU (docs/guide/gpu.md); ``"auto"``, a GPU if one can be used, else
+        the processor, and ``notes`` say so; or another name in ``evr._kernel.sampled.summary.BACKENDS``.
+    workers, executor
+        Threads, or any ``concurrent.futures.Executor`` to do the work; the answer does not depend on it.
+    """
+
+    seed: int | None = None
+    max_samples: int | None = None
+    proposal: str = "capped"
+    device: str = "cpu"
+    workers: int | None = None
+    executor: Executor | None = None
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Sampling:
+        """From keywords; one that does not exist is named."""
+        known = SamplingOptions.__annotations__
+        for name in options.keys() - known.keys():
+            raise TypeError(f"unexpected keyword argument {name!r}: the options of samples are {', '.join(known)}")
+        return cls(**{**options, "seed": seed_of(options.get("seed"))})
+
+    def __post_init__(self) -> None:
+        self.settings("sequential")
+        Attempt(seed=self.seed, executor=self.executor, workers=self.workers)
+
+    def settings(self, method: str) -> Settings:
+        """How to verify, by one of the proofs."""
+        return Settings(method, self.proposal, self.max_samples, self.device)
