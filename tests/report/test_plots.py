@@ -29,6 +29,15 @@ def test_zeros_and_ones_do_not_break_the_scale(deltas):
     assert plots.render(plots.privacy_curves({"fft": (EPSILONS, deltas)}), "png").startswith(b"\x89PNG")
 
 
+def test_a_long_title_is_not_cut():
+    words = "Noise multiplier 0.8, dataset size 50,000, batch size 512, epochs 30, sampling probability 0.01024"
+    figure = plots.privacy_curves({"fft": (EPSILONS, DELTAS)}, title=f"Privacy curve\n{words}")
+    (axes,) = figure.axes
+    figure.draw_without_rendering()  # lays it out
+    assert axes.get_title(loc="left").replace("\n", " ") == f"Privacy curve {words}"
+    assert axes._left_title.get_window_extent().x1 <= figure.bbox.x1
+
+
 def test_a_sweep_draws_itself_in_the_looks_of_evr():
     found = evr.sweep(
         noise_multiplier=[1.0, 2.0, 3.0], steps=[1, 2], sampling_probability=1.0, delta=1e-5, method="rdp"

@@ -13,6 +13,7 @@ import io
 import itertools
 import math
 import re
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -284,8 +285,9 @@ def _axes(title: str | None = None, *, height: float = 3.6, **grid: Any) -> tupl
 
     figure = Figure(figsize=(5.2, height), layout="constrained")
     axes = figure.subplots(**grid)
-    if title:
-        axes.set_title(title, loc="left", fontsize=12)
+    if title:  # as wide as the figure
+        wrapped = [textwrap.fill(line, 50) for line in title.splitlines()]
+        axes.set_title("\n".join(wrapped), loc="left", fontsize=11)
     return figure, axes
 
 

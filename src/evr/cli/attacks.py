@@ -62,7 +62,7 @@ def risk(
         for sentence in attacks(found, whose, asked, replaced=replaced):
             say(f"- {sentence}")
         say(basis(found, whose, certificate))
-    draw(plot, lambda plots: plots.curve(curve), quiet=quiet or json)
+    draw(plot, lambda plots: plots.curve(curve, title="What an attacker can find at most"), quiet=quiet or json)
 
 
 def _bounded(ran: options.WhatRan, given: str | None, seconds: float) -> tuple[Risk, str, bool, Certificate | None]:
