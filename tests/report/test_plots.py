@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 
 import evr
 from evr._report import plots
@@ -35,7 +36,8 @@ def test_a_long_title_is_not_cut():
     (axes,) = figure.axes
     figure.draw_without_rendering()  # lays it out
     assert axes.get_title(loc="left").replace("\n", " ") == f"Privacy curve {words}"
-    assert axes._left_title.get_window_extent().x1 <= figure.bbox.x1
+    (drawn,) = axes.findobj(lambda one: isinstance(one, Text) and one.get_text().startswith("Privacy curve"))
+    assert drawn.get_window_extent().x1 <= figure.bbox.x1
 
 
 def test_a_sweep_draws_itself_in_the_looks_of_evr():
