@@ -20,7 +20,7 @@ import evr
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--folder", type=Path, default=Path("digits"), help="where everything is written")
+    parser.add_argument("--folder", type=Path, default=Path("digits-after"), help="where everything is written")
     parser.add_argument("--noise-used", type=float, help="noise of the training; what (3, 1e-5) needs by default")
     chosen = parser.parse_args()
     chosen.folder.mkdir(parents=True, exist_ok=True)

@@ -159,7 +159,7 @@ def test_an_interruption_counts_where_an_attempt_was_counted(
 def test_a_sampling_probability_near_nothing(evr: Callable[..., Any], refused: Callable[..., str]) -> None:
     steps = ["--noise-multiplier", 1, "--steps", 20, "--sampling-probability"]
     found = evr("estimate", *steps, 1e-250, "--delta", 1e-5)
-    assert found.out.startswith("epsilon = 0 at delta = 1e-05 ")
+    assert found.out.startswith("epsilon = 0 at delta = 1e-5 ")
     words = refused("estimate", *steps, 1e-300, "--delta", 1e-5)
     assert "sampling_probability=1e-300 is below 1e-250" in words
     assert "give 1e-250, which covers it" in words

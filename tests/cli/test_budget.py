@@ -86,7 +86,7 @@ def test_units_do_not_mix(evr: Callable[..., Any], refused: Callable[..., str]) 
     told = refused("budget", "compose", "example.json", "user.json", "--delta", "1e-5")
     assert "the certificates protect a record and a user: only those of one unit compose" in told
     composed = evr("budget", "compose", "example.json", "record.json", "--delta", "1e-5")
-    assert "at delta 1e-05 per record under add-or-remove (proved)" in composed.out
+    assert "at delta 1e-5 per record under add-or-remove (proved)" in composed.out
     owned = ["--noise-multiplier", 50, "--records-per-user", 2, *RUN]
     plain, of_users = ["--noise-multiplier", 10, *RUN], ["--noise-multiplier", 10, *RUN, "--unit", "user"]
     for unit, fits, other in (("record", plain, of_users), ("user", of_users, plain)):

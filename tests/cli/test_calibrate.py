@@ -8,7 +8,7 @@ TARGET = ["--epsilon", "1", "--delta", "1e-6"]
 def test_the_noise_written_down_is_on_the_private_side(evr):
     flags = ["--sampling-probability", 0.01, "--steps", 1000]
     ran = evr("calibrate", *TARGET, *flags)
-    assert ran.out.startswith("noise_multiplier = 1.563, the smallest of four digits for epsilon = 1 and delta = 1e-06")
+    assert ran.out.startswith("noise_multiplier = 1.563, the smallest of four digits for epsilon = 1 and delta = 1e-6")
     deltas = [
         float(evr("estimate", "--noise-multiplier", noise, *flags, "--epsilon", 1, "-q").out)
         for noise in (1.563, 1.562)

@@ -30,7 +30,7 @@ def test_a_privacy_curve(evr, tmp_path):
         ["epsilon", "delta", "direction"],
         ["0", "0.195429", "remove"],
         ["1", "0.00639604", "remove"],
-        ["2", "7.77236e-06", "remove"],
+        ["2", "7.77236e-6", "remove"],
     ]
     assert ran.err.splitlines() == [f"wrote {table}", f"wrote {picture}"]
     exact = float(evr("estimate", *GAUSSIANS, "--epsilon", 1, "-q").out)
@@ -73,7 +73,7 @@ def test_many_settings(evr, tmp_path):
 
 def test_many_deltas_of_a_file(evr, mixed):
     rows = evr("estimate", mixed, "--delta", "1e-5,1e-6", "--quiet").rows
-    assert [row[0] for row in rows] == ["1e-05", "1e-06"]
+    assert [row[0] for row in rows] == ["1e-5", "1e-6"]
     assert float(rows[0][1]) < float(rows[1][1])
 
 

@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,20 @@ def test_fifty_settings_against_python(browser):
         truth = evr.estimate_epsilon(event, delta=delta).value
         if truth > 0:
             compare(answer(browser, f"noise={noise}&probability={q}&steps={steps}&delta={delta}"), truth, delta)
+
+
+@pytest.mark.full
+def test_published_trainings_are_proved_in_five_seconds(browser):
+    specs = sorted(path for path in (ROOT / "examples" / "published").glob("*.toml") if path.stem != "sources")
+    assert len(specs) >= 18
+    for path in specs:
+        ran = tomllib.loads(path.read_text("utf-8"))
+        (one,), delta = ran["mechanism"], ran["claim"]["delta"]
+        noise, q, steps = one["noise_multiplier"], one["sampling_probability"], one["steps"]
+        found = answer(browser, f"noise={noise}&probability={q}&steps={steps}&delta={delta}")
+        event = evr.dpsgd(noise_multiplier=noise, sampling_probability=q, steps=steps)
+        compare(found, evr.estimate_epsilon(event, delta=delta).value, delta)
+        assert float(found["words"].split("Proved in ")[1].split(" s:")[0]) <= 5.0, path.stem
 
 
 def test_the_setting_of_a_link_is_proved_and_explained(browser):

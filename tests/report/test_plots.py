@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 
 import evr
 from evr._report import plots
@@ -27,6 +28,16 @@ def test_privacy_curves_are_labelled_and_logarithmic():
 @pytest.mark.parametrize("deltas", [np.zeros(9), np.ones(9), np.where(EPSILONS > 2, 0.0, DELTAS)])
 def test_zeros_and_ones_do_not_break_the_scale(deltas):
     assert plots.render(plots.privacy_curves({"fft": (EPSILONS, deltas)}), "png").startswith(b"\x89PNG")
+
+
+def test_a_long_title_is_not_cut():
+    words = "Noise multiplier 0.8, dataset size 50,000, batch size 512, epochs 30, sampling probability 0.01024"
+    figure = plots.privacy_curves({"fft": (EPSILONS, DELTAS)}, title=f"Privacy curve\n{words}")
+    (axes,) = figure.axes
+    figure.draw_without_rendering()  # lays it out
+    assert axes.get_title(loc="left").replace("\n", " ") == f"Privacy curve {words}"
+    (drawn,) = axes.findobj(lambda one: isinstance(one, Text) and one.get_text().startswith("Privacy curve"))
+    assert drawn.get_window_extent().x1 <= figure.bbox.x1
 
 
 def test_a_sweep_draws_itself_in_the_looks_of_evr():

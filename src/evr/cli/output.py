@@ -41,7 +41,7 @@ def table(title: str, rows: Sequence[Mapping[str, Any]], *, quiet: bool = False)
     """
     header = [name.replace("_", " ") for row in rows[:1] for name in row]
     listed = [
-        ["-" if one is None else f"{one:.12g}" if isinstance(one, float) else str(one) for one in row.values()]
+        ["-" if one is None else number(one, 12) if isinstance(one, float) else str(one) for one in row.values()]
         for row in rows
     ]
     if quiet or not sys.stdout.isatty():
@@ -130,7 +130,7 @@ def as_json(value: Any) -> None:
 
 def number(value: float | None, digits: int = 6) -> str:
     """A number as a person writes it."""
-    return "-" if value is None else f"{value:.{digits}g}"
+    return "-" if value is None else short_exponent(f"{value:.{digits}g}")
 
 
 def pair(claim: Any) -> str:
