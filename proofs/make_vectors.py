@@ -24,7 +24,6 @@ from evr._kernel.events import Composition
 from evr._kernel.events.schemes import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
 from evr._kernel.pairs import Pairs
 from evr._kernel.pairs.exact import exact_sampled
-from evr._kernel.pairs.line.poisson import sampled as poisson_pair
 from evr._kernel.strict import prove_within
 from evr._plan.lower import strict_delta_below
 from evr._plan.strict import StrictCurve
@@ -57,9 +56,7 @@ RESPONSE = dp_event.RandomizedResponseDpEvent(0.5, 3)
 def sampled_answers(q: float, count: int) -> Composition:
     """The laws of two answers, seen through Poisson sampling, as a registered mechanism may have them."""
     answers = Composition.of(RESPONSE, "replace-one").remove[0]
-    pairs = Pairs.each(
-        lambda one: poisson_pair(answers.pair, q, one), lambda one: exact_sampled(answers.exact_law, Fraction(q), one)
-    )
+    pairs = Pairs.each(lambda one: exact_sampled(answers.exact_law, Fraction(q), one))
     return Composition.from_counts([(pairs, count)])
 
 

@@ -70,7 +70,7 @@ def test_the_checker_finds_evrs_bound(event, epsilon, relation, word):
     data, bound = refuting(event, epsilon, relation=relation)
     answer = check_proof.check(data)
     assert answer.word == word
-    assert bound * (1 - Fraction(1, 10**6)) <= shown_by(answer)
+    assert bound * (1 - Fraction(1, 10**5)) <= shown_by(answer)
     estimate = evr.estimate_delta(event, epsilon, neighboring_relation=relation)
     assert answer.file.delta < shown_by(answer) <= Fraction(estimate.value + estimate.error)
     assert refuting(event, epsilon, relation=relation)[0] == data  # bit for bit

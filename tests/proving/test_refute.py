@@ -175,10 +175,10 @@ def test_batches_of_a_fixed_size_have_the_laws_of_the_pair():
     for records in ((1, -1, -1, -1, -1), (-1, -1, -1, -1)):
         sums = [float(sum(batch)) for batch in itertools.combinations(records, 3)]
         laws.append(gaussians({one: sums.count(one) / len(sums) for one in set(sums)}, noise))
-    for direction, pair in (("remove", laws), ("add", laws[::-1])):
+    for direction, (p, q) in (("remove", laws), ("add", laws[::-1])):
         for epsilon in (0.0, 0.3, 0.8):
             stated = evr.estimate_delta(event, epsilon, direction=direction).value
-            assert hockey_stick(pair[0], pair[1], epsilon) == near(stated, rel=2e-3, abs=1e-9)
+            assert hockey_stick(p, q, epsilon) == near(stated, rel=2e-3, abs=1e-9)
     assert evr.refute(Repeated(event, 3), epsilon=0.5, delta=1e-3).refuted
 
 
