@@ -17,6 +17,7 @@ from evr._kernel.pairs.line.pair import log_sum_exp
 
 ORDERS = np.geomspace(1e-4, 1e5, 46)
 TIMES = np.geomspace(0.5, 4.0, 12)
+_KEPT, _SHALLOW = 120.0, 70.0  # what the tilt is planned by is enough where log delta is above ``-_SHALLOW``
 _THINNED = 700  # points that moments are taken of
 _OFFSET_BITS = 64
 _FINEST_LATTICE = 1e-3
@@ -91,9 +92,10 @@ def outlook(steps: tuple[Step, ...], epsilon: float) -> Outlook:
     order, cap = (plan.order, plan.cap) if plan is not None else _far_tilt(floats, epsilon)
     lattice = _lattice([step.pair for step in floats])
     kinds = []
+    keep = _KEPT if order * epsilon < _SHALLOW else math.inf
     for step in floats:
-        plain = rough_points(step.pair, 0.0, math.inf, keep=math.inf)
-        points = rough_points(step.pair, order, cap, joined=True, keep=math.inf) if plain.losses.size else plain
+        plain = rough_points(step.pair, 0.0, cap, joined=True, keep=keep)
+        points = rough_points(step.pair, order, cap, joined=True, keep=keep) if plain.losses.size else plain
         kinds.append(_kind(step, plain, points, order, on_atoms=lattice is not None))
     return Outlook(epsilon, order, _log_delta(epsilon, order, kinds), tuple(kinds), math.inf, lattice)
 

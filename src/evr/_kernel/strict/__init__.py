@@ -1,5 +1,5 @@
-"""Upper bounds on delta in exact arithmetic (docs/guarantees_strict.md). Coq has checked Sections S1 to S5: a program
-that is extracted from that proof computes the same integers (docs/trust.md).
+"""Upper bounds on delta in exact arithmetic (docs/guarantees_strict.md). Coq has checked Sections S1 to S5: a
+program that is extracted from that proof computes the same integers (docs/trust.md).
 """
 
 from evr._kernel.strict.last_sum import halves

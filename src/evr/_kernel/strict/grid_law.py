@@ -1,5 +1,5 @@
-"""What covers the law of some steps, on a fine and on a coarse grid (docs/guarantees_strict.md, Section S4). Each
-function keeps the invariant of S4; what it rounds, it rounds towards a greater delta.
+"""What covers the law of some steps, on a fine and on a coarse grid (docs/guarantees_strict.md, Section S4).
+Each function keeps the invariant of S4; what it rounds, it rounds towards a greater delta.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ _FEW = 1 << 16  # places, one by one
 
 @lru_cache(maxsize=256)
 def shares_up(spacing: Fraction, halvings: int, bits: int) -> tuple[int, ...]:
-    """``2^bits (1 - e^{-r spacing}) / (1 - e^{-2^halvings spacing})``, rounded up, for ``r < 2^halvings`` (S4.3)."""
+    """``2^bits (1 - e^{-r spacing}) / (1 - e^{-2^halvings spacing})``, rounded up, for ``r < 2^halvings``
+    (S4.3).
+    """
     size, whole = 1 << halvings, 1 << bits
 
     def shares() -> Callable[[int], arb]:
@@ -63,7 +65,9 @@ def windowed(masses: Masses, floor: int, top: int, spacing: Fraction, bits: int)
 
 
 def _falling(step: int, bits: int, first: int, last: int) -> Iterable[int]:
-    """``V_n`` of Section S4.4 from ``first`` to ``last``: one by one, or the first by squares where it is far."""
+    """``V_n`` of Section S4.4 from ``first`` to ``last``: one by one, or the first by squares where it is
+    far.
+    """
     if last <= _FEW:
         return islice(_first_falling(step, bits, last.bit_length()), first, None)
     near, times = first <= _FEW + 1, partial(_lowered, bits)
@@ -81,7 +85,9 @@ def _lowered(bits: int, weight: int, step: int) -> int:
 
 
 class Rules(NamedTuple):
-    """How masses are rounded, moved and multiplied: in upper bounds (S4), and as either list of a lower one (L4)."""
+    """How masses are rounded, moved and multiplied: in upper bounds (S4), and as either list of a lower one
+    (L4).
+    """
 
     rounded: Callable[[Masses, int], Masses]
     coarsened: Callable[[Masses, Fraction, int, int], Masses]
@@ -100,7 +106,9 @@ ABOVE = Rules(
 
 @dataclass(frozen=True)
 class GridLaw:
-    """Fine masses, coarse masses and an infinite one that cover the law of some steps, by the rules of upper bounds."""
+    """Fine masses, coarse masses and an infinite one that cover the law of some steps, by the rules of upper
+    bounds.
+    """
 
     halvings: int  # the fine grid has the spacing ``spacing / 2^halvings``
     fine: Masses
@@ -164,7 +172,9 @@ class GridLaw:
         return replace(x, fine=fine, coarse=x.rules.rounded(coarse, x.bits), infinite=x.rules.infinite(x, y))
 
     def within(self, window: Window) -> GridLaw:
-        """The law cut to a window: fine masses outside of it become coarse, coarse ones are raised or split (S4.4)."""
+        """The law cut to a window: fine masses outside of it become coarse, coarse ones are raised or split
+        (S4.4).
+        """
         law = self.at(window.halvings)
         fine, coarse = law.fine, law.coarse
         if law.halvings and len(fine):

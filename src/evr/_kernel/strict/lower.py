@@ -1,5 +1,5 @@
-"""Lower bounds on delta in exact arithmetic (docs/guarantees_lower.md), by the test "the sum of the losses, rounded to
-a grid, is large": its probability under ``P`` is rounded down, and that under ``Q`` up.
+"""Lower bounds on delta in exact arithmetic (docs/guarantees_lower.md), by the test "the sum of the losses,
+rounded to a grid, is large": its probability under ``P`` is rounded down, and that under ``Q`` up.
 """
 
 from bisect import bisect_left
@@ -36,8 +36,8 @@ _NEAR = 64  # two ratios a share of ``2^-_NEAR`` apart show a test of the curve 
 def bounds_below(
     steps: Sequence[Step], plan: ProofPlan, low: Fraction, high: Fraction
 ) -> Callable[[Fraction], Fraction]:
-    """A function from an epsilon, from ``low`` to ``high``, to a rational number that is at most delta(epsilon) of the
-    steps' pairs in one direction, whatever the plan.
+    """A function from an epsilon, from ``low`` to ``high``, to a rational number that is at most
+    delta(epsilon) of the steps' pairs in one direction, whatever the plan.
     """
     if plan.grids:
         return _composed(steps, plan)
@@ -118,7 +118,9 @@ def _tests(law: ExactCurve, ratios: Sequence[arb]) -> list[Chances]:
 
 
 def _sets(law: ExactLaw, top: Fraction, spacing: Fraction, bits: int) -> list[Chances]:
-    """The chances of sets of outcomes that have nothing in common; of bins, of sums of ratios up to ``e^top``."""
+    """The chances of sets of outcomes that have nothing in common; of bins, of sums of ratios up to
+    ``e^top``.
+    """
     if isinstance(law, ExactOutcomes):
         return [(one.p, one.q) for one in law.sets()]
     if isinstance(law, ExactBins):
@@ -157,7 +159,9 @@ def _sums_of_ratios(law: ExactBins, top: Fraction, spacing: Fraction, bits: int)
 
 
 def chances_of(law: ExactLaw, grid: Grid, spacing: Fraction, bits: int) -> tuple[list[int], list[int], int]:
-    """``p``, ``q`` and the infinite mass of L2 that describe a score of one step on a grid, in units of ``2^-bits``."""
+    """``p``, ``q`` and the infinite mass of L2 that describe a score of one step on a grid, in units of
+    ``2^-bits``.
+    """
     losses, infinite = Losses(grid, spacing), arb(0)
     middles = [(low + high) / 2 for low, high in pairwise(losses)]
     with at_precision(bits + GUARD):

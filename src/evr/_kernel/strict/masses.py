@@ -1,5 +1,5 @@
-"""Masses on a uniform grid, side by side in one long integer (docs/guarantees_strict.md, Section S4.6): whatever is
-done to all of them is done to that integer. Integers are in units of ``2^-bits``.
+"""Masses on a uniform grid, side by side in one long integer (docs/guarantees_strict.md, Section S4.6):
+whatever is done to all of them is done to that integer. Integers are in units of ``2^-bits``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ WORD = 4  # bytes that are moved together: widths are multiples of it
 
 @dataclass(frozen=True)
 class Masses:
-    """Non-negative integers at the places ``first, first + 1, ...`` of a grid, each in ``width`` bytes of one integer.
+    """Non-negative integers at the places ``first, first + 1, ...`` of a grid, each in ``width`` bytes of one
+    integer.
 
     The width has room for ``most``, and so for any sum of some of the masses: no mass runs into the next.
     """
@@ -109,8 +110,8 @@ class Masses:
         return replace(up, most=up.most + len(wide))
 
     def merged(self, below: int, *weights: Sequence[int]) -> list[Masses]:
-        """For each list of weights, and each block of as many places, the sum of the masses, each times its weight. The
-        first block begins ``below`` places below the first mass. Results begin at place 0.
+        """For each list of weights, and each block of as many places, the sum of the masses, each times its
+        weight. The first block begins ``below`` places below the first mass. Results begin at place 0.
         """
         size, mosts = len(weights[0]), [self.most * int(max(each)) for each in weights]
         wide = self.with_room(max(mosts))
@@ -119,8 +120,8 @@ class Masses:
         return [Masses(0, packed, wide.width, most) for packed, most in zip(sums, mosts, strict=True)]
 
     def _columns(self, size: int) -> list[fmpz]:
-        """The first masses of all blocks of so many places, side by side; the second ones; and so on. In long blocks
-        each time ``_TOGETHER`` of them.
+        """The first masses of all blocks of so many places, side by side; the second ones; and so on. In long
+        blocks each time ``_TOGETHER`` of them.
         """
         stride, taken = size * self.width, (_TOGETHER if size > _TOGETHER else 1) * self.width
         text = self._text(ceil_div(len(self), size) * size)

@@ -1,5 +1,5 @@
-"""Compositions as outcomes, and the mean of the ratios of several groups (docs/guarantees_nested.md). All masses are
-rounded towards a greater delta.
+"""Compositions as outcomes, and the mean of the ratios of several groups (docs/guarantees_nested.md). All
+masses are rounded towards a greater delta.
 """
 
 from bisect import bisect_right
@@ -19,8 +19,9 @@ from evr.types import Direction
 
 @dataclass(frozen=True)
 class GridOutcomes(ExactOutcomes):
-    """A composition on a grid: masses of ``P`` in units of ``2^-bits`` at the losses ``offset + place spacing``, and at
-    infinity. ``Q`` has ``e^-loss`` times as much there, and the rest where ``P`` has nothing.
+    """A composition on a grid: masses of ``P`` in units of ``2^-bits`` at the losses ``offset + place
+    spacing``, and at infinity. ``Q`` has ``e^-loss`` times as much there, and the rest where ``P`` has
+    nothing.
     """
 
     masses: Masses
@@ -49,8 +50,8 @@ class GridOutcomes(ExactOutcomes):
 def mean_of(
     laws: list[tuple[ExactOutcomes, int]], direction: Direction, top: Fraction, spacing: Fraction, bits: int
 ) -> MeanOutcomes:
-    """One of several groups, whose laws are given, each with the number of groups that have it: on a grid of ratios up
-    to ``e^top``.
+    """One of several groups, whose laws are given, each with the number of groups that have it: on a grid of
+    ratios up to ``e^top``.
     """
     groups = sum(number for _, number in laws)
     grid = grid_of_ratios(groups, top, spacing, bits + MORE_BITS)
@@ -63,8 +64,8 @@ def mean_of(
 
 
 def _ratios(law: ExactOutcomes, direction: Direction, grid: Ratios) -> Sum:
-    """The ratio of one group under ``Q`` on the grid (G2.3). Remove: the ratio is rounded up, shares that keep it are
-    rounded up, and what is left is at 0. Add: the ratio and the upper share are rounded down.
+    """The ratio of one group under ``Q`` on the grid (G2.3). Remove: the ratio is rounded up, shares that
+    keep it are rounded up, and what is left is at 0. Add: the ratio and the upper share are rounded down.
     """
     remove, unit, places = direction is Direction.REMOVE, 1 << grid.bits, grid.places
     masses, excess, last = [0] * len(places), 0, places[-1]

@@ -38,7 +38,9 @@ def one_step(law: ExactLaw, grid: Grid, spacing: Fraction, bits: int) -> GridLaw
 
 
 class Losses(Sequence[fmpq]):
-    """The losses of a grid's places, rising: coarse places below the fine ones, these, and coarse places above them."""
+    """The losses of a grid's places, rising: coarse places below the fine ones, these, and coarse places
+    above them.
+    """
 
     def __init__(self, grid: Grid, spacing: Fraction) -> None:
         self._size = 1 << grid.halvings
@@ -67,8 +69,8 @@ class Losses(Sequence[fmpq]):
 
 
 def _tails(law: ExactCurve, losses: Sequence[fmpq]) -> tuple[int, int, Callable[[int], arb]]:
-    """``G_j`` of Section S3 as a function of ``j``: how much of ``P`` is put beyond place ``j``. Before it, the first
-    place at which it may be below 1, and the first from which on it is 0.
+    """``G_j`` of Section S3 as a function of ``j``: how much of ``P`` is put beyond place ``j``. Before it,
+    the first place at which it may be below 1, and the first from which on it is 0.
     """
     value, least, greatest = law.curve(), law.least(), law.greatest()
     most = ball(greatest) if isinstance(greatest, Fraction) else greatest

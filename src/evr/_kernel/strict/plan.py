@@ -1,7 +1,7 @@
 """Plans: what floats choose, as data. Whatever a plan says, the bound that follows from it holds.
 
-Place ``i`` of the coarse grid is the loss ``offset + i spacing``. A fine grid has the spacing ``spacing / 2^halvings``.
-The offset of several steps is the sum of theirs.
+Place ``i`` of the coarse grid is the loss ``offset + i spacing``. A fine grid has the spacing ``spacing /
+2^halvings``. The offset of several steps is the sum of theirs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ class Window(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """Where one step is put: coarse places ``floor .. top``, and fine ones from coarse place ``low`` to ``high``."""
+    """Where one step is put: coarse places ``floor .. top``, and fine ones from coarse place ``low`` to
+    ``high``.
+    """
 
     offset: Fraction
     halvings: int
@@ -61,8 +63,9 @@ T = TypeVar("T")
 
 
 def compose(counts: Sequence[int], step: Callable[[int], T], times: Callable[[T, T], T]) -> tuple[list[T], list[T]]:
-    """The two halves of a composition, each as a list of one product, or of none if the half has no steps: each kind to
-    half of its count, joined with the kinds before it. What odd counts leave over extends the second half.
+    """The two halves of a composition, each as a list of one product, or of none if the half has no steps:
+    each kind to half of its count, joined with the kinds before it. What odd counts leave over extends the
+    second half.
     """
     first: list[T] = []
     for kind, count in enumerate(counts):
@@ -145,7 +148,9 @@ class ProofPlan:
         one_step: Callable[[ExactLaw, Grid, Fraction, int], T],
         times: Callable[[T, T, Window], T],
     ) -> tuple[list[T], list[T], Fraction]:
-        """The halves of ``compose``: steps on their grids, products cut to windows; and the offset of the whole."""
+        """The halves of ``compose``: steps on their grids, products cut to windows; and the offset of the
+        whole.
+        """
         counts = tuple(step.count for step in steps)
         needed = len(schedule(counts))
         if len(self.grids) != len(steps) or len(self.windows) != needed:
@@ -176,7 +181,9 @@ class ProofPlan:
 
     @classmethod
     def from_json(cls, document: Any) -> ProofPlan:
-        """The plan that ``to_json`` wrote, or a ``ValueError``: what is written of it has to be the document again."""
+        """The plan that ``to_json`` wrote, or a ``ValueError``: what is written of it has to be the document
+        again.
+        """
         try:
             found = cls._read(document)
             if json.dumps(found.to_json(), sort_keys=True) != json.dumps(document, sort_keys=True):
@@ -238,7 +245,9 @@ class SelectionPlan:
 
     @classmethod
     def read(cls, document: Any) -> SelectionPlan:
-        """The plan that ``to_json`` wrote, as part of the plan of a proof, which is compared with what is written."""
+        """The plan that ``to_json`` wrote, as part of the plan of a proof, which is compared with what is
+        written.
+        """
         ahead, back = (
             tuple(CurvePlan(tuple(map(fraction_of, one["epsilons"])), ProofPlan._read(one["plan"])) for one in side)
             for side in (document["ahead"], document["back"])
@@ -248,8 +257,8 @@ class SelectionPlan:
 
 @dataclass(frozen=True)
 class NestedPlan:
-    """How to bound a law that is made of compositions (docs/guarantees_nested.md): a plan for each of them; and for one
-    of several groups, the spacing of the grid of ratios and the loss up to which it reaches.
+    """How to bound a law that is made of compositions (docs/guarantees_nested.md): a plan for each of them;
+    and for one of several groups, the spacing of the grid of ratios and the loss up to which it reaches.
     """
 
     plans: tuple[ProofPlan, ...]
@@ -265,13 +274,17 @@ class NestedPlan:
 
     @classmethod
     def read(cls, document: Any) -> NestedPlan:
-        """The plan that ``to_json`` wrote, as part of the plan of a proof, which is compared with what is written."""
+        """The plan that ``to_json`` wrote, as part of the plan of a proof, which is compared with what is
+        written.
+        """
         spacing, top = (fraction_of(document[key]) for key in ("spacing", "top"))
         return cls(tuple(ProofPlan._read(one) for one in document["plans"]), spacing, top)
 
 
 class StatedProof(NamedTuple):
-    """The words of a proof: a bound, the plan, a digest. They prove nothing until ``prove`` follows the plan again."""
+    """The words of a proof: a bound, the plan, a digest. They prove nothing until ``prove`` follows the plan
+    again.
+    """
 
     delta: Fraction
     plan: ProofPlan | None = None

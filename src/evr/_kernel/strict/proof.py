@@ -42,8 +42,8 @@ Plans = Generator[ProofPlan, Fraction, None]
 class Proof:
     """That delta of ``steps`` at ``epsilon`` is at most ``delta``, in one direction.
 
-    Only ``prove`` and ``prove_within`` make one: a proof in hand was computed by this module. It has no plan where none
-    is needed: no loss exceeds epsilon, or all losses are infinite, or the bound is 1.
+    Only ``prove`` and ``prove_within`` make one: a proof in hand was computed by this module. It has no plan
+    where none is needed: no loss exceeds epsilon, or all losses are infinite, or the bound is 1.
     """
 
     steps: tuple[Step, ...] = field(repr=False)
@@ -82,8 +82,8 @@ def needs_no_plan(steps: Sequence[Step], epsilon: Fraction) -> Proof | None:
 def prove(steps: Sequence[Step], epsilon: Fraction, plan: ProofPlan) -> Proof:
     """The bound that follows from a plan at an epsilon.
 
-    Preconditions: ``steps`` are exact laws of pairs that dominate what ran, in one direction. Then delta(epsilon) is at
-    most the proof's ``delta``, whatever the plan: docs/guarantees_strict.md.
+    Preconditions: ``steps`` are exact laws of pairs that dominate what ran, in one direction. Then
+    delta(epsilon) is at most the proof's ``delta``, whatever the plan: docs/guarantees_strict.md.
     """
     return prove_curve(steps, [epsilon], plan)[0]
 
@@ -97,8 +97,8 @@ def prove_curve(steps: Sequence[Step], epsilons: Sequence[Fraction], plan: Proof
 def bounds_by(
     steps: Sequence[Step], plan: ProofPlan, low: Fraction, high: Fraction
 ) -> tuple[Callable[[Fraction], Fraction], str | None]:
-    """The bound that follows from a plan at each epsilon from ``low`` to ``high``, and the digest of its integers,
-    where it has grids. Preconditions are those of ``prove``.
+    """The bound that follows from a plan at each epsilon from ``low`` to ``high``, and the digest of its
+    integers, where it has grids. Preconditions are those of ``prove``.
     """
     if plan.grids:
         found = halves(resolved(steps, plan), plan)
@@ -118,8 +118,8 @@ def bounds_by(
 
 
 def selected(law: Selection, plan: SelectionPlan, *, reverse: bool = False) -> Selected:
-    """The bounds on a selection that follow from a plan, in its direction or in the other: whatever the plan, they hold
-    (docs/guarantees_selection.md). Preconditions are those of ``prove``, for one run.
+    """The bounds on a selection that follow from a plan, in its direction or in the other: whatever the plan,
+    they hold (docs/guarantees_selection.md). Preconditions are those of ``prove``, for one run.
     """
     ahead, back = _points(law.steps, plan.ahead), _points(law.reverse, plan.back)
     return Selected.of(law.rule, *((back, ahead) if reverse else (ahead, back)), plan.fineness)
@@ -138,7 +138,9 @@ def _check_nested(steps: Sequence[Step], plan: ProofPlan) -> None:
 
 
 def resolved(steps: Sequence[Step], plan: ProofPlan) -> tuple[Step, ...]:
-    """The steps, each selection and each law of compositions as a law on finitely many outcomes that dominates it."""
+    """The steps, each selection and each law of compositions as a law on finitely many outcomes that
+    dominates it.
+    """
     _check_nested(steps, plan)
     selections, nested, found = iter(plan.selections), iter(plan.nested), []
     for step in steps:
@@ -188,8 +190,8 @@ def _outcomes(steps: Sequence[Step], plan: ProofPlan) -> ExactOutcomes:
 def sampled_delta(
     law: SampledSteps, inside: Callable[[Fraction], Fraction], epsilon: Fraction, bits: int, *, above: bool = True
 ) -> Fraction:
-    """Delta of one sample of a composition, from a bound on that of the composition (G1.2). For a bound from ``above``
-    the ratio ``e^epsilon`` is rounded down, and so is the epsilon inside; else both are rounded up.
+    """Delta of one sample of a composition, from a bound on that of the composition (G1.2). For a bound from
+    ``above`` the ratio ``e^epsilon`` is rounded down, and so is the epsilon inside; else both are rounded up.
     """
     power_of, share = power_below if above else power_above, law.share
     ratio = Fraction(power_of(epsilon, bits), 1 << bits)
@@ -224,8 +226,8 @@ def prove_within(
 ) -> Proof:
     """The best proof of the plans, up to the first whose bound is at most ``enough``.
 
-    A generator of plans is sent the bound of each before it is asked for the next. No plan is asked for where none is
-    needed, and without a plan the bound is 1. Preconditions and statement are those of ``prove``.
+    A generator of plans is sent the bound of each before it is asked for the next. No plan is asked for where
+    none is needed, and without a plan the bound is 1. Preconditions and statement are those of ``prove``.
     """
     if (known := needs_no_plan(steps, epsilon)) is not None:
         return known
@@ -267,7 +269,9 @@ def one_step_delta(law: ExactLaw, epsilon: Fraction, bits: int) -> Fraction:
 
 
 def infinite_delta(steps: Sequence[Step], bits: int = 256) -> Fraction:
-    """At least the probability that some loss is infinite: delta at an infinite epsilon. Curves have no such losses."""
+    """At least the probability that some loss is infinite: delta at an infinite epsilon. Curves have no such
+    losses.
+    """
     total = 0
     for step in steps:
         law, one = step.exact_law, 0

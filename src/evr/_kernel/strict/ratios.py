@@ -1,7 +1,7 @@
 """Balls in bins as outcomes, on a grid of their ratio (docs/guarantees_highdim.md, Section 8).
 
-One ratio ``A`` is spread to the ends of cells of a uniform grid, which keeps its mean. The sum of ``b`` of them is a
-power of a polynomial with integer coefficients; what is beyond the top is cut.
+One ratio ``A`` is spread to the ends of cells of a uniform grid, which keeps its mean. The sum of ``b`` of
+them is a power of a polynomial with integer coefficients; what is beyond the top is cut.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _LEAST_BITS = 64
 
 
 class Sum(NamedTuple):
-    """A sum of ratios under ``Q``: masses on the fine grid and on the coarse one, not below those of a law that is
-    above the true one; and what was cut, an expectation of sums of ratios.
+    """A sum of ratios under ``Q``: masses on the fine grid and on the coarse one, not below those of a law
+    that is above the true one; and what was cut, an expectation of sums of ratios.
     """
 
     fine: Masses
@@ -72,8 +72,8 @@ class MeanOutcomes(ExactOutcomes):
 
 
 def outcomes_of(law: ExactBins, top: Fraction, spacing: Fraction, bits: int) -> MeanOutcomes:
-    """Bins on a grid of ratios up to ``e^top``: in the remove direction losses beyond ``top`` are cut, in the add
-    direction losses below ``-top`` are raised.
+    """Bins on a grid of ratios up to ``e^top``: in the remove direction losses beyond ``top`` are cut, in the
+    add direction losses below ``-top`` are raised.
     """
     grid = grid_of_ratios(law.bins, top, spacing, bits + MORE_BITS)
     return MeanOutcomes(law.direction, law.bins, grid, power(grid.one(law), law.bins, grid.times))
@@ -105,8 +105,9 @@ def sum_at(number: int, loss: Fraction) -> Fraction:
 
 
 def ratios_of(law: ExactBins, grid: Grid, spacing: Fraction) -> tuple[Fraction, Fraction]:
-    """The loss that the grid of ratios of one step reaches up to, and its spacing: one that adds less variance to a
-    loss than the grid of losses does, as long as there are not too many places. Nothing rests on it.
+    """The loss that the grid of ratios of one step reaches up to, and its spacing: one that adds less
+    variance to a loss than the grid of losses does, as long as there are not too many places. Nothing rests
+    on it.
     """
     remove, most = law.direction is Direction.REMOVE, MOST_PLACES // 2
     top = grid.offset + grid.top * spacing if remove else -(grid.offset + grid.floor * spacing)
@@ -122,8 +123,8 @@ def ratios_of(law: ExactBins, grid: Grid, spacing: Fraction) -> tuple[Fraction, 
 
 @dataclass(frozen=True)
 class Ratios:
-    """Where sums of ratios are: at the places ``0 .. top``, and beyond at ``size, 2 size, .. wide size``, if ``size``
-    is not 1. Masses are in units of ``2^-bits``.
+    """Where sums of ratios are: at the places ``0 .. top``, and beyond at ``size, 2 size, .. wide size``, if
+    ``size`` is not 1. Masses are in units of ``2^-bits``.
     """
 
     spacing: Fraction

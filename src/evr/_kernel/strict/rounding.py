@@ -1,4 +1,6 @@
-"""Integers from balls, rounded up or down (docs/guarantees_strict.md, Section S4.1): the same on every machine."""
+"""Integers from balls, rounded up or down (docs/guarantees_strict.md, Section S4.1): the same on every
+machine.
+"""
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -19,7 +21,9 @@ def ceil_div(number: int | Fraction, divisor: int | Fraction = 1) -> int:
 
 
 def ceiling(number: arb) -> int | None:
-    """The number rounded up, if the ball decides it and memory has room: FLINT ends the process if it has none."""
+    """The number rounded up, if the ball decides it and memory has room: FLINT ends the process if it has
+    none.
+    """
     if not abs(number) < _LARGEST:
         return None
     rounded = number.ceil().unique_fmpz()
@@ -35,7 +39,9 @@ def end_above(number: arb, bits: int = 0) -> int:
 
 
 def units_above(number: Callable[[], arb], bits: int) -> int:
-    """``2^bits`` times the number, rounded up, at a precision that decides it; after some raises, its upper end."""
+    """``2^bits`` times the number, rounded up, at a precision that decides it; after some raises, its upper
+    end.
+    """
     for raises in range(RAISES):
         with at_precision((bits + GUARD) << raises):
             scaled = number() * (fmpz(1) << bits)

@@ -20,8 +20,8 @@ _FINER = 32  # more bits of the powers of a place than of the masses
 
 
 class Series(NamedTuple):
-    """``2^(bits + _POINT)`` times the masses at the places ``n`` of a block, from 0 on: ``sum_i terms_i (n / size)^i``,
-    up to an error. The size is a power of 2.
+    """``2^(bits + _POINT)`` times the masses at the places ``n`` of a block, from 0 on: ``sum_i terms_i (n /
+    size)^i``, up to an error. The size is a power of 2.
     """
 
     terms: list[int]
@@ -39,8 +39,8 @@ class Attempt(NamedTuple):
 def masses_by_series(
     curve: Callable[[Any], Any], losses: Sequence[fmpq], run: range, bits: int
 ) -> Iterator[tuple[int, list[int | None]]]:
-    """Blocks of a run of places whose gaps to their neighbours are the same: the first place of each, and ``2^bits``
-    times its masses, rounded up where that is decided. Places that no series serves are left out.
+    """Blocks of a run of places whose gaps to their neighbours are the same: the first place of each, and
+    ``2^bits`` times its masses, rounded up where that is decided. Places that no series serves are left out.
     """
     start, length = run.start, _BLOCK
     while (left := run.stop - start) >= _LEAST_BLOCK:
@@ -94,8 +94,8 @@ def _near(term: arb) -> int:
 
 @lru_cache(maxsize=16)
 def _powers(size: int, number: int, bits: int, width: int) -> list[fmpz]:
-    """``2^bits (n / size)^i`` at the places ``n < size`` side by side, for each ``i < number``; each time rounded down,
-    so that the ``i``-th is less by at most ``i``.
+    """``2^bits (n / size)^i`` at the places ``n < size`` side by side, for each ``i < number``; each time
+    rounded down, so that the ``i``-th is less by at most ``i``.
     """
     doublings, slot = size.bit_length() - 1, 8 * width
     places, full = at_each(size, width, 1), (1 << slot) - 1

@@ -1,5 +1,5 @@
-"""What follows from proved points of a privacy curve: what an attacker can do at most (docs/guarantees_risk.md), and
-delta of a selected run (docs/guarantees_selection.md).
+"""What follows from proved points of a privacy curve: what an attacker can do at most
+(docs/guarantees_risk.md), and delta of a selected run (docs/guarantees_selection.md).
 
 Everything is an integer or a rational number.
 """
@@ -36,7 +36,9 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Tradeoff:
-    """The greatest true positive rate at each false positive rate, from above: an envelope of lines (Section K1)."""
+    """The greatest true positive rate at each false positive rate, from above: an envelope of lines (Section
+    K1).
+    """
 
     lines: tuple[Line, ...]
 
@@ -79,7 +81,9 @@ class Tradeoff:
         return max(prior * true + (1 - prior) * (1 - false) for false, true in self.corners)
 
     def exceeding(self, ratio: Fraction) -> Fraction:
-        """The bound on the chance that the likelihood ratio of a record that took part exceeds ``ratio > 0`` (K2)."""
+        """The bound on the chance that the likelihood ratio of a record that took part exceeds ``ratio > 0``
+        (K2).
+        """
         return min(line.height / (1 - line.slope / ratio) for line in self.lines if line.slope < ratio)
 
 
@@ -109,7 +113,9 @@ class Term(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """Where a cell begins: ``x``, the bound ``T(x)`` on the same probability in the other world, ``log g`` of both."""
+    """Where a cell begins: ``x``, the bound ``T(x)`` on the same probability in the other world, ``log g`` of
+    both.
+    """
 
     x: Fraction
     most: Fraction
@@ -119,8 +125,8 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True)
 class Selected:
-    """Upper bounds on delta of what is selected, in one direction: at every epsilon the least of 1, the greatest of
-    some terms (Sections T2 and T4) and the sum of others (Section T3). Ratios rise.
+    """Upper bounds on delta of what is selected, in one direction: at every epsilon the least of 1, the
+    greatest of some terms (Sections T2 and T4) and the sum of others (Section T3). Ratios rise.
     """
 
     curve: tuple[Line, ...]  # points of the curve of one run, a convex hull, from ``(0, 1)`` on
@@ -130,8 +136,8 @@ class Selected:
 
     @classmethod
     def of(cls, rule: Rule, ahead: Sequence[Point], back: Sequence[Point], fineness: int) -> Selected:
-        """From pairs ``(epsilon, delta)``, ``epsilon >= 0``, of one run in this direction, and in the other: as true as
-        they are. The greater the fineness, the narrower the cells and the tighter the bounds.
+        """From pairs ``(epsilon, delta)``, ``epsilon >= 0``, of one run in this direction, and in the other:
+        as true as they are. The greater the fineness, the narrower the cells and the tighter the bounds.
         """
         curve = Tradeoff.of_points(ahead, back).lines[::-1]
         corners = Tradeoff.of_points(back, ahead).corners
@@ -190,7 +196,8 @@ class Selected:
 
 
 def outcomes_above(ahead: Sequence[Point], back: Sequence[Point]) -> RationalOutcomes:
-    """A pair of laws on finitely many outcomes that dominates everything of which the points are true (Section T6).
+    """A pair of laws on finitely many outcomes that dominates everything of which the points are true
+    (Section T6).
 
     >>> law = outcomes_above([(Fraction(1), Fraction(0))], [(Fraction(1), Fraction(0))])
     >>> [f"{float(p):.4f}" for p in law.p], [f"{float(q):.4f}" for q in law.q]
@@ -201,8 +208,8 @@ def outcomes_above(ahead: Sequence[Point], back: Sequence[Point]) -> RationalOut
 
 
 def _narrowed(corners: list[Mark], density: Callable[[arb], arb], fineness: int) -> list[Mark]:
-    """The corners of ``T``, and marks between them, by halves, until ``g`` falls by less than ``e^{1/fineness}`` from
-    one to the next in both worlds.
+    """The corners of ``T``, and marks between them, by halves, until ``g`` falls by less than
+    ``e^{1/fineness}`` from one to the next in both worlds.
     """
     width, found, ahead = ball(Fraction(1, fineness)), corners[:1], corners[:0:-1]
     while ahead:
@@ -218,7 +225,9 @@ def _narrowed(corners: list[Mark], density: Callable[[arb], arb], fineness: int)
 
 
 def _parts(lines: list[tuple[int, int]], bits: int) -> Iterator[Term]:
-    """The upper envelope of the lines ``a l - b`` and of 0, where ``l >= 0``, as a sum of ``weight (l - ratio)_+``."""
+    """The upper envelope of the lines ``a l - b`` and of 0, where ``l >= 0``, as a sum of ``weight (l -
+    ratio)_+``.
+    """
     nothing = Line(0, 0)
     below = envelope([nothing, *(Line(-a, b) for a, b in lines)])
     for one, other in pairwise([nothing, *(line for line in below if line.slope)]):
