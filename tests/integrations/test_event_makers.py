@@ -52,9 +52,8 @@ def test_a_synthesizer_is_certified_as_it_is(columns, noise, tmp_path):
 def test_their_quickstart(rho, tmp_path):
     """Of their README; one line is evr's."""
     dpsynth = pytest.importorskip("dpsynth", reason="needs dpsynth, from its sources")
-    from dpsynth import domain
-
-    columns = {"a": domain.CategoricalAttribute(possible_values=["x", "y"])}
+    domain = pytest.importorskip("dpsynth.domain")
+    columns: dict[str, object] = {"a": domain.CategoricalAttribute(possible_values=["x", "y"])}
     columns["b"] = domain.NumericalAttribute(min_value=0.0, max_value=1.0)
     made = dpsynth.data_generation_v3.TabularConfig(domains=columns).configure(zcdp_rho=rho)
     certificate = evr.certify(made.dp_event, delta=1e-6, ledger=tmp_path / "ledger.sqlite")
@@ -72,6 +71,7 @@ class Quantile(dp_event.DpEvent):
 class Halved(dp_event.GaussianDpEvent):
     """Means something else than what it is made of."""
 
+    noise_multiplier: float
     halved: bool = True
 
 
