@@ -53,6 +53,11 @@ def record(
         What to do with a record that is finished: begin another beside it, under the next free number, or add steps to
         it. Without either it is refused.
 
+    Returns
+    -------
+    Recording
+        To be finished; its ``path`` is the file.
+
     Raises
     ------
     RecordError
