@@ -52,9 +52,8 @@ def test_a_synthesizer_is_certified_as_it_is(columns, noise, tmp_path):
 def test_their_quickstart(rho, tmp_path):
     """Of their README; one line is evr's."""
     dpsynth = pytest.importorskip("dpsynth", reason="needs dpsynth, from its sources")
-    from dpsynth import domain  # type: ignore[import-not-found]
-
-    columns = {"a": domain.CategoricalAttribute(possible_values=["x", "y"])}
+    domain = pytest.importorskip("dpsynth.domain")
+    columns: dict[str, object] = {"a": domain.CategoricalAttribute(possible_values=["x", "y"])}
     columns["b"] = domain.NumericalAttribute(min_value=0.0, max_value=1.0)
     made = dpsynth.data_generation_v3.TabularConfig(domains=columns).configure(zcdp_rho=rho)
     certificate = evr.certify(made.dp_event, delta=1e-6, ledger=tmp_path / "ledger.sqlite")
@@ -72,6 +71,7 @@ class Quantile(dp_event.DpEvent):
 class Halved(dp_event.GaussianDpEvent):
     """Means something else than what it is made of."""
 
+    noise_multiplier: float
     halved: bool = True
 
 
@@ -79,7 +79,7 @@ class Halved(dp_event.GaussianDpEvent):
     ("part", "words"),
     [
         (Quantile(0.1), "Quantile"),
-        (Halved(6.0), "Halved"),  # type: ignore[arg-type]
+        (Halved(6.0), "Halved"),
         (dp_event.NonPrivateDpEvent(), "no epsilon lets delta=1e-06 be verified"),
         (dp_event.GaussianDpEvent(0.0), "no epsilon lets delta=1e-06 be verified"),
         (dp_event.PoissonSampledDpEvent(1.5, dp_event.GaussianDpEvent(6.0)), "sampling_probability=1.5"),
