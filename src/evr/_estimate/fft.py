@@ -25,6 +25,7 @@ from evr._estimate.atoms import Atoms, Delta, Jumps, atoms_of, jump_of
 from evr._estimate.closed_forms import delta_error, pair_delta
 from evr._estimate.grid import TiltedLaw, law_on_grid, table_error
 from evr._estimate.inversion import solve_epsilon
+from evr._estimate.schedules import condensed
 from evr._estimate.tilting import GridPlan, excess, is_certain, likely_epsilon, limits, plan_tilt
 from evr._kernel.pairs import DominatingPair, Step, greatest_loss, infinite_loss_mass, infinite_mass, loss_range
 from evr._kernel.pairs.law import UNIT
@@ -38,6 +39,7 @@ _UNSETTLED = 1e-6  # a change, relative to delta, after which a grid is not trus
 _RAGGED = 1e-6  # relative to delta, what a ragged law may add to the error
 _ROUNDED = 1e-11  # relative error of closed forms
 _MOST_CONDITIONS = 400  # atoms of some steps, to sum over what the others add
+_STEEPER = 1.5  # how much faster than the variance of losses epsilon rises, at most
 _REUSE = 1e-7  # what is good enough to use a law again at another epsilon
 _SIZES = tuple(2**n for n in range(12, 22))
 _ROUGH, _SMALL_SIZES = 1e-6, (2**10, 2**11)  # wanted of a rough delta, and the sizes that may do
@@ -74,6 +76,7 @@ class FftCurve:
     """
 
     def __init__(self, steps: tuple[Step, ...], asked: Iterable[float] = (), *, rough: bool = False) -> None:
+        steps, self._added = condensed(steps)
         self.steps = steps
         self._wanted, self._sizes = (_ROUGH, _SMALL_SIZES + _SIZES) if rough else (_RELATIVE, _SIZES)
         self.infinite_mass = infinite_mass(steps)
@@ -120,6 +123,10 @@ class FftCurve:
             ) from None
         if found.error > _UNSETTLED * found.value and self._apart is not None:
             found = min(found, self._by_atoms(epsilon, *self._apart), key=lambda delta: delta.error)
+        if self._added:  # what a proof of groups adds, so far as an estimate can say it
+            shift = _STEEPER * self._added * epsilon
+            more = min(self._added * found.value + shift * found.slope, 0.5 * SAYS_LITTLE * found.value)
+            found = found._replace(error=found.error + more, moved=found.moved + shift)
         return found
 
     @cached_property

@@ -93,7 +93,7 @@ class AlonePair(DominatingPair):
             return Delta(value, self.outcomes.table.of(value))
         if isinstance(self.law, OneOf):
             value = one_of_delta(self.law, self.steps, epsilon)
-            return Delta(value, _ROUGH.of(value))
+            return Delta(value, _ROUGH.of(value) + _relative_error(self.steps) * value)
         assert isinstance(self.law, SampledSteps)
         factor, at = inner_epsilon(self.law, epsilon)
         if factor == 0.0:
@@ -141,14 +141,29 @@ def nested_pair(law: NestedLaw, steps: tuple[tuple[Step, ...], ...]) -> NestedPa
         pairs = [(one_of_delta(law, steps, at), pair_delta(found, at)) for at in (0.0, 0.5)]
         wrong = max(abs(other - value) / max(value, _MATTERS) for value, other in pairs)
         table = TableError(max(_ROUGH.relative, _TIMES * wrong), _ROUGH.beyond)
+    table = table._replace(relative=table.relative + _relative_error(steps))
     return NestedPair(found.loss_values, found.log_p, found.log_q, law=law, table=table)
+
+
+def _relative_error(steps: tuple[tuple[Step, ...], ...]) -> float:
+    """That of the probabilities of compositions inside, by the tables that they are made of."""
+    return max(
+        math.fsum(
+            step.count * table_error_of(step.pair.outcomes if isinstance(step.pair, AlonePair) else step.pair).relative
+            for step in own
+        )
+        for own in steps
+    )
 
 
 @lru_cache(maxsize=64)
 def composed(steps: tuple[Step, ...]) -> DiscretePair:
     """A composition as outcomes on a grid of losses, infinite ones apart."""
-    if len(steps) == 1 and steps[0].count == 1 and isinstance(pair := outcomes(steps[0].pair), DiscretePair):
-        return pair
+    if len(steps) == 1 and steps[0].count == 1:
+        pair = steps[0].pair
+        pair = pair.outcomes if isinstance(pair, AlonePair) else outcomes(pair)
+        if isinstance(pair, DiscretePair):
+            return pair
     infinite = infinite_mass(steps)
     finite = tuple(Step(finite_part(step.pair), step.count) for step in steps)
     smooth = any(not len(step.pair.flats) for step in finite)
