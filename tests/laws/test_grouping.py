@@ -160,7 +160,7 @@ def test_groups_at_the_ends_of_numbers(noises: list[float], rates: list[float]) 
 
 def test_what_is_not_many_kinds_stays_as_it_is() -> None:
     steps = Composition.of(schedule(*SCHEDULES["both"])).simplified("remove")
-    assert grouped(steps) is steps
+    assert grouped(steps) == steps
 
 
 @pytest.mark.usefixtures("few_kinds")

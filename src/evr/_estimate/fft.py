@@ -39,7 +39,6 @@ _UNSETTLED = 1e-6  # a change, relative to delta, after which a grid is not trus
 _RAGGED = 1e-6  # relative to delta, what a ragged law may add to the error
 _ROUNDED = 1e-11  # relative error of closed forms
 _MOST_CONDITIONS = 400  # atoms of some steps, to sum over what the others add
-_STEEPER = 1.5  # how much faster than the variance of losses epsilon rises, at most
 _REUSE = 1e-7  # what is good enough to use a law again at another epsilon
 _SIZES = tuple(2**n for n in range(12, 22))
 _ROUGH, _SMALL_SIZES = 1e-6, (2**10, 2**11)  # wanted of a rough delta, and the sizes that may do
@@ -124,7 +123,7 @@ class FftCurve:
         if found.error > _UNSETTLED * found.value and self._apart is not None:
             found = min(found, self._by_atoms(epsilon, *self._apart), key=lambda delta: delta.error)
         if self._added:  # what a proof of groups adds, so far as an estimate can say it
-            shift = _STEEPER * self._added * epsilon
+            shift = self._added * epsilon
             more = min(self._added * found.value + shift * found.slope, 0.5 * SAYS_LITTLE * found.value)
             found = found._replace(error=found.error + more, moved=found.moved + shift)
         return found

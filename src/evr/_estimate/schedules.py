@@ -26,7 +26,7 @@ def condensed(steps: tuple[Step, ...]) -> tuple[tuple[Step, ...], float]:
     is greater where a proof groups steps to the safe side.
     """
     safe = grouped(steps)
-    if safe is steps:
+    if safe == steps:
         return steps, 0.0
     members, rest = dict[Direction, list[Member]](), list[Step]()
     for step in steps:

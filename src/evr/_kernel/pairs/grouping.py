@@ -15,7 +15,7 @@ from evr._kernel.pairs.exact.sampled import ExactEither, SampledCurve
 from evr._kernel.pairs.steps import Step
 from evr.types import Direction
 
-MOST_KINDS = 192  # of sampled Gaussians: more are grouped to as many
+MOST_KINDS = 128  # of sampled Gaussians: more are grouped to as many
 _ROOM = 2  # how far beyond a group its upper step is, in widths of the group
 _BITS = 53  # of the weights of a mixture
 
