@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import attrs
 import numpy as np
 from dp_accounting.dp_event import (
-    ComposedDpEvent,
     DpEvent,
     GaussianDpEvent,
     PoissonSampledDpEvent,
@@ -249,8 +248,8 @@ def noise_of(event: Any) -> float:
 
 def scaled_noise(event: Any, factor: float) -> DpEvent:
     """The event with all its noise multiplied, each number rounded to twelve digits; what has no noise is refused."""
-    if isinstance(event, ComposedDpEvent):
-        return ComposedDpEvent([scaled_noise(one, factor) for one in event.events])
+    if hasattr(event, "events"):
+        return attrs.evolve(event, events=[scaled_noise(one, factor) for one in event.events])
     if hasattr(event, "event"):
         return attrs.evolve(event, event=scaled_noise(event.event, factor))
     for name in _NOISE:
@@ -261,7 +260,7 @@ def scaled_noise(event: Any, factor: float) -> DpEvent:
 
 def noise_in(event: Any) -> list[float]:
     """The noise of each mechanism of an event, in reading order, as ``scaled_noise`` finds it."""
-    inside = event.events if isinstance(event, ComposedDpEvent) else [event.event] if hasattr(event, "event") else []
+    inside = getattr(event, "events", None) or ([event.event] if hasattr(event, "event") else [])
     own = [float(getattr(event, name)) for name in _NOISE if hasattr(event, name)]
     return [noise for one in inside for noise in noise_in(one)] if inside else own
 
