@@ -73,6 +73,13 @@ def test_groups_of_several_mechanisms_on_one_sample() -> None:
         assert found.value - found.error <= bound <= found.value * (1 + 5e-4)
 
 
+def test_infinite_losses_on_one_sample_count_once() -> None:
+    """The finite losses were scaled down twice: delta was 5% too small. The truth is by enumeration."""
+    event = S(P(0.3, C([d.DiscreteLaplaceDpEvent(1.0, 1), s.EpsilonDeltaDpEvent(1.5, 0.05)])), 2)
+    found = evr.estimate_delta(event, 0.4, direction="remove")
+    assert found.value == near(0.25260449264835094, rel=1e-9)
+
+
 def test_a_bound_from_below_of_one_batch() -> None:
     event = P(0.01, C([G(1.0), L(2.0)]))
     found = evr.enclose_delta(event, 1.0)

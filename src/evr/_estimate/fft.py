@@ -105,8 +105,9 @@ class FftCurve:
         if self._single:
             return single_delta(self.steps[0].pair, epsilon)
         if self._purely_atomic and self._atoms is not None:
-            tail = self._atoms.tail(epsilon).worse(_ROUNDED * self.infinite_mass)
-            return tail._replace(value=min(1.0, tail.value + self.infinite_mass))
+            tail = self._atoms.tail(epsilon)
+            tail = tail._replace(value=min(1.0, tail.value + self.infinite_mass))
+            return tail.worse(_ROUNDED * self.infinite_mass + table_error(self.steps).of(tail.value))
         if math.isfinite(self.greatest) and excess(self._greatest, epsilon) <= 0.0:
             moved = math.fsum(2.0 * UNIT * count * abs(loss) for count, loss in self._greatest)
             near = excess(self._greatest, epsilon) > -moved  # rounded losses may hide that some exceed epsilon

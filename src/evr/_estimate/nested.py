@@ -21,7 +21,16 @@ from evr._estimate.grid import spread
 from evr._estimate.points import points_of, rough_points
 from evr._estimate.tilting import TiltedSum
 from evr._kernel.order import power
-from evr._kernel.pairs import DiscretePair, DominatingPair, Floats, Measure, Step, finite_part, infinite_mass
+from evr._kernel.pairs import (
+    DiscretePair,
+    DominatingPair,
+    Floats,
+    Measure,
+    Step,
+    finite_part,
+    infinite_loss_mass,
+    infinite_mass,
+)
 from evr._kernel.pairs.line.pair import log_sum_exp
 from evr._kernel.pairs.line.poisson import outcomes, sampled, sampled_without_replacement
 from evr._kernel.pairs.nested import NestedLaw, OneOf, SampledSteps, inner_epsilon
@@ -33,7 +42,7 @@ _STEP = 2.5  # of the mean from tilt to tilt, in deviations
 _MOST_TILTS, _HALVINGS, _SAME = 24, 6, 1e-4
 _SIZE = 1 << 15  # places of losses, and of ratios
 _ACCURATE = 1e-8  # of the greatest probability: what a transform holds to many digits
-_SMOOTH, _ROUGH = TableError(1e-7, 1e-24), TableError(5e-6, 1e-18)
+_SMOOTH, _ROUGH = TableError(1e-7, 1e-24), TableError(1e-5, 1e-18)
 _FARTHEST = 80.0  # of losses
 _HIGHEST = 8.0  # loss of one of several groups, in compositions
 _BITS = 180
@@ -112,6 +121,11 @@ def _(pair: AlonePair, epsilon: float) -> float:
     return pair.delta(epsilon).error
 
 
+@delta_error.register
+def _(pair: NestedPair, epsilon: float) -> float:
+    return pair.table.of(pair_delta(pair, epsilon))
+
+
 @table_error_of.register
 def _(pair: NestedPair) -> TableError:
     return pair.table
@@ -138,9 +152,11 @@ def nested_pair(law: NestedLaw, steps: tuple[tuple[Step, ...], ...]) -> NestedPa
         found = one_of(law, steps)
     table = _SMOOTH if smooth and isinstance(law, SampledSteps) else _ROUGH
     if isinstance(law, OneOf):  # a grid for all epsilons is coarser than that for one
-        pairs = [(one_of_delta(law, steps, at), pair_delta(found, at)) for at in (0.0, 0.5)]
+        pairs = [(one_of_delta(law, steps, at), pair_delta(found, at)) for at in (0.0, 0.5, 1.0)]
         wrong = max(abs(other - value) / max(value, _MATTERS) for value, other in pairs)
-        table = TableError(max(_ROUGH.relative, _TIMES * wrong), _ROUGH.beyond)
+        true = math.fsum(number * infinite_mass(own) for own, (_, number) in zip(steps, law.parts, strict=True))
+        cut = max(0.0, infinite_loss_mass(found) - true / law.groups)  # beyond the grid, and counted as infinite
+        table = TableError(max(_ROUGH.relative, _TIMES * wrong), _ROUGH.beyond + cut)
     table = table._replace(relative=table.relative + _relative_error(steps))
     return NestedPair(found.loss_values, found.log_p, found.log_q, law=law, table=table)
 
@@ -179,13 +195,12 @@ def composed(steps: tuple[Step, ...]) -> DiscretePair:
         law = np.roll(law, -first)
         good = (best == -np.inf) & (law > _ACCURATE * law.max())
         best[good] = np.log(law[good]) + log_moment - tilt.order * places[good]
-    log_p = best + math.log1p(-infinite) if infinite < 1 else best
     log_q = best - places
-    kept = np.isfinite(best) & ((log_p > -_DEPTH) | (log_q > -_DEPTH))
+    kept = np.isfinite(best) & ((best > -_DEPTH) | (log_q > -_DEPTH))
     rest = max(0.0, 1.0 - math.exp(log_sum_exp(log_q[kept])))
     with np.errstate(divide="ignore"):
         return DiscretePair.from_logs(
-            np.concatenate((log_p[kept], [-np.inf, np.log(infinite)])),
+            np.concatenate((best[kept], [-np.inf, np.log(infinite)])),
             np.concatenate((log_q[kept], [np.log(rest), -np.inf])),
             np.concatenate((places[kept], [-np.inf, np.inf])),
         )
@@ -298,7 +313,7 @@ def one_of(law: OneOf, steps: tuple[tuple[Step, ...], ...]) -> DiscretePair:
     """One of several groups as outcomes, for composition."""
     remove = law.direction is Direction.REMOVE
     finite = [pair.losses[np.isfinite(pair.losses)] for pair in map(composed, steps)]
-    top = max(float(losses[-1] if remove else -losses[0]) for losses in finite) - math.log(law.groups)
+    top = max(float(losses[-1] if remove else -losses[0]) for losses in finite)
     top = min(max(top, 1.0), _HIGHEST)
     spacing = Fraction(2) ** round(math.log2(math.sqrt(law.groups) / 1024))
     mean, weights, cut = _mean(law, *_sum(law, steps, top, spacing))
