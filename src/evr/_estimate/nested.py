@@ -152,7 +152,7 @@ def nested_pair(law: NestedLaw, steps: tuple[tuple[Step, ...], ...]) -> NestedPa
         found = one_of(law, steps)
     table = _SMOOTH if smooth and isinstance(law, SampledSteps) else _ROUGH
     if isinstance(law, OneOf):  # a grid for all epsilons is coarser than that for one
-        pairs = [(one_of_delta(law, steps, at), pair_delta(found, at)) for at in (0.0, 0.5, 1.0)]
+        pairs = [(one_of_delta(law, steps, at), pair_delta(found, at)) for at in (0.0, 0.5)]
         wrong = max(abs(other - value) / max(value, _MATTERS) for value, other in pairs)
         true = math.fsum(number * infinite_mass(own) for own, (_, number) in zip(steps, law.parts, strict=True))
         cut = max(0.0, infinite_loss_mass(found) - true / law.groups)  # beyond the grid, and counted as infinite
