@@ -86,9 +86,10 @@ def test_every_mechanism_with_noise_is_scaled():
         library.events.UsersDpEvent(library.events.BallsInBinsDpEvent(0.5, 10, 5), 2),
         library.events.DiscreteGaussianDpEvent(3.0),
         dp_event.MixtureOfGaussiansDpEvent(2.0, (0.0, 1.0), (0.5, 0.5)),
+        library.events.OneOfDpEvent([dp_event.GaussianDpEvent(1.0), dp_event.LaplaceDpEvent(4.0)]),
     )
-    assert noise_in(event) == [0.5, 3.0, 2.0]
-    assert noise_in(scaled_noise(event, 1.1)) == [0.55, 3.3, 2.2]
+    assert noise_in(event) == [0.5, 3.0, 2.0, 1.0, 4.0]
+    assert noise_in(scaled_noise(event, 1.1)) == [0.55, 3.3, 2.2, 1.1, 4.4]
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from evr._estimate.closed_forms import delta_error, pair_delta
 from evr._estimate.grid import TiltedLaw, table_error
 from evr._estimate.inversion import solve_epsilon
 from evr._estimate.refining import RELATIVE, ROUNDED, SIZES, UNSETTLED, compare, refine
+from evr._estimate.schedules import condensed
 from evr._estimate.tilting import excess, is_certain, likely_epsilon, limits, plan_tilt
 from evr._kernel.pairs import DominatingPair, Step, greatest_loss, infinite_loss_mass, infinite_mass, loss_range
 from evr._kernel.pairs.law import UNIT
@@ -68,6 +69,7 @@ class FftCurve:
     """
 
     def __init__(self, steps: tuple[Step, ...], asked: Iterable[float] = (), *, rough: bool = False) -> None:
+        steps, self._added = condensed(steps)
         self.steps = steps
         self._wanted, self._sizes = (_ROUGH, _SMALL_SIZES + SIZES) if rough else (RELATIVE, SIZES)
         self.infinite_mass = infinite_mass(steps)
@@ -97,8 +99,9 @@ class FftCurve:
         if self._single:
             return single_delta(self.steps[0].pair, epsilon)
         if self._purely_atomic and self._atoms is not None:
-            tail = self._atoms.tail(epsilon).worse(ROUNDED * self.infinite_mass)
-            return tail._replace(value=min(1.0, tail.value + self.infinite_mass))
+            tail = self._atoms.tail(epsilon)
+            tail = tail._replace(value=min(1.0, tail.value + self.infinite_mass))
+            return tail.worse(ROUNDED * self.infinite_mass + table_error(self.steps).of(tail.value))
         if math.isfinite(self.greatest) and excess(self._greatest, epsilon) <= 0.0:
             moved = math.fsum(2.0 * UNIT * count * abs(loss) for count, loss in self._greatest)
             near = excess(self._greatest, epsilon) > -moved  # rounded losses may hide that some exceed epsilon
@@ -114,6 +117,10 @@ class FftCurve:
             ) from None
         if found.error > UNSETTLED * found.value and self._apart is not None:
             found = min(found, self._by_atoms(epsilon, *self._apart), key=lambda delta: delta.error)
+        if self._added:  # what a proof of groups adds, so far as an estimate can say it
+            shift = self._added * epsilon
+            more = min(self._added * found.value + shift * found.slope, 0.5 * SAYS_LITTLE * found.value)
+            found = found._replace(error=found.error + more, moved=found.moved + shift)
         return found
 
     @cached_property

@@ -21,7 +21,16 @@ from evr._estimate.points import points_of, rough_points
 from evr._estimate.spectrum import spread
 from evr._estimate.tilting import TiltedSum
 from evr._kernel.order import power
-from evr._kernel.pairs import DiscretePair, DominatingPair, Floats, Measure, Step, finite_part, infinite_mass
+from evr._kernel.pairs import (
+    DiscretePair,
+    DominatingPair,
+    Floats,
+    Measure,
+    Step,
+    finite_part,
+    infinite_loss_mass,
+    infinite_mass,
+)
 from evr._kernel.pairs.line.pair import log_sum_exp
 from evr._kernel.pairs.line.poisson import outcomes, sampled, sampled_without_replacement
 from evr._kernel.pairs.nested import NestedLaw, OneOf, SampledSteps, inner_epsilon
@@ -33,7 +42,7 @@ _STEP = 2.5  # of the mean from tilt to tilt, in deviations
 _MOST_TILTS, _HALVINGS, _SAME = 24, 6, 1e-4
 _SIZE = 1 << 15  # places of losses, and of ratios
 _ACCURATE = 1e-8  # of the greatest probability: what a transform holds to many digits
-_SMOOTH, _ROUGH = TableError(1e-7, 1e-24), TableError(5e-6, 1e-18)
+_SMOOTH, _ROUGH = TableError(1e-7, 1e-24), TableError(1e-5, 1e-18)
 _FARTHEST = 80.0  # of losses
 _HIGHEST = 8.0  # loss of one of several groups, in compositions
 _BITS = 180
@@ -93,7 +102,7 @@ class AlonePair(DominatingPair):
             return Delta(value, self.outcomes.table.of(value))
         if isinstance(self.law, OneOf):
             value = one_of_delta(self.law, self.steps, epsilon)
-            return Delta(value, _ROUGH.of(value))
+            return Delta(value, _ROUGH.of(value) + _relative_error(self.steps) * value)
         assert isinstance(self.law, SampledSteps)
         factor, at = inner_epsilon(self.law, epsilon)
         if factor == 0.0:
@@ -110,6 +119,11 @@ def _(pair: AlonePair, epsilon: float) -> float:
 @delta_error.register
 def _(pair: AlonePair, epsilon: float) -> float:
     return pair.delta(epsilon).error
+
+
+@delta_error.register
+def _(pair: NestedPair, epsilon: float) -> float:
+    return pair.table.of(pair_delta(pair, epsilon))
 
 
 @table_error_of.register
@@ -140,15 +154,32 @@ def nested_pair(law: NestedLaw, steps: tuple[tuple[Step, ...], ...]) -> NestedPa
     if isinstance(law, OneOf):  # a grid for all epsilons is coarser than that for one
         pairs = [(one_of_delta(law, steps, at), pair_delta(found, at)) for at in (0.0, 0.5)]
         wrong = max(abs(other - value) / max(value, _MATTERS) for value, other in pairs)
-        table = TableError(max(_ROUGH.relative, _TIMES * wrong), _ROUGH.beyond)
+        true = math.fsum(number * infinite_mass(own) for own, (_, number) in zip(steps, law.parts, strict=True))
+        cut = max(0.0, infinite_loss_mass(found) - true / law.groups)  # beyond the grid, and counted as infinite
+        table = TableError(max(_ROUGH.relative, _TIMES * wrong), _ROUGH.beyond + cut)
+    table = table._replace(relative=table.relative + _relative_error(steps))
     return NestedPair(found.loss_values, found.log_p, found.log_q, law=law, table=table)
+
+
+def _relative_error(steps: tuple[tuple[Step, ...], ...]) -> float:
+    """That of the probabilities of compositions inside, by the tables that they are made of."""
+    return max(
+        math.fsum(
+            step.count * table_error_of(step.pair.outcomes if isinstance(step.pair, AlonePair) else step.pair).relative
+            for step in own
+        )
+        for own in steps
+    )
 
 
 @lru_cache(maxsize=64)
 def composed(steps: tuple[Step, ...]) -> DiscretePair:
     """A composition as outcomes on a grid of losses, infinite ones apart."""
-    if len(steps) == 1 and steps[0].count == 1 and isinstance(pair := outcomes(steps[0].pair), DiscretePair):
-        return pair
+    if len(steps) == 1 and steps[0].count == 1:
+        pair = steps[0].pair
+        pair = pair.outcomes if isinstance(pair, AlonePair) else outcomes(pair)
+        if isinstance(pair, DiscretePair):
+            return pair
     infinite = infinite_mass(steps)
     finite = tuple(Step(finite_part(step.pair), step.count) for step in steps)
     smooth = any(not len(step.pair.flats) for step in finite)
@@ -164,13 +195,12 @@ def composed(steps: tuple[Step, ...]) -> DiscretePair:
         law = np.roll(law, -first)
         good = (best == -np.inf) & (law > _ACCURATE * law.max())
         best[good] = np.log(law[good]) + log_moment - tilt.order * places[good]
-    log_p = best + math.log1p(-infinite) if infinite < 1 else best
     log_q = best - places
-    kept = np.isfinite(best) & ((log_p > -_DEPTH) | (log_q > -_DEPTH))
+    kept = np.isfinite(best) & ((best > -_DEPTH) | (log_q > -_DEPTH))
     rest = max(0.0, 1.0 - math.exp(log_sum_exp(log_q[kept])))
     with np.errstate(divide="ignore"):
         return DiscretePair.from_logs(
-            np.concatenate((log_p[kept], [-np.inf, np.log(infinite)])),
+            np.concatenate((best[kept], [-np.inf, np.log(infinite)])),
             np.concatenate((log_q[kept], [np.log(rest), -np.inf])),
             np.concatenate((places[kept], [-np.inf, np.inf])),
         )
@@ -283,7 +313,7 @@ def one_of(law: OneOf, steps: tuple[tuple[Step, ...], ...]) -> DiscretePair:
     """One of several groups as outcomes, for composition."""
     remove = law.direction is Direction.REMOVE
     finite = [pair.losses[np.isfinite(pair.losses)] for pair in map(composed, steps)]
-    top = max(float(losses[-1] if remove else -losses[0]) for losses in finite) - math.log(law.groups)
+    top = max(float(losses[-1] if remove else -losses[0]) for losses in finite)
     top = min(max(top, 1.0), _HIGHEST)
     spacing = Fraction(2) ** round(math.log2(math.sqrt(law.groups) / 1024))
     mean, weights, cut = _mean(law, *_sum(law, steps, top, spacing))

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -29,41 +30,48 @@ _SPARE = 2  # bits, so that rounding costs a small part of that room
 _STEEPEST = 2000.0  # spacing that bits are added for: a plan may not have many more
 
 
+def _summed(counts: Floats, each: Floats) -> Any:
+    """The sum over kinds of count times number, or row; what is infinite counts only where it is held."""
+    held = counts > 0
+    return counts[held] @ each[held]
+
+
 class _Windows:
     """Floors and tops for partial compositions: what is below or above matters less than the tolerance."""
 
     def __init__(self, view: Outlook, tolerance: float) -> None:
         self._view, self._small = view, math.log(tolerance) - _TAIL + math.log(1e3)
+        kinds = view.kinds
+        self._counts = np.array(view.counts, float)
+        self._lows = np.array([kind.low_cumulants for kind in kinds])
+        self._highs = np.array([kind.high_cumulants for kind in kinds])
+        self._numbers = np.array([(one.cumulant, float(one.offset), one.least, one.greatest) for one in kinds]).T
 
-    def _floor(self, counts: Sequence[int], rest: Sequence[int]) -> float:
+    def _floor(self, counts: Floats, rest: Floats) -> float:
         """Below it, ``P(Y < floor) e^{order floor} E[e^{order rest}] e^{-order epsilon}`` is small against delta."""
-        view = self._view
-        others = total_of(rest, (kind.cumulant for kind in view.kinds))
+        view, others = self._view, _summed(rest, self._numbers[0])
         room = self._small + view.log_delta + view.order * view.epsilon - others
-        lows = total_of(counts, (kind.low_cumulants for kind in view.kinds))
-        return float(np.max((room - lows) / (view.order + ORDERS)))
+        return float(np.max((room - _summed(counts, self._lows)) / (view.order + ORDERS)))
 
-    def _top(self, counts: Sequence[int], rest: Sequence[int]) -> float:
+    def _top(self, counts: Floats, rest: Floats) -> float:
         """Beyond it all is too rare, or the other steps take back too rarely: delta is linear in ``e^{-loss}``."""
-        view = self._view
-        if not any(rest):
+        view, held = self._view, counts > 0
+        if not rest.any():
             return view.epsilon
-        lows = total_of(rest, (kind.low_cumulants for kind in view.kinds))
-        linear = view.epsilon - float(np.max((self._small - lows) / ORDERS))
-        highs = total_of(counts, (kind.high_cumulants for kind in view.kinds))
-        rare = math.log(view.uses(counts)) - self._small - view.log_delta
+        linear = view.epsilon - float(np.max((self._small - _summed(rest, self._lows)) / ORDERS))
+        rare = math.log(float(np.min(self._counts[held] / counts[held]))) - self._small - view.log_delta
+        highs = _summed(counts, self._highs)
         return min(linear, float(np.min((highs + rare) / (TIMES * max(view.order, 1.0)))))
 
-    def places(self, counts: Sequence[int], spacing: float) -> tuple[int, int]:
+    def places(self, held: Sequence[int], spacing: float) -> tuple[int, int]:
         """Floor and top as places on the coarse grid, not beyond what the losses reach."""
-        kinds = self._view.kinds
-        rest = [kind.count - n for kind, n in zip(kinds, counts, strict=True)]
-        offset = total_of(counts, (float(kind.offset) for kind in kinds))
-        low = max(self._floor(counts, rest), total_of(counts, (kind.least for kind in kinds))) - offset
+        counts = np.array(held, float)
+        rest = self._counts - counts
+        _, offset, least, greatest = (_summed(counts, row) for row in self._numbers)
+        floor = math.floor((max(self._floor(counts, rest), least) - offset) / spacing) - 1
         # each step may end a cell above its loss
-        greatest = total_of(counts, (kind.greatest for kind in kinds)) + sum(counts) * spacing
-        floor = math.floor(low / spacing) - 1
-        return floor, max(math.ceil((min(self._top(counts, rest), greatest) - offset) / spacing) + 1, floor + 2)
+        high = min(self._top(counts, rest), greatest + sum(held) * spacing)
+        return floor, max(math.ceil((high - offset) / spacing) + 1, floor + 2)
 
     def alone(self, spacing: float) -> list[tuple[int, int]]:
         """Floor and top for one step of each kind."""

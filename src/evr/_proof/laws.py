@@ -10,6 +10,7 @@ from typing import Any
 from evr._kernel.events import Composition
 from evr._kernel.events.relations import name_of
 from evr._kernel.pairs import Direction, Law, exact
+from evr._kernel.pairs.grouping import grouped
 from evr._kernel.pairs.selection import Selection
 from evr._proof import check_proof
 from evr.errors import UnsupportedEventError
@@ -41,6 +42,7 @@ _PARTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {
 }
 """The text of each law (docs/proof_format.md, "Laws"): its name, and numbers, named lists of numbers, and laws."""
 _WITHOUT_TEXT: dict[type, str] = {
+    exact.ExactEither: "a group of nearly equal steps",
     type(None): "a mechanism that is known by samples only",
     exact.ExactBins: "a training in shuffled batches (balls in bins)",
     Selection: "a selection of the best of several runs",
@@ -49,7 +51,7 @@ _WITHOUT_TEXT: dict[type, str] = {
 
 def check_texts(composition: Composition) -> list[tuple[str, str]]:
     """The laws of each step in both directions as text; a composition that no proof file can state is refused."""
-    remove, add = (composition.simplified(one) for one in Direction)
+    remove, add = (grouped(composition.simplified(one)) for one in Direction)
     if [step.count for step in remove] != [step.count for step in add]:
         raise UnsupportedEventError("the two directions are not made of the same steps, and a proof file is about both")
     found = [(law_text(one.law), law_text(other.law)) for one, other in zip(remove, add, strict=True)]

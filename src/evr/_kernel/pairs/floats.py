@@ -122,6 +122,12 @@ def _(law: exact.ExactLabelled) -> EitherPair:
     return EitherPair(tuple(GaussianPair(root(square)) for square in law.squares), logs)
 
 
+@as_floats.register
+def _(law: exact.ExactEither) -> EitherPair:
+    (logs,) = floats_of(lambda: [tuple(ball(weight).log() for weight in (law.weight, 1 - law.weight))])
+    return EitherPair(tuple(line_pair(as_floats(one)) for one in (law.above, law.below)), logs)
+
+
 # Batches that are cut: as labels; the share of those that are cut is rounded up. A chance to be cut that is less than
 # any positive float counts as none.
 @as_floats.register

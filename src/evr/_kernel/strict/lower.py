@@ -15,6 +15,7 @@ from flint import arb, ctx, fmpz
 
 from evr._kernel.pairs.exact import ExactBins, ExactCurve, ExactGaussian, ExactLaw, ExactOutcomes, SampledCurve
 from evr._kernel.pairs.exact.law import at_precision, ball
+from evr._kernel.pairs.exact.sampled import ExactEither
 from evr._kernel.pairs.nested import NestedLaw, SampledSteps
 from evr._kernel.pairs.steps import Step
 from evr._kernel.strict.grid_law import GridLaw, Rules
@@ -39,6 +40,11 @@ def bounds_below(
     """A function from an epsilon, from ``low`` to ``high``, to a rational number that is at most
     delta(epsilon) of the steps' pairs in one direction, whatever the plan.
     """
+    if any(isinstance(step.law, ExactEither) for step in steps):
+        raise UnsupportedEventError(
+            "so many kinds of steps are grouped to the safe side, which has no lower bound here: ask for an upper bound"
+            " (evr.certify, method='strict'), or give fewer kinds"
+        )
     if plan.grids:
         return _composed(steps, plan)
     if len(steps) != 1 or steps[0].count != 1:

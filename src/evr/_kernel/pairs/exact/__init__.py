@@ -21,6 +21,7 @@ from evr._kernel.pairs.exact.outcomes import ExactEpsilonDelta as ExactEpsilonDe
 from evr._kernel.pairs.exact.outcomes import ExactRun as ExactRun
 from evr._kernel.pairs.exact.outcomes import ExactTwoSidedOutcomes as ExactTwoSidedOutcomes
 from evr._kernel.pairs.exact.outcomes import RationalOutcomes as RationalOutcomes
+from evr._kernel.pairs.exact.sampled import ExactEither as ExactEither
 from evr._kernel.pairs.exact.sampled import ExactTruncated as ExactTruncated
 from evr._kernel.pairs.exact.sampled import SampledCurve as SampledCurve
 from evr._kernel.pairs.exact.sampled import SampledOutcomes as SampledOutcomes

@@ -78,6 +78,32 @@ class SampledCurve(ExactCurve):
 
 
 @dataclass(frozen=True)
+class ExactEither(ExactCurve):
+    """One of two curves by a label that everybody sees; ``weight`` is the chance of ``above``, which is above
+    ``below``: what a group of different steps is dominated by (guarantees_nested, G5).
+    """
+
+    below: SampledCurve
+    above: SampledCurve
+    weight: Fraction
+
+    @property
+    def is_analytic(self) -> bool:
+        return self.below.is_analytic and self.above.is_analytic
+
+    def curve(self) -> Callable[[Ball], Ball]:
+        below, above = self.below.curve(), self.above.curve()
+        rest, weight = ball(1 - self.weight), ball(self.weight)
+        return lambda ratio: rest * below(ratio) + weight * above(ratio)
+
+    def least(self) -> Ball:
+        return self.above.least()
+
+    def greatest(self) -> Ball:
+        return self.above.greatest()
+
+
+@dataclass(frozen=True)
 class SampledOutcomes(ExactOutcomes):
     """Outcomes seen through Poisson sampling with probability ``q``, ``0 < q < 1``."""
 

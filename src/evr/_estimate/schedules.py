@@ -1,0 +1,83 @@
+"""Estimates of schedules: very many kinds of sampled Gaussians as few, two for each group of steps that are nearly
+equal. No guarantee rests on these: a strict proof groups steps to the safe side.
+"""
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from evr._kernel.pairs import Floats, Law, Step
+from evr._kernel.pairs.exact import ExactGaussian, SampledCurve
+from evr._kernel.pairs.exact.sampled import ExactEither
+from evr._kernel.pairs.grouping import Group, Member, Sampled, grouped, groups_of
+from evr.types import Direction
+
+_GROUPS = 16  # of which an estimate takes two kinds each
+_STEEPEST = 50.0  # square of a mean, beyond which variances are not told apart
+
+
+@lru_cache(maxsize=16)
+def condensed(steps: tuple[Step, ...]) -> tuple[tuple[Step, ...], float]:
+    """The same composition in fewer kinds, where there are very many. And by how much of itself the variance of losses
+    is greater where a proof groups steps to the safe side.
+    """
+    safe = grouped(steps)
+    if safe == steps:
+        return steps, 0.0
+    members, rest = dict[Direction, list[Member]](), list[Step]()
+    for step in steps:
+        if isinstance(law := step.law, SampledCurve) and isinstance(law.base, ExactGaussian):
+            members.setdefault(law.direction, []).append(Member(law.base.square, law.q, step.count))
+        else:
+            rest.append(step)
+    few = [step for one, own in members.items() for group in groups_of(own, _GROUPS) for step in _two(group, one)]
+    return (*rest, *few), _variance_of(safe) / _variance_of(steps) - 1.0
+
+
+def _two(group: Group, direction: Direction) -> list[Step]:
+    """Two kinds of steps, as many as a group has together, that have the mean and the deviation of its means and of its
+    rates: what is smooth in both has about the same sum.
+    """
+    counts = np.array([one.times for one in group.members], float)
+    rows = np.array([(math.sqrt(one.square), float(one.rate)) for one in group.members])
+    mean = np.average(rows, axis=0, weights=counts)
+    apart = rows - mean
+    deviation = np.sqrt(np.average(apart**2, axis=0, weights=counts))
+    if not deviation.any() or group.size == 1:
+        return [_step(mean, group.size, direction)]
+    if np.average(apart[:, 0] * apart[:, 1], weights=counts) < 0:
+        deviation[1] = -deviation[1]
+    few, many = group.size // 2, group.size - group.size // 2
+    skew = math.sqrt(many / few)
+    ends = rows.min(axis=0), rows.max(axis=0)
+    nodes = ((mean + deviation * skew, few), (mean - deviation / skew, many))
+    return [_step(np.clip(node, *ends), count, direction) for node, count in nodes]
+
+
+def _step(row: Floats, count: int, direction: Direction) -> Step:
+    mean, rate = map(Fraction, row.tolist())
+    return Step(Sampled(mean**2, rate, direction).exact, count)
+
+
+def _variance_of(steps: Iterable[Step]) -> float:
+    """About the variance of the losses of all sampled Gaussians, and of groups of them."""
+    return math.fsum(
+        step.count * float(weight) * _variance(law.base.square, law.q)
+        for step in steps
+        for weight, law in _parts(step.law)
+    )
+
+
+def _parts(law: Law) -> list[tuple[Fraction, Any]]:
+    if isinstance(law, ExactEither):
+        return [(1 - law.weight, law.below), (law.weight, law.above)]
+    known = isinstance(law, SampledCurve) and isinstance(law.base, ExactGaussian)
+    return [(Fraction(1), law)] if known else []
+
+
+def _variance(square: Fraction, rate: Fraction) -> float:
+    return float(rate) ** 2 * math.expm1(min(float(square), _STEEPEST))
