@@ -4,9 +4,11 @@ it is begun, and told.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import signal
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -306,3 +308,14 @@ def test_an_endless_integer_in_a_plan_is_no_crash(genuine: dict[str, Any]) -> No
     section["plan"]["variance"] = 10**400
     with pytest.raises(CertificateError, match=messages.about("JSON cannot hold")):
         evr.Certificate.from_json(json.dumps(document))
+
+
+def test_a_replay_that_is_stopped_leaves_no_lock_taken(genuine: dict[str, Any]) -> None:
+    """One lock serves the executors of a process: work that is stopped while it hands out a block must not keep it."""
+    certificate = sealed(genuine)
+    for seconds in (1e-9, 1e-3, 5e-3, 2e-2):
+        with contextlib.suppress(TooLongError):
+            evr.replay(certificate, max_seconds=seconds, workers=2)
+    with ThreadPoolExecutor(1) as executor:
+        assert executor.submit(lambda: "goes on").result(timeout=10) == "goes on"
+    assert threading.active_count() < 20

@@ -2,6 +2,7 @@
 
 import ctypes
 import math
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -11,6 +12,7 @@ from evr._basics import validate
 from evr._certificate.certificate import Certificate
 from evr._certificate.event_json import walk
 from evr._kernel.events import Composition
+from evr._kernel.sampled.driver import Driver
 from evr.errors import TooLongError
 
 T = TypeVar("T")
@@ -28,13 +30,16 @@ def seconds_allowed(max_seconds: float | None) -> float:
     return math.inf if max_seconds in (None, math.inf) else validate.positive(max_seconds=max_seconds)
 
 
-class _Alarm(BaseException):
+class Alarm(BaseException):
     """Not an ``Exception``, so that nothing on its way catches it."""
 
 
-def limited(seconds: float, doing: str, work: Callable[[], T]) -> T:
+def limited(seconds: float, doing: str, work: Callable[[], T], stop: threading.Event | None = None) -> T:
     """What the work returns, if it takes no longer than that. It is done in a thread of its own, which is stopped
     then, or when the caller is interrupted: nothing of the caller's is touched, its thread included.
+
+    Work that draws samples has to look at ``stop`` between two blocks, and to raise ``Alarm`` once it is set. It is not
+    stopped from outside: that could leave a lock of its executor taken, which is one for the whole process.
     """
     if seconds >= 1e9:  # longer than a thread waits
         return work()
@@ -51,14 +56,26 @@ def limited(seconds: float, doing: str, work: Callable[[], T]) -> T:
     try:
         thread.join(seconds)
     finally:
+        if stop is not None:
+            stop.set()
         for _ in range(_SENT):
             if not thread.is_alive():
                 break
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(_Alarm))
+            if not _draws_samples(thread):
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(Alarm))
             thread.join(1.0)  # something may swallow the exception
-    if not result.done() or isinstance(result.exception(), _Alarm):
+    if not result.done() or isinstance(result.exception(), Alarm):
         raise TooLongError(f"{doing} took more than {seconds:g} s: {_ALLOW}")
     return result.result()
+
+
+def _draws_samples(thread: threading.Thread) -> bool:
+    frame = sys._current_frames().get(thread.ident or 0)
+    while frame is not None:
+        if frame.f_globals.get("__name__") == Driver.__module__:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def understood(certificate: Certificate, seconds: float) -> Composition:

@@ -8,6 +8,7 @@ the freshness of the entropy). What is too large or takes too long is refused; n
 import contextlib
 import math
 import re
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,16 +22,16 @@ from evr._certificate.build import build, is_proved, reported, software
 from evr._certificate.build import differences as software_differs
 from evr._certificate.certificate import Certificate
 from evr._certificate.judging import Mismatch, claim_of, contradictions, differences, refuse, settings_of
-from evr._certificate.limits import MAX_SECONDS, limited, seconds_allowed, understood
+from evr._certificate.limits import MAX_SECONDS, Alarm, limited, seconds_allowed, understood
 from evr._certificate.sections import SampledDirection, SampledVerification
 from evr._kernel.events import Composition
 from evr._kernel.pairs import Direction, Step
 from evr._kernel.sampled.deciding import Ending, State
-from evr._kernel.sampled.driver import Driver, ProgressHook
+from evr._kernel.sampled.driver import Driver, Hook, ProgressHook
 from evr._kernel.sampled.plan import DrawPlan
 from evr._kernel.strict import ProofPlan
 from evr._kernel.verdict.attempts import PURPOSE, Attempt, Planner, StrictPlanner, Trial
-from evr._kernel.verdict.results import DirectionReport, Verification
+from evr._kernel.verdict.results import DirectionReport, Progress, Verification
 from evr._kernel.verdict.settings import Claim, Settings
 from evr._proof.writer import proof_of, seal_of
 from evr._proving.api import check_progress, watching
@@ -145,14 +146,27 @@ def replay(
         if wrong := tuple(contradictions(certificate)):
             return Replay(wrong, None, fresh)
         with watching(progress) as hook:
-            how = Attempt(number=certificate.release.attempt, workers=workers, progress=hook)
+            stop = threading.Event()
+            how = Attempt(number=certificate.release.attempt, workers=workers, progress=_stopped_by(stop, hook))
             work = partial(_replayed, certificate, how, seconds, fresh=fresh)
-            found, verification = limited(seconds, "replaying it", work)
+            found, verification = limited(seconds, "replaying it", work, stop)
     except (TooLongError, DeviceError):
         raise
     except _UNDOABLE as error:
         found, verification = [Mismatch("verification", "done", f"cannot be done: {error}")], None
     return _judged(certificate, found, verification, fresh)
+
+
+def _stopped_by(stop: threading.Event, hook: Hook | None) -> Hook:
+    """The hook of a replay, which ends it once ``stop`` is set."""
+
+    def checked(progress: Progress) -> None:
+        if stop.is_set():
+            raise Alarm
+        if hook is not None:
+            hook(progress)
+
+    return checked
 
 
 def _replayed(
