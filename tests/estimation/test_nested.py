@@ -2,6 +2,7 @@
 line, quadrature, closed forms), and strict bounds that are above them by at most a two-thousandth.
 """
 
+from pathlib import Path
 from typing import Any
 
 import attr
@@ -87,10 +88,10 @@ def test_a_bound_from_below_of_one_batch() -> None:
     assert found.upper <= 1.001 * found.lower
 
 
-def test_certificates_replay() -> None:
+def test_certificates_replay(tmp_path: Path) -> None:
     for event in (P(0.1, C([G(3.0), L(4.0)])), s.OneOfDpEvent([P(0.5, L(1.0))] * 3)):
         delta = 1.01 * evr.estimate_delta(event, 0.5).value
-        certificate = evr.certify(event, epsilon=0.5, delta=delta)
+        certificate = evr.certify(event, epsilon=0.5, delta=delta, ledger=tmp_path / "ledger.sqlite")
         assert certificate.accepted
         assert evr.replay(certificate).agrees
         assert "Poisson sampling" in certificate.statement

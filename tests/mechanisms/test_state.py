@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -366,14 +367,15 @@ def test_sums_of_clients(tau: float, clients: int, seen: float, factor: float) -
     assert max(ratio.max(), 1 / ratio.min()) <= found
 
 
-def test_integer_noise_says_what_it_assumes() -> None:
+def test_integer_noise_says_what_it_assumes(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.sqlite"
     event = REPEATED(SAMPLED(0.01, E.DiscreteGaussianDpEvent(50.0, 50.0, 10**6)), 100)
     assert describe(event).endswith("a discrete Gaussian mechanism (sigma 50, sensitivity 50, dimension 1,000,000)")
     assert HYPOTHESES["integers"] in hypotheses_of(event, NeighboringRelation.ADD_OR_REMOVE_ONE)
-    certificate = evr.certify(event, epsilon=1.0, delta=1e-4)
+    certificate = evr.certify(event, epsilon=1.0, delta=1e-4, ledger=ledger)
     assert "floating-point" not in certificate.statement
     mixed = COMPOSED([event, dp_event.GaussianDpEvent(30.0)])
-    assert "floating-point" in evr.certify(mixed, epsilon=1.0, delta=1e-3).statement
+    assert "floating-point" in evr.certify(mixed, epsilon=1.0, delta=1e-3, ledger=ledger).statement
 
 
 def test_false_claims_of_integer_noise() -> None:
