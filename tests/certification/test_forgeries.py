@@ -184,7 +184,9 @@ def may_pass(forgery: Forgery, command: str) -> bool:
     drawn = forgery.kind in SAMPLED and DRAWN.fullmatch(forgery.field) and command not in DRAWING
     # a claim of less: nobody can tell fresh entropy from a seed that was kept
     less = forgery.field == "verification.entropy_is_fresh" and not forgery.document["verification"]["entropy_is_fresh"]
-    return ON_TRUST.fullmatch(forgery.field) is not None or bool(drawn) or less
+    # a smaller delta than one that was rejected: to reject it is right, too
+    smaller = forgery.kind == "rejected" and forgery.field == "claim.delta"
+    return ON_TRUST.fullmatch(forgery.field) is not None or bool(drawn) or less or smaller
 
 
 def test_the_genuine_ones_pass(made: Made, run: Callable[..., Any]) -> None:
