@@ -181,7 +181,7 @@ def test_constants(path, tmp_path):
     record = evr.Record.load(path)
     assert record.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
     certificate = record.certify(delta=1e-5, ledger=tmp_path / "ledger.sqlite")
-    assert certificate.neighboring_relation == "ADD_OR_REMOVE_ONE"
+    assert certificate.neighboring_relation == "add-or-remove"
     assert certificate.record.constants.divisor == 20
     assert record.is_certified_by(certificate)
 
