@@ -12,7 +12,7 @@ from helpers import near
 
 DPSGD = ["--noise-multiplier", 2, "--sampling-probability", 0.01, "--steps", 100]
 EVENT = library.dpsgd(noise_multiplier=2.0, sampling_probability=0.01, steps=100)
-SAMPLED = Path(__file__).parents[1] / "certification" / "data" / "gpu-matrix.certificate.json"
+SAMPLED = Path(__file__).parents[1] / "certificate" / "data" / "gpu-matrix.certificate.json"
 
 
 @pytest.fixture(autouse=True)

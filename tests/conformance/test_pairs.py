@@ -100,11 +100,11 @@ def test_every_registered_mechanism_has_cases():
         schemes.MatrixMechanismDpEvent,
         schemes.ShuffledBatchesDpEvent,
         schemes.ZeroOutDpEvent,
-        # tests/mechanisms/test_state.py
+        # tests/kernel/events/test_state.py
         dp_event.ZCDpEvent,
         schemes.ExponentialMechanismDpEvent,
         schemes.PermuteAndFlipDpEvent,
-        # tests/mechanisms/test_variants.py
+        # tests/kernel/events/test_variants.py
         schemes.AboveThresholdDpEvent,
         schemes.AdaptiveClippingDpEvent,
         schemes.SummedDiscreteGaussiansDpEvent,

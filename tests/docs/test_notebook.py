@@ -21,7 +21,7 @@ def shown(cell) -> list[str]:
     """What is below a cell, without what differs from run to run."""
     texts = ["".join(output.get("text") or output.get("data", {}).get("text/plain", "")) for output in cell.outputs]
     # times, digests, and bounds that depend on how fine a proof is
-    loose = r"(seconds|error)=[\d.e-]+|digest='[^']*'|at most [\d.e-]+"
+    loose = r"(seconds|error)=[\d.e-]+|digest='[^']*'|at (most|least) [\d.e-]+"
     timeless = [re.sub(loose, "", text) for text in texts]
     rounded = [re.sub(r"\d+\.\d{5,}(e-?\d+)?", _digits, text).strip() for text in timeless]
     return [text for text in rounded if text]

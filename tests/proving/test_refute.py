@@ -27,7 +27,7 @@ from evr.events import (
     ZeroOutDpEvent,
 )
 from helpers import near
-from highdim.exact_small import delta_by_quadrature
+from kernel.patterns.exact_small import delta_by_quadrature
 
 Gaussian, Laplace, Poisson = dp_event.GaussianDpEvent, dp_event.LaplaceDpEvent, dp_event.PoissonSampledDpEvent
 Repeated = dp_event.SelfComposedDpEvent

@@ -55,7 +55,7 @@ def enclose_delta(
     >>> import evr
     >>> event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000)
     >>> print(evr.enclose_delta(event, epsilon=0.5))
-    [2.057...e-10, 2.058...e-10]
+    [2.05...e-10, 2.05...e-10]
     """
     return _enclosed("delta", event, validate.level(epsilon=epsilon), direction, neighboring_relation, tolerance)
 

@@ -36,6 +36,7 @@ from evr.errors import AccuracyError
 _MOST_CONDITIONS = 400  # atoms of some steps, to sum over what the others add
 _REUSE = 1e-7  # what is good enough to use a law again at another epsilon
 _ROUGH, _SMALL_SIZES = 1e-6, (2**10, 2**11)  # wanted of a rough delta, and the sizes that may do
+_ROUGHLY_SETTLED = 1e-4  # an error, relative to delta, that a rough estimate may have
 _NEGLIGIBLE = math.exp(-45.0)  # relative to what large losses add by themselves
 BEYOND_FLOATS = (
     "Double precision cannot hold this sum (too many steps, or losses of very different size): account for the large "
@@ -71,6 +72,7 @@ class FftCurve:
     def __init__(self, steps: tuple[Step, ...], asked: Iterable[float] = (), *, rough: bool = False) -> None:
         steps, self._added = condensed(steps)
         self.steps = steps
+        self._rough = rough
         self._wanted, self._sizes = (_ROUGH, _SMALL_SIZES + SIZES) if rough else (RELATIVE, SIZES)
         self.infinite_mass = infinite_mass(steps)
         self._greatest = [(step.count, _greatest_finite(step.pair)) for step in steps]
@@ -115,7 +117,8 @@ class FftCurve:
                 f"epsilon={epsilon!r}: the losses of these steps are so small that floats do not "
                 "hold their density: ask for a proved bound (method='strict')"
             ) from None
-        if found.error > UNSETTLED * found.value and self._apart is not None:
+        unsettled = _ROUGHLY_SETTLED if self._rough else UNSETTLED
+        if found.error > unsettled * found.value and self._apart is not None:
             found = min(found, self._by_atoms(epsilon, *self._apart), key=lambda delta: delta.error)
         if self._added:  # what a proof of groups adds, so far as an estimate can say it
             shift = self._added * epsilon
@@ -133,7 +136,7 @@ class FftCurve:
             if atoms is not None:
                 few, listed = (*few, step), atoms
         rest = tuple(step for step in self.steps if step not in few)
-        return (listed, infinite_mass(few), FftCurve(rest)) if listed is not None and rest else None
+        return (listed, infinite_mass(few), FftCurve(rest, rough=self._rough)) if listed is not None and rest else None
 
     @staticmethod
     def _by_atoms(epsilon: float, atoms: Atoms, infinite: float, others: FftCurve) -> Delta:
@@ -168,7 +171,8 @@ class FftCurve:
             table = table_error(self.steps).of(apart)
             numerical = ROUNDED * apart + jumps.error + floor + table
             return Delta(apart, numerical, numerical, jumps.slope(epsilon), 0.0)
-        sizes = self._sizes if self._apart is None else self._sizes[:6]  # there is another way
+        most = SIZES[-1] if self._apart is None else SIZES[5]  # there is another way
+        sizes = tuple(size for size in self._sizes if size <= most)
         # what is beyond the cap is counted with the jumps
         atoms = atoms_of(self.steps, cap=plan.cap) if self._atoms is not None else None
         fine, coarse, result = refine(plan, self.steps, atoms, epsilon, sizes, self._wanted)
