@@ -67,8 +67,7 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
     new, resume
         As of ``evr.record``.
     seed
-        Of the generator that draws batches or noise, where it has one: a slow hash of it is written. The seed of an
-        earlier part of the record is refused, since it would draw the same once more.
+        Of what draws batches or noise; a slow hash is written. One that an earlier part of the record had is refused.
 
     Examples
     --------

@@ -24,8 +24,7 @@ class Record(keras.callbacks.Callback):
     path
         The file.
     **options
-        ``new``, ``resume`` and ``constants``, as of ``evr.record``. A training that goes on has to have another
-        ``seed``, since ``fit`` draws batches from its beginning.
+        As of ``record`` for JAX loops. A training that goes on needs another ``seed``: ``fit`` begins anew.
 
     Attributes
     ----------
