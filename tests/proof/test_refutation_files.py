@@ -260,7 +260,7 @@ def test_words_of_one_kind_of_file_do_not_stand_in_the_other():
     text = (VECTORS / "good-poisson-100.proof").read_bytes()[:-72].decode()
     seal = proof_script("make_vectors").sealed
     for forged in (text.replace("evr-refutation", "evr-proof"), re.sub("(?m)^tests", "own", text)):
-        with pytest.raises(check_proof.NotReadError, match="unreadable"):
+        with pytest.raises(check_proof.NotReadError, match=messages.UNREADABLE_PROOF):
             check_proof.check(seal(forged))
 
 
