@@ -58,7 +58,7 @@ class StrictCurve:
 
     def __init__(self, steps: tuple[Step, ...]) -> None:
         self.steps = steps
-        self.fft = FftCurve(on_lines(steps))
+        self.fft = FftCurve(on_lines(steps), rough=True)
         self._infinite = float(infinite_delta(steps, _INFINITE_BITS))
         self._plans: dict[tuple[float, float, float, float], ProofPlan] = {}
         self._slopes: dict[float, float] = {}  # of delta, where it was estimated
