@@ -296,3 +296,10 @@ def test_what_no_grid_holds_is_refused_with_a_remedy():
     grid = strict.Grid(Fraction(0), 0, 0, 0, 0, 1 << 27)
     with pytest.raises(ValueError, match=messages.NO_GRID_HOLDS_IT):
         strict.ProofPlan(64, Fraction(1), (grid,), ())
+
+
+def test_at_an_infinite_epsilon_only_infinite_losses_count():
+    training = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.05, steps=10)
+    assert evr.estimate_delta(training, math.inf, method="strict").value == 0.0
+    failing = dp_event.ComposedDpEvent([training, events.EpsilonDeltaDpEvent(1.0, 0.25)])
+    assert evr.estimate_delta(failing, math.inf, method="strict").value == 0.25

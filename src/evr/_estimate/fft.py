@@ -37,6 +37,8 @@ _MOST_CONDITIONS = 400  # atoms of some steps, to sum over what the others add
 _REUSE = 1e-7  # what is good enough to use a law again at another epsilon
 _ROUGH, _SMALL_SIZES = 1e-6, (2**10, 2**11)  # wanted of a rough delta, and the sizes that may do
 _ROUGHLY_SETTLED = 1e-4  # an error, relative to delta, that a rough estimate may have
+_GROUPS = 32  # of nearly equal steps, where there are very many kinds: two or three kinds each
+_IN_DOUBT = 8.0  # times the change from half as many groups: what their number may matter
 _NEGLIGIBLE = math.exp(-45.0)  # relative to what large losses add by themselves
 BEYOND_FLOATS = (
     "Double precision cannot hold this sum (too many steps, or losses of very different size): account for the large "
@@ -70,7 +72,8 @@ class FftCurve:
     """
 
     def __init__(self, steps: tuple[Step, ...], asked: Iterable[float] = (), *, rough: bool = False) -> None:
-        steps, self._added = condensed(steps)
+        asked_for, (steps, self._added) = steps, condensed(steps, _GROUPS)
+        self._coarser = FftCurve(condensed(asked_for, _GROUPS // 2)[0], rough=True) if steps != asked_for else None
         self.steps = steps
         self._rough = rough
         self._wanted, self._sizes = (_ROUGH, _SMALL_SIZES + SIZES) if rough else (RELATIVE, SIZES)
@@ -120,6 +123,8 @@ class FftCurve:
         unsettled = _ROUGHLY_SETTLED if self._rough else UNSETTLED
         if found.error > unsettled * found.value and self._apart is not None:
             found = min(found, self._by_atoms(epsilon, *self._apart), key=lambda delta: delta.error)
+        if self._coarser is not None:
+            found = found.worse(_IN_DOUBT * abs(found.value - self._coarser.delta(epsilon).value))
         if self._added:  # what a proof of groups adds, so far as an estimate can say it
             shift = self._added * epsilon
             more = min(self._added * found.value + shift * found.slope, 0.5 * SAYS_LITTLE * found.value)

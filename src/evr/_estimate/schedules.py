@@ -1,5 +1,5 @@
-"""Estimates of schedules: very many kinds of sampled Gaussians as few, two for each group of steps that are nearly
-equal. No guarantee rests on these: a strict proof groups steps to the safe side.
+"""Estimates of schedules: very many kinds of sampled Gaussians as few, two or three for each group of nearly equal steps.
+No guarantee rests on these: a strict proof groups steps to the safe side.
 """
 
 import math
@@ -16,14 +16,14 @@ from evr._kernel.pairs.exact.sampled import ExactEither
 from evr._kernel.pairs.grouping import Group, Member, Sampled, grouped, groups_of
 from evr.types import Direction
 
-_GROUPS = 16  # of which an estimate takes two kinds each
+_MOST_KINDS = 256  # that an estimate takes as they are
 _STEEPEST = 50.0  # square of a mean, beyond which variances are not told apart
 
 
 @lru_cache(maxsize=16)
-def condensed(steps: tuple[Step, ...]) -> tuple[tuple[Step, ...], float]:
-    """The same composition in fewer kinds, where there are very many. And by how much of itself the variance of losses
-    is greater where a proof groups steps to the safe side.
+def condensed(steps: tuple[Step, ...], groups: int) -> tuple[tuple[Step, ...], float]:
+    """The same composition in fewer kinds, where there are very many: what half as many groups give tells how far it is
+    off. And by how much of itself the variance of losses is greater where a proof groups steps to the safe side.
     """
     safe = grouped(steps)
     if safe == steps:
@@ -34,13 +34,16 @@ def condensed(steps: tuple[Step, ...]) -> tuple[tuple[Step, ...], float]:
             members.setdefault(law.direction, []).append(Member(law.base.square, law.q, step.count))
         else:
             rest.append(step)
-    few = [step for one, own in members.items() for group in groups_of(own, _GROUPS) for step in _two(group, one)]
-    return (*rest, *few), _variance_of(safe) / _variance_of(steps) - 1.0
+    added = _variance_of(safe) / _variance_of(steps) - 1.0
+    if len(steps) <= _MOST_KINDS:
+        return steps, added
+    few = [step for one, own in members.items() for group in groups_of(own, groups) for step in _nodes(group, one)]
+    return (*rest, *few), added
 
 
-def _two(group: Group, direction: Direction) -> list[Step]:
-    """Two kinds of steps, as many as a group has together, that have the mean and the deviation of its means and of its
-    rates: what is smooth in both has about the same sum.
+def _nodes(group: Group, direction: Direction) -> list[Step]:
+    """Two kinds of steps, and one in the middle if their number is odd, as many as a group has together, that have the
+    mean and the deviation of its means and of its rates: what is smooth in both has about the same sum.
     """
     counts = np.array([one.times for one in group.members], float)
     rows = np.array([(math.sqrt(one.square), float(one.rate)) for one in group.members])
@@ -51,10 +54,10 @@ def _two(group: Group, direction: Direction) -> list[Step]:
         return [_step(mean, group.size, direction)]
     if np.average(apart[:, 0] * apart[:, 1], weights=counts) < 0:
         deviation[1] = -deviation[1]
-    few, many = group.size // 2, group.size - group.size // 2
-    skew = math.sqrt(many / few)
+    half, odd = divmod(group.size, 2)
+    reach = deviation * math.sqrt(group.size / (2 * half))
     ends = rows.min(axis=0), rows.max(axis=0)
-    nodes = ((mean + deviation * skew, few), (mean - deviation / skew, many))
+    nodes = [(mean + reach, half), (mean - reach, half), *([(mean, 1)] if odd else [])]
     return [_step(np.clip(node, *ends), count, direction) for node, count in nodes]
 
 

@@ -104,6 +104,8 @@ class StrictCurve:
 
     def rough(self, epsilon: float) -> float:
         """Less than an estimate: about how large delta is, to a few hundredths where sums are nearly normal."""
+        if epsilon == math.inf:
+            return self.fft.infinite_mass
         if (
             self.is_one_step
             or self.fft.infinite_mass > 0

@@ -17,6 +17,7 @@ from scipy.special import ndtr
 
 import evr
 import messages
+from evr._estimate import fft, schedules
 from evr._estimate.fft import FftCurve
 from evr._kernel.events import Composition
 from evr._kernel.pairs import Step, grouping
@@ -186,3 +187,24 @@ def test_a_schedule_is_estimated_certified_and_replayed(tmp_path: object) -> Non
     assert evr.replay(certificate).agrees
     with pytest.raises(UnsupportedEventError, match=messages.NO_PROOF_FILE_OF_A_GROUP):
         proof_of(certificate)
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_an_estimate_of_few_nodes_says_how_far_it_is_off(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against an estimate that takes every kind as it is: where there were a few kinds more than a proof takes, the
+    stated error was that of the proof's groups, and up to 25 times too small.
+    """
+    steps = Composition.of(schedule(*SCHEDULES[name])).simplified("remove")
+    truth = _curve(steps)
+    monkeypatch.setattr(grouping, "MOST_KINDS", len(steps) - 2)
+    monkeypatch.setattr(schedules, "_MOST_KINDS", len(steps) - 2)
+    monkeypatch.setattr(fft, "_GROUPS", 8)
+    grouped.cache_clear()
+    schedules.condensed.cache_clear()
+    curve = FftCurve(steps)
+    assert len(curve.steps) < len(steps)
+    for epsilon in (0.05, 0.3, 1.0, 2.0):
+        found = curve.delta(epsilon)
+        assert abs(found.value - truth.delta(epsilon).value) <= found.error
+    grouped.cache_clear()
+    schedules.condensed.cache_clear()
