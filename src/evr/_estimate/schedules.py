@@ -1,5 +1,5 @@
-"""Estimates of schedules: very many kinds of sampled Gaussians as few, two or three for each group of nearly equal steps.
-No guarantee rests on these: a strict proof groups steps to the safe side.
+"""Estimates of schedules: very many kinds of sampled Gaussians as few, two or three for each group of nearly equal
+steps. No guarantee rests on these: a strict proof groups steps to the safe side.
 """
 
 import math
