@@ -69,7 +69,8 @@ def with_laws_added(steps: Steps) -> Steps:
 def _sum_of(steps: list[Step]) -> Step:
     """Steps of one kind of law, whose parameters add."""
     kind = type(steps[0].law)
-    rows = [[step.count * getattr(step.law, one.name) for one in fields(kind)] for step in steps]  # type: ignore[arg-type]
+    names = [one.name for one in fields(kind)]  # type: ignore[arg-type]  # each law that adds is a dataclass
+    rows = [[step.count * getattr(step.law, name) for name in names] for step in steps]
     total = [sum(column, Fraction(0)) for column in zip(*rows, strict=True)]
     if kind is ExactConcentrated and max(total) > _MOST_CONCENTRATED:
         why = f"zCDP guarantees add up to rho={float(total[0]):.6g}, xi={float(total[1]):.6g}"
