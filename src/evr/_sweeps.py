@@ -90,6 +90,7 @@ def sweep(
     delta: Any = None,
     method: str = "fft",
     neighboring_relation: Relation | None = None,
+    unit: str | None = None,
     progress: Count | bool | None = None,
     **settings: Any,
 ) -> Sweep:
@@ -101,7 +102,7 @@ def sweep(
         Makes the ``DpEvent`` of one setting from its keywords; ``evr.dpsgd`` by default.
     epsilon, delta
         One of the two: delta is found at each epsilon, or epsilon at each delta.
-    method, neighboring_relation
+    method, neighboring_relation, unit
         As of ``evr.estimate_epsilon``.
     progress
         ``progress(done, total)`` is called as the work goes on; True shows a line.
@@ -131,7 +132,7 @@ def sweep(
         raise ValueError(f"epsilon={epsilon!r} and delta={delta!r}: give one of them, and evr estimates the other")
     wanted, given, at = ("delta", "epsilon", epsilon) if delta is None else ("epsilon", "delta", delta)
     estimate: Callable[..., Estimate | UpperBound] = estimate_delta if delta is None else estimate_epsilon
-    asked = {"method": method, "neighboring_relation": neighboring_relation}
+    asked = {"method": method, "neighboring_relation": neighboring_relation, "unit": unit}
     validate.function(event=event)
     told = counter(progress)
     values = {name: _values(name, one) for name, one in {**settings, given: at}.items()}

@@ -36,6 +36,7 @@ def estimate_delta(
     method: str = "fft",
     direction: str | None = None,
     neighboring_relation: Relation | None = None,
+    unit: str | None = None,
     **options: Any,
 ) -> Estimate | UpperBound:
     """Estimate delta(epsilon) of everything that ran.
@@ -55,6 +56,9 @@ def estimate_delta(
     neighboring_relation
         ``"add-or-remove"`` (the default; ``"zero-out"`` where the event knows no other), ``"replace-one"`` or
         ``"zero-out"``, or a ``dp_accounting.NeighboringRelation``.
+    unit
+        Whose data is protected: ``"record"``, ``"example"``, ``"user"`` or ``"client"``. It changes no number; an event
+        whose parameters bound what a user adds says nothing about records, and refuses them.
     options
         Of ``method="monte_carlo"``: ``samples``, ``relative_error``, ``proposal``, ``seed``, ``workers``. Of
         ``"strict"``: ``tolerance``, by how much of delta the bound may exceed it (5e-4).
@@ -81,7 +85,8 @@ def estimate_delta(
     '2.0582e-10'
     """
     epsilon = validate.level_or_infinite(epsilon=epsilon)
-    return _estimated("delta", event, epsilon, method, direction, neighboring_relation, options)
+    composition = partial(Composition.of, event, neighboring_relation, unit)
+    return _estimated("delta", event, epsilon, method, direction, composition, options)
 
 
 def estimate_epsilon(
@@ -91,6 +96,7 @@ def estimate_epsilon(
     method: str = "fft",
     direction: str | None = None,
     neighboring_relation: Relation | None = None,
+    unit: str | None = None,
     guess: float | None = None,
     **options: Any,
 ) -> Estimate | UpperBound:
@@ -102,7 +108,7 @@ def estimate_epsilon(
         A ``DpEvent`` tree.
     delta
         From 0 to 1.
-    method, direction, neighboring_relation, options
+    method, direction, neighboring_relation, unit, options
         As of ``estimate_delta``.
     guess
         Where to look first, if that is known: it saves time.
@@ -128,7 +134,8 @@ def estimate_epsilon(
     if method in ("fft", "strict"):
         validate.normal_delta(delta)
     guess = None if guess is None else validate.positive(guess=guess)
-    return _estimated("epsilon", event, delta, method, direction, neighboring_relation, options, guess)
+    composition = partial(Composition.of, event, neighboring_relation, unit)
+    return _estimated("epsilon", event, delta, method, direction, composition, options, guess)
 
 
 def _estimated(
@@ -137,13 +144,13 @@ def _estimated(
     at: float,
     method: str,
     direction: str | None,
-    relation: Relation | None,
+    composed: Callable[[], Composition],
     options: dict[str, Any],
     guess: float | None = None,
 ) -> Estimate | UpperBound:
     start = time.perf_counter()
     validate.one_of(EstimateMethod, method=method)
-    composition = Composition.of(event, relation)
+    composition = composed()
     found: Estimate | UpperBound
     if method == "monte_carlo":
         from evr._estimate.monte_carlo import monte_carlo_delta, monte_carlo_epsilon
@@ -209,6 +216,7 @@ def privacy_curve(
     method: str = "fft",
     direction: str | None = None,
     neighboring_relation: Relation | None = None,
+    unit: str | None = None,
     progress: Count | bool | None = None,
 ) -> PrivacyCurve:
     """Deltas for many epsilons, one pass: transforms made for one epsilon serve its neighbours.
@@ -219,7 +227,7 @@ def privacy_curve(
         A ``DpEvent`` tree.
     epsilons
         Any numbers >= 0, in any order.
-    method, direction, neighboring_relation
+    method, direction, neighboring_relation, unit
         As of ``estimate_delta``.
     progress
         ``progress(done, total)`` is called as the work goes on; True shows a line.
@@ -248,10 +256,11 @@ def privacy_curve(
     falling = sorted(set(points), reverse=True)  # a transform made for one epsilon serves smaller ones
     at: Callable[[float], Estimate | UpperBound]
     if method == "fft":
-        at = _deltas(Composition.of(event, neighboring_relation), direction, falling)
+        at = _deltas(Composition.of(event, neighboring_relation, unit), direction, falling)
     else:
+        composition = Composition.of(event, neighboring_relation, unit)
         at = partial(
-            estimate_delta, event, method=method, direction=direction, neighboring_relation=neighboring_relation
+            estimate_delta, event, method=method, direction=direction, neighboring_relation=composition.relation
         )
     estimates: dict[float, Estimate | UpperBound] = {}
     for done, epsilon in enumerate(falling, start=1):

@@ -78,8 +78,8 @@ class Goal(NamedTuple):
             {"advantage": advantage},
             {"true_positive_rate": true_positive_rate, "false_positive_rate": false_positive_rate},
         )
-        begun = [way for way in ways if set(way.values()) != {None}]
-        if len(begun) != 1 or None in begun[0].values():
+        begun = [way for way in ways if any(value is not None for value in way.values())]
+        if len(begun) != 1 or any(value is None for value in begun[0].values()):
             values = {name: value for way in begun for name, value in way.items() if value is not None}
             given = ", ".join(f"{name}={value!r}" for name, value in values.items())
             raise ValueError(f"{given or 'no target'}: give {'; or '.join(' and '.join(way) for way in ways)}")
@@ -125,6 +125,7 @@ def calibrate(
     high: float | None = None,
     integer: bool = False,
     neighboring_relation: Relation | None = None,
+    unit: str | None = None,
 ) -> Calibration:
     """The parameter at which ``make_event(parameter)`` just meets ``(epsilon, delta)``, or a bound on attacks.
 
@@ -149,7 +150,7 @@ def calibrate(
         Ends of the search; found by doubling from 1 where not given.
     integer
         Search whole numbers, and return the largest (or least) that meets the target.
-    neighboring_relation
+    neighboring_relation, unit
         As of ``evr.estimate_delta``.
 
     Returns
@@ -187,7 +188,9 @@ def calibrate(
             try:
                 event = make_event(int(parameter) if integer else parameter)
                 at[parameter] = goal.nearest(event, neighboring_relation)
-                found[parameter] = estimate_delta(event, at[parameter], neighboring_relation=neighboring_relation)
+                found[parameter] = estimate_delta(
+                    event, at[parameter], neighboring_relation=neighboring_relation, unit=unit
+                )
             except (ValueError, TypeError) as error:
                 if type(error) not in (ValueError, TypeError) or parameter in (low, high, 1.0):
                     raise

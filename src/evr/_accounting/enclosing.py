@@ -19,6 +19,7 @@ def enclose_delta(
     *,
     direction: str | None = None,
     neighboring_relation: Relation | None = None,
+    unit: str | None = None,
     tolerance: float = 5e-4,
 ) -> Enclosure:
     """Enclose delta(epsilon) of everything that ran between two proved numbers.
@@ -33,7 +34,7 @@ def enclose_delta(
         A ``DpEvent`` tree.
     epsilon
         At least 0, and finite.
-    direction, neighboring_relation
+    direction, neighboring_relation, unit
         As of ``evr.estimate_delta``.
     tolerance
         How far either bound may be from delta, as a share of it.
@@ -57,7 +58,8 @@ def enclose_delta(
     >>> print(evr.enclose_delta(event, epsilon=0.5))
     [2.05...e-10, 2.05...e-10]
     """
-    return _enclosed("delta", event, validate.level(epsilon=epsilon), direction, neighboring_relation, tolerance)
+    composition = Composition.of(event, neighboring_relation, unit)
+    return _enclosed("delta", event, composition, validate.level(epsilon=epsilon), direction, tolerance)
 
 
 def enclose_epsilon(
@@ -66,6 +68,7 @@ def enclose_epsilon(
     *,
     direction: str | None = None,
     neighboring_relation: Relation | None = None,
+    unit: str | None = None,
     tolerance: float = 5e-4,
 ) -> Enclosure:
     """Enclose the least epsilon for a delta between two proved numbers.
@@ -77,7 +80,7 @@ def enclose_epsilon(
     ----------
     delta
         Above 0 and below 1.
-    event, direction, neighboring_relation, tolerance
+    event, direction, neighboring_relation, unit, tolerance
         As of ``evr.enclose_delta``.
 
     Returns
@@ -97,19 +100,18 @@ def enclose_epsilon(
     >>> print(evr.enclose_epsilon(event, delta=1e-9))
     [0.4111..., 0.4111...]
     """
-    return _enclosed(
-        "epsilon", event, validate.open_probability(delta=delta), direction, neighboring_relation, tolerance
-    )
+    composition = Composition.of(event, neighboring_relation, unit)
+    return _enclosed("epsilon", event, composition, validate.open_probability(delta=delta), direction, tolerance)
 
 
 def _enclosed(
-    wanted: str, event: Any, at: float, direction: str | None, relation: Relation | None, tolerance: float
+    wanted: str, event: Any, composition: Composition, at: float, direction: str | None, tolerance: float
 ) -> Enclosure:
     from evr._kernel.strict import rounded_up
     from evr._plan.lower import strict_delta_below, strict_epsilon_below
     from evr._plan.strict import strict_delta, strict_epsilon
 
-    start, composition = time.perf_counter(), Composition.of(event, relation)
+    start = time.perf_counter()
     given = (composition, at, direction, tolerance)
     if wanted == "delta":
         (lower, _), winner = strict_delta_below(*given)

@@ -148,6 +148,7 @@ def online_epsilon(
     every: int = 1,
     direction: str | None = None,
     neighboring_relation: Relation | None = None,
+    unit: str | None = None,
     progress: Count | bool | None = None,
 ) -> OnlineEpsilon:
     """Epsilon after every step of ``event``, in the order in which its mechanisms run.
@@ -162,7 +163,7 @@ def online_epsilon(
         Report after every so many steps, and after the last.
     direction
         ``"remove"`` or ``"add"``; by default the greater of the two.
-    neighboring_relation
+    neighboring_relation, unit
         As of ``evr.estimate_delta``.
     progress
         Called with the steps done and their total after each report; True shows a line.
@@ -189,7 +190,7 @@ def online_epsilon(
     delta = validate.normal_delta(validate.open_probability(delta=delta))
     every = validate.positive_integer(every=every)
     count = counter(progress)
-    relation = Composition.of(event, neighboring_relation).relation
+    relation = Composition.of(event, neighboring_relation, unit).relation
     order = timeline(event, relation)
     last = sum(period.repeats * period.length for period in order)
     if last == 0:

@@ -37,6 +37,7 @@ def verify(
     attempt: int | None = None,
     direction: str | None = None,
     neighboring_relation: Relation | None = None,
+    unit: str | None = None,
     progress: ProgressHook | None = None,
     **sampling: Unpack[SamplingOptions],
 ) -> Verification:
@@ -69,6 +70,8 @@ def verify(
         Test only ``"remove"`` or ``"add"``: then there is no guarantee, for it needs both.
     neighboring_relation
         Which data sets are neighbours: as of ``evr.estimate_delta``.
+    unit
+        Whose data is protected: as of ``evr.estimate_delta``.
     progress
         Called with a ``Progress`` now and then. By default a line is shown on a terminal and in a notebook; True shows
         lines elsewhere too, and False nothing.
@@ -106,7 +109,7 @@ def verify(
     drawn = Sampling.of(sampling)
     claim = Claim(epsilon, delta, DEFAULT if tau is None else tau)
     how = Attempt(attempt, drawn.seed, direction, drawn.executor, drawn.workers, check_progress(progress))
-    composition = Composition.of(event, neighboring_relation)
+    composition = Composition.of(event, neighboring_relation, unit)
     strict = StrictProving(composition)
     settings = strict.settings(method, drawn, claim, threshold_of(claim))
     if tau is None and settings.method != "strict":

@@ -97,6 +97,7 @@ def audit(
     confidence: float = 0.95,
     independent: bool = False,
     neighboring_relation: Relation | None = None,
+    unit: str | None = None,
 ) -> Audit:
     """Test a claimed privacy curve against the scores of canaries, and bound epsilon from below.
 
@@ -112,7 +113,7 @@ def audit(
     independent
         Whether the scores of different canaries are independent given the coins, as those of one-hot gradients with
         independent noise are. The bounds are much stronger then.
-    neighboring_relation
+    neighboring_relation, unit
         As of ``estimate_delta``; a certificate has its own.
 
     Returns
@@ -139,12 +140,12 @@ def audit(
     'contradicts the certificate'
     """
     values, coins = _checked(scores, included)
-    tree, relation, proved = of_certificate(event, neighboring_relation)
+    tree, relation, proved = of_certificate(event, neighboring_relation, unit)
     if delta is None:
         delta = 1e-5 if proved is None else proved.delta
     delta = validate.open_probability(delta=delta)
     level = 1.0 - validate.open_probability(confidence=confidence)
-    known = None if event is None else risk(event, neighboring_relation=neighboring_relation)
+    known = None if event is None else risk(event, neighboring_relation=neighboring_relation, unit=unit)
     curve = None if known is None else hull(known.both_ways)
     found = _tests(values, coins, _chosen(curve or gaussian(1.0), values.size, level), independent=independent)
     p_value = None if curve is None else p_value_of(found, curve)

@@ -81,6 +81,7 @@ def refute(
     delta: float,
     direction: str | None = None,
     neighboring_relation: Relation | None = None,
+    unit: str | None = None,
 ) -> Refutation:
     """Try to prove that everything that ran is not ``(epsilon, delta)``-DP.
 
@@ -98,6 +99,8 @@ def refute(
         Look only at ``"remove"`` or ``"add"``. One direction is enough to refute.
     neighboring_relation
         Which data sets are neighbours: as of ``evr.estimate_delta``.
+    unit
+        Whose data is protected: as of ``evr.estimate_delta``.
 
     Returns
     -------
@@ -121,6 +124,7 @@ def refute(
     >>> evr.refute(event, epsilon=0.5, delta=2.1e-10).refuted
     False
     """
+    Composition.of(event, neighboring_relation, unit)  # refuses a unit that the event does not bound
     refutation, _ = refute_by_plan(event, epsilon, delta, direction, neighboring_relation)
     return refutation
 

@@ -119,14 +119,14 @@ class Risk:
         return cls("certificate", 1, (bound, bound))
 
 
-def risk(event: Any, *, neighboring_relation: Relation | None = None) -> Risk:
+def risk(event: Any, *, neighboring_relation: Relation | None = None, unit: str | None = None) -> Risk:
     """What an attacker can do at most.
 
     Parameters
     ----------
     event
         A ``DpEvent`` tree, or a ``Certificate``, whose pair counts too where it has a strict proof.
-    neighboring_relation
+    neighboring_relation, unit
         As of ``estimate_delta``; a certificate has its own.
 
     Returns
@@ -149,9 +149,9 @@ def risk(event: Any, *, neighboring_relation: Relation | None = None) -> Risk:
     >>> found.true_positive_rate(1e-3) < 0.0055
     True
     """
-    tree, relation, pair = of_certificate(event, neighboring_relation)
+    tree, relation, pair = of_certificate(event, neighboring_relation, unit)
     try:
-        laws = Composition.of(tree, relation).exact_directions()
+        laws = Composition.of(tree, relation, unit).exact_directions()
         found = {way: _points(StrictCurve(steps)) for way, steps in laws.items()}
     except UnsupportedEventError:
         if pair is None:
@@ -164,12 +164,15 @@ def risk(event: Any, *, neighboring_relation: Relation | None = None) -> Risk:
     return Risk("strict", sum(map(len, found.values())), ways)
 
 
-def of_certificate(event: Any, relation: Relation | None) -> tuple[Any, Relation | None, Guarantee | None]:
+def of_certificate(
+    event: Any, relation: Relation | None, unit: str | None = None
+) -> tuple[Any, Relation | None, Guarantee | None]:
     """The event, relation and proved pair of a certificate; of an event, itself, the relation given, and no pair."""
     if not (hasattr(event, "guarantee") and hasattr(event, "dp_event")):
         return event, relation, None
-    if relation is not None:
-        raise ValueError("neighboring_relation= is for events: a certificate has its own")
+    for name, given in (("neighboring_relation", relation), ("unit", unit)):
+        if given is not None:
+            raise ValueError(f"{name}= is for events: a certificate has its own")
     return event.dp_event(), event.relation, event.guarantee
 
 

@@ -182,7 +182,7 @@ def _release_of(held: Journal, wanted: Wanted) -> tuple[ReleaseRow, int]:
     """The release that is wanted, or the one that it would begin, and the number of its next attempt."""
     claim, name, relation, unit, for_output = wanted
     pair = f"epsilon {(claim.epsilon + 0.0).hex()} claim {(claim.delta + 0.0).hex()}"  # -0.0 is 0.0
-    key = f"{pair} {relation.name} {unit}" if name is None else f"name {named(release=name)}"
+    key = f"{pair} {relation.name} {unit}" if name is None else f"name {named(name=name)}"
     release: ReleaseRow | None = held.of("releases", 0, key)
     if release is None:
         return ReleaseRow(_UNWRITTEN, key, name, Terms(claim.kappa, claim.delta), relation, unit, now()), 1

@@ -17,7 +17,7 @@ from evr._basics import validate
 from evr._basics.numbers import typed
 from evr._certificate.event_json import named
 from evr._certificate.sections import DescriptionSection
-from evr._kernel.events.meaning import unit_of
+from evr._kernel.events.meaning import unit_of, units_about
 from evr._kernel.events.schemes import FixedBatchUsersDpEvent, PoissonSampledUsersDpEvent, RandomAllocationDpEvent
 from evr._wording.events import counted
 from evr.types import Unit
@@ -167,4 +167,4 @@ def is_about_users(event: dp_event.DpEvent) -> bool:
 
 def units_of(event: dp_event.DpEvent) -> tuple[str, ...]:
     """The units that a promise about an event may have; the first where nobody says."""
-    return UNITS[2:] if is_about_users(event) else UNITS
+    return units_about(unit_of(event))

@@ -57,7 +57,7 @@ def calibrate(
     note(make_event(1), records=ran.records, epsilon=epsilon, delta=delta, quiet=quiet)
     low = 1 if integer else None
     with trying(name, make_event, quiet=quiet or json) as make:
-        found = calibrate(make, **target, integer=integer, low=low, neighboring_relation=relation)
+        found = calibrate(make, **target, integer=integer, low=low, neighboring_relation=relation, unit=None)
     noise = noise_in(make_event(found.value)) if scale_noise else []
     if json:
         about = {"estimated_delta": found.delta, "evaluations": found.evaluations, "seconds": found.seconds}

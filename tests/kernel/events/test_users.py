@@ -286,3 +286,34 @@ def test_one_record_beside_others_moves_a_clipped_sum_from_end_to_end(tmp_path: 
     made = evr.certify(event, epsilon=1.0, delta=1e-2, ledger=tmp_path / "ledger.sqlite")
     assert made.per_record is not None
     assert evr.estimate_delta(dp_event.GaussianDpEvent(1.0), made.per_record).value <= 1e-2
+
+
+ASKING = {
+    "estimate_delta": lambda event, unit: evr.estimate_delta(event, epsilon=1.0, unit=unit),
+    "estimate_epsilon": lambda event, unit: evr.estimate_epsilon(event, delta=1e-6, unit=unit),
+    "privacy_curve": lambda event, unit: evr.privacy_curve(event, [1.0], unit=unit),
+    "online_epsilon": lambda event, unit: evr.online_epsilon(event, delta=1e-6, unit=unit),
+    "enclose_delta": lambda event, unit: evr.enclose_delta(event, epsilon=1.0, unit=unit),
+    "enclose_epsilon": lambda event, unit: evr.enclose_epsilon(event, delta=1e-6, unit=unit),
+    "verify": lambda event, unit: evr.verify(event, epsilon=3.0, delta=1e-3, unit=unit),
+    "refute": lambda event, unit: evr.refute(event, epsilon=3.0, delta=1e-3, unit=unit),
+    "risk": lambda event, unit: evr.risk(event, unit=unit),
+    "audit": lambda event, unit: evr.audit([1.0, 0.0], [True, False], event, unit=unit),
+    "calibrate": lambda event, unit: evr.calibrate(lambda _: event, epsilon=1.0, delta=1e-6, unit=unit),
+    "sweep": lambda event, unit: evr.sweep(lambda: event, delta=1e-6, unit=unit),
+}
+
+
+@pytest.mark.parametrize("name", ASKING)
+def test_the_unit_is_asked_for_wherever_an_event_goes_in(name):
+    """What bounds a user says nothing about records; what bounds a record may hold the data of one user."""
+    ask = ASKING[name]
+    of_users = evr.dpsgd(noise_multiplier=1.0, dataset_size=6000, batch_size=60, steps=3, records_per_user=2)
+    of_records = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=3)
+    with pytest.raises(ValueError, match="unit='record' is not one of 'user', 'client'"):
+        ask(of_users, "record")
+    with pytest.raises(ValueError, match="unit='patient' is not one of 'record'"):
+        ask(of_records, "patient")
+    if name != "calibrate":  # the same event at every parameter has nothing to find
+        ask(of_users, "user")
+        ask(of_records, evr.types.Unit.RECORD)

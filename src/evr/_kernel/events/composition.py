@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 from dp_accounting import NeighboringRelation, dp_event
 
 from evr._basics import validate
-from evr._kernel.events.meaning import events_in, refusal, relation_by_itself, row_of
+from evr._kernel.events.meaning import events_in, refusal, relation_by_itself, row_of, units_about
 from evr._kernel.events.registry import MECHANISMS, known, unsupported
 from evr._kernel.events.relations import ADD_OR_REMOVE, Meaning, Refused, Relation, Translator, name_of, relation_named
 from evr._kernel.events.sampling import (
@@ -221,11 +221,24 @@ class Composition:
     unit: str | None = field(default=None, compare=False)
 
     @classmethod
-    def of(cls, event: dp_event.DpEvent | Composition, neighboring_relation: Relation | None = None) -> Composition:
+    def of(
+        cls,
+        event: dp_event.DpEvent | Composition,
+        neighboring_relation: Relation | None = None,
+        unit: str | None = None,
+    ) -> Composition:
         """Translate an event tree, or raise ``UnsupportedEventError`` that names the first sub-event without a pair.
-        The relation is add-or-remove if none is given, or zero-out where the table of meanings has that instead.
+        The relation is add-or-remove if none is given, or zero-out where the table of meanings has that instead. The
+        ``unit``, if given, has to be one that the event's parameters bound.
         """
         relation = None if neighboring_relation is None else relation_named(neighboring_relation)
+        found = cls._under(event, relation)
+        if unit is not None:
+            validate.one_of(units_about(found.unit), unit=unit)
+        return found
+
+    @classmethod
+    def _under(cls, event: dp_event.DpEvent | Composition, relation: NeighboringRelation | None) -> Composition:
         if isinstance(event, Composition):
             if relation not in (None, event.relation):
                 asked, given = name_of(relation), name_of(event.relation)

@@ -28,6 +28,7 @@ from evr._kernel.events.relations import (
 )
 from evr._kernel.events.table import BUILT_IN, HYPOTHESES, WRAPPERS
 from evr.errors import OtherRelationError
+from evr.types import Unit
 
 __all__ = ["HYPOTHESES", "Hypothesis", "Meaning", "Refused", "Row", "hypotheses_of", "meaning_of", "rows", "unit_of"]
 PLAIN = {
@@ -175,6 +176,16 @@ def unit_of(event: Any) -> str | None:
             units = {meaning.unit for _, meaning in meanings_in(event, relation)}
             return "user" if "user" in units else "record" if "record" in units else None
     return None
+
+
+def units_about(bounded: str | None) -> tuple[str, ...]:
+    """The units that a promise may have, by whose data the parameters bound; the first where nobody says.
+
+    >>> units_about("user")
+    ('user', 'client')
+    """
+    units = tuple(map(str, Unit))
+    return units[2:] if bounded == "user" else units
 
 
 def events_in(node: Any) -> list[Any]:
