@@ -87,10 +87,10 @@ class StrictProving:
             own = sum(self.seconds(claim, threshold_of(claim)).values())
         except ValueError:  # as above
             return False
+        if any(self.composition.simplified(one) != steps for one, steps in self.composition.exact_directions().items()):
+            return own < LONG  # samples of so many kinds of steps take longer than their groups, of false claims too
         if not QUICK < own < LONG:
             return False
-        if any(self.composition.simplified(one) != steps for one, steps in self.composition.exact_directions().items()):
-            return True  # samples of so many kinds of steps take longer than their groups
         try:
             return forecast(self.composition, claim, sampled, strict=self).total_seconds > own
         except ValueError:

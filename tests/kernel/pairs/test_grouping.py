@@ -189,6 +189,15 @@ def test_a_schedule_is_estimated_certified_and_replayed(tmp_path: object) -> Non
         proof_of(certificate)
 
 
+@pytest.mark.usefixtures("few_kinds")
+def test_a_false_claim_of_a_schedule_is_not_drawn() -> None:
+    """Samples of so many kinds took minutes to reject what the groups do not show."""
+    event = schedule(*SCHEDULES["noise"])
+    found = evr.verify(event, epsilon=evr.estimate_epsilon(event, 1e-5).value - 0.01, delta=1e-5)
+    assert found.verdict.value == "rejected"
+    assert found.method == "strict"
+
+
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_an_estimate_of_few_nodes_says_how_far_it_is_off(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Against an estimate that takes every kind as it is: where there were a few kinds more than a proof takes, the
