@@ -244,7 +244,8 @@ def _greater(truths: dict[str, Truth | None]) -> tuple[float | None, float]:
         return None, math.inf
     most = max(found, key=lambda t: t.value)
     least_known = max(t.value + t.error for t in found)
-    relative = max(most.error, least_known - most.value) / most.value if most.value > 0 else 0.0
+    doubt = max(most.error, least_known - most.value)
+    relative = doubt / most.value if most.value > 0 else (math.inf if doubt else 0.0)
     return (most.value, relative) if relative <= KNOWN else (None, math.inf)
 
 

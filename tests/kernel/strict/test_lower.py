@@ -13,7 +13,9 @@ from fractions import Fraction
 
 import mpmath as mp
 import pytest
+from dp_accounting import dp_event
 
+import evr
 import messages
 from evr._kernel.events import Composition
 from evr._kernel.pairs import Step
@@ -319,3 +321,15 @@ def test_tests_are_nested_whatever_rounding_does():
             for (a, b), (c, d) in itertools.pairwise(tests):
                 assert not c > a
                 assert not d > b
+
+
+def test_a_root_that_no_bracket_encloses_is_refused_in_words():
+    """Next to the least ratio of a mixture with a mean of 0: the attack saw an ArithmeticError (71/490)."""
+    law = dp_event.MixtureOfGaussiansDpEvent(
+        standard_deviation=0.03979998379723175,
+        sensitivities=[0.0, 1.9704415591555968],
+        sampling_probs=[0.840677377682492, 0.15932262231750804],
+    )
+    event = dp_event.SelfComposedDpEvent(dp_event.PoissonSampledDpEvent(0.9994019771537346, law), 31)
+    with pytest.raises(ValueError, match="no lower bound by this plan"):
+        evr.enclose_delta(event, epsilon=5.38, direction="remove")

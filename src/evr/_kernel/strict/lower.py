@@ -120,7 +120,10 @@ def _tests(law: ExactCurve, ratios: Sequence[arb]) -> list[Chances]:
             size = (first - second) / (high - low)
             return (second + size * low).union(first + size * low), size
 
-        return [best(ratio) for ratio in ratios]
+        try:
+            return [best(ratio) for ratio in ratios]
+        except ArithmeticError as error:  # no root is enclosed next to the least ratio of a mixture
+            raise ValueError(f"no lower bound by this plan, since balls cannot tell its tests: {error}") from None
 
 
 def _sets(law: ExactLaw, top: Fraction, spacing: Fraction, bits: int) -> list[Chances]:
