@@ -298,7 +298,7 @@ ASKING = {
     "verify": lambda event, unit: evr.verify(event, epsilon=3.0, delta=1e-3, unit=unit),
     "refute": lambda event, unit: evr.refute(event, epsilon=3.0, delta=1e-3, unit=unit),
     "risk": lambda event, unit: evr.risk(event, unit=unit),
-    "audit": lambda event, unit: evr.audit([1.0, 0.0], [True, False], event, unit=unit),
+    "audit": lambda event, unit: evr.audit([1.0, 0.0] * 10, [True, False] * 10, event, unit=unit),
     "calibrate": lambda event, unit: evr.calibrate(lambda _: event, epsilon=1.0, delta=1e-6, unit=unit),
     "sweep": lambda event, unit: evr.sweep(lambda: event, delta=1e-6, unit=unit),
 }
