@@ -258,10 +258,8 @@ def privacy_curve(
     if method == "fft":
         at = _deltas(Composition.of(event, neighboring_relation, unit), direction, falling)
     else:
-        composition = Composition.of(event, neighboring_relation, unit)
-        at = partial(
-            estimate_delta, event, method=method, direction=direction, neighboring_relation=composition.relation
-        )
+        relation = Composition.of(event, neighboring_relation, unit).relation
+        at = partial(estimate_delta, event, method=method, direction=direction, neighboring_relation=relation)
     estimates: dict[float, Estimate | UpperBound] = {}
     for done, epsilon in enumerate(falling, start=1):
         estimates[epsilon] = at(epsilon)
