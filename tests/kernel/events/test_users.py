@@ -310,9 +310,9 @@ def test_the_unit_is_asked_for_wherever_an_event_goes_in(name):
     ask = ASKING[name]
     of_users = evr.dpsgd(noise_multiplier=1.0, dataset_size=6000, batch_size=60, steps=3, records_per_user=2)
     of_records = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=3)
-    with pytest.raises(ValueError, match="unit='record' is not one of 'user', 'client'"):
+    with pytest.raises(ValueError, match=messages.NOT_ONE_OF):
         ask(of_users, "record")
-    with pytest.raises(ValueError, match="unit='patient' is not one of 'record'"):
+    with pytest.raises(ValueError, match=messages.NOT_ONE_OF):
         ask(of_records, "patient")
     if name not in ("audit", "calibrate"):  # an audit takes long; one event at every parameter has nothing to find
         ask(of_users, "user")
