@@ -431,6 +431,7 @@ REFUTATION_FILE = (
 NOT_REFUTED_BY_FILE = "the file would not refute the claim: direction remove: delta of 37 x .*; refute a smaller delta"
 FOR_THE_PAIR_ONLY = "for the pair by which evr bounds this mechanism"
 NO_LOWER_BOUND = "Selection has no lower bound"
+NO_LOWER_BOUND_BY_THIS_PLAN = "no lower bound by this plan"
 PROVED_FALSE = (
     r"this is false, for delta\(0.5\) is at least 2.05.*e-10 for some training of this description, as is proved"
 )

@@ -331,5 +331,5 @@ def test_a_root_that_no_bracket_encloses_is_refused_in_words():
         sampling_probs=[0.840677377682492, 0.15932262231750804],
     )
     event = dp_event.SelfComposedDpEvent(dp_event.PoissonSampledDpEvent(0.9994019771537346, law), 31)
-    with pytest.raises(ValueError, match=messages.NO_LOWER_BOUND):
+    with pytest.raises(ValueError, match=messages.NO_LOWER_BOUND_BY_THIS_PLAN):
         evr.enclose_delta(event, epsilon=5.38, direction="remove")
