@@ -249,6 +249,36 @@ class TestEnds:
             assert evr.estimate_epsilon(event, 0.999, method=method).value == math.inf
 
 
+# of a sampled Gaussian step under replace-one: small rates and much noise, where the two tails nearly cancel
+ONE_STEP_REPLACED = [
+    (0.0006425571784024532, 14.057651186736694, 0.0007387990258769425),
+    (0.00030273759983277706, 18.314393982868925, 0.00011903359457457131),
+    (0.0002817112389425502, 6.6073377237680315, 0.007449077580489095),
+    (0.01, 1.0, 0.0),
+    (0.7, 0.02, 30.0),  # means of 50: a Mills ratio would overflow
+    (0.3, 0.8, 2.0),
+]
+
+
+@pytest.mark.parametrize(("q", "noise", "epsilon"), ONE_STEP_REPLACED)
+def test_one_step_under_replace_one_is_within_its_error(q, noise, epsilon):
+    event = sampled(q, gaussian(noise))
+    found = evr.estimate_delta(event, epsilon=epsilon, neighboring_relation="replace-one")
+    proved = evr.enclose_delta(event, epsilon=epsilon, neighboring_relation="replace-one")
+    assert proved.lower - found.error <= found.value <= proved.upper + found.error
+    assert found.error <= 1e-10 * found.value
+
+
+@pytest.mark.parametrize(("q", "scale", "epsilon"), [(1e-6, 50.0, 1e-9), (1e-4, 300.0, 0.0), (3e-5, 20.0, 2e-6)])
+def test_a_difference_of_two_tails_states_what_cancels(q, scale, epsilon):
+    """Two-sided Laplace noise has no closed form here: the error is that of the greater tail, not of the difference."""
+    event = sampled(q, laplace(scale))
+    found = evr.estimate_delta(event, epsilon=epsilon, neighboring_relation="replace-one")
+    proved = evr.enclose_delta(event, epsilon=epsilon, neighboring_relation="replace-one")
+    assert 1e-11 * found.value < found.error <= 1e-14
+    assert proved.lower - found.error <= found.value <= proved.upper + found.error
+
+
 def test_epsilon_inverts_delta():
     for epsilon, steps, q, noise, *_ in PRINTED:
         event = dpsgd(steps, q, noise)

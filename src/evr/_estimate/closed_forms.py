@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import erfcx, log_ndtr
 
 from evr._kernel.pairs import Direction, DiscretePair, DominatingPair, Floats, Measure, infinite_loss_mass
+from evr._kernel.pairs.law import UNIT
 from evr._kernel.pairs.line.gaussian import (
     NORMAL_REACH,
     GaussianPair,
@@ -44,8 +45,13 @@ def table_error_of(pair: DominatingPair) -> TableError:
 
 @singledispatch
 def delta_error(pair: DominatingPair, epsilon: float) -> float:
-    """The error of ``pair_delta``, about, beyond rounding."""
-    return 0.0
+    """The error of ``pair_delta``, about, beyond what is relative to delta. By default the difference of two
+    probabilities is off by the rounding of the greater one; closed forms do not cancel.
+    """
+    if pair_delta.dispatch(type(pair)) is not pair_delta.dispatch(DominatingPair) or math.isinf(epsilon):
+        return 0.0
+    log_above = float(pair.log_mass(Measure.P, pair.point(epsilon), np.inf))
+    return 16.0 * UNIT * (1.0 - log_above) * math.exp(log_above) if log_above > -math.inf else 0.0
 
 
 @singledispatch
@@ -76,20 +82,20 @@ def _(pair: GaussianPair, epsilon: float) -> float:
     low = epsilon / pair.mu - pair.mu / 2
     if low > NORMAL_REACH:
         return 0.0
-    if low < -30.0:  # the Mills ratio of low would overflow, and nothing cancels
-        ratio = float(erfcx((low + pair.mu) / math.sqrt(2.0)))
-        return float(np.exp(log_ndtr(-low))) - 0.5 * math.exp(-low * low / 2.0) * ratio
-    density = math.exp(-low * low / 2) / math.sqrt(2 * math.pi)
-    return min(1.0, density * _mills_difference(low, pair.mu))
+    return min(1.0, _tail_over(low + pair.mu, pair.mu, 0.0))
 
 
 def _mills_difference(low: float, width: float) -> float:
     """``R(low) - R(low + width)`` of the normal tail's Mills ratio ``R``, without cancellation for close arguments."""
     x = np.array([low, low + width]) if width > 1.0 else low + width * (_MILLS_NODES + 1) / 2
-    ratio = math.sqrt(math.pi / 2) * erfcx(x / math.sqrt(2))
+    ratio = _mills_ratio(x)
     if width > 1.0:
         return float(ratio[0] - ratio[1])
     return float(width / 2 * np.sum(_MILLS_WEIGHTS * (1 - x * ratio)))  # R' = x R - 1
+
+
+def _mills_ratio(x: Any) -> Any:
+    return math.sqrt(math.pi / 2) * erfcx(x / math.sqrt(2))
 
 
 @pair_delta.register
@@ -109,8 +115,8 @@ def _(pair: ShiftedPair, epsilon: float) -> float:
 @pair_delta.register
 def _(pair: MixturePair, epsilon: float) -> float:
     # where the loss is epsilon, delta is a mixture of the deltas of the Gaussians at their own losses there
-    if pair.direction is None:  # both laws are mixtures
-        return pair_delta.dispatch(DominatingPair)(pair, epsilon)
+    if pair.direction is None:
+        return _two_mixtures_delta(pair, epsilon)
     t, add = float(pair.point(epsilon)), pair.direction is Direction.ADD
     if math.isinf(t) or math.isinf(epsilon):
         return max(0.0, -math.expm1(min(epsilon, 1.0)))
@@ -123,6 +129,29 @@ def _(pair: MixturePair, epsilon: float) -> float:
         for m, e in zip(pair.means, single, strict=True)
     ]
     return min(1.0, float(np.sum(p * np.array(deltas))))
+
+
+def _two_mixtures_delta(pair: MixturePair, epsilon: float) -> float:
+    """At the place ``t`` whose loss is epsilon both densities agree but for ``e^epsilon``, so that the Mills ratio
+    ``R(t)`` may be taken off all tails: ``sum_i p_i phi(t-m_i) (R(t-m_i) - R(t)) + e^epsilon p_i phi(t+m_i) (R(t) -
+    R(t+m_i))``, in which nothing cancels.
+    """
+    if epsilon < 0:
+        return min(1.0, -math.expm1(epsilon) + math.exp(epsilon) * _two_mixtures_delta(pair, -epsilon))
+    t = float(pair.point(epsilon))
+    if t > NORMAL_REACH + max(pair.means):
+        return 0.0
+    parts = zip(pair.means, pair.probabilities, strict=True)
+    return min(1.0, math.fsum(p * (_tail_over(t, m, 0.0) - _tail_over(t, -m, epsilon)) for m, p in parts if m > 0))
+
+
+def _tail_over(t: float, mean: float, log_factor: float) -> float:
+    """``e^log_factor phi(t - mean) (R(t - mean) - R(t))`` of the Mills ratio ``R``, for ``t >= 0``."""
+    low = t - mean
+    density = math.exp(log_factor - low * low / 2) / math.sqrt(2 * math.pi)
+    if low < -30.0:  # the Mills ratio of low would overflow, and nothing cancels
+        return float(np.exp(log_factor + log_ndtr(-low))) - density * _mills_ratio(t)
+    return density * _mills_difference(low, mean) if mean >= 0 else -density * _mills_difference(t, -mean)
 
 
 @pair_delta.register
