@@ -1,5 +1,5 @@
-"""The order that both roads rest on (docs/guarantees_strict.md, S2): one law of losses is *above* another if its delta
-is nowhere less, and stays so in compositions. A law is above what it was after each of three moves:
+"""The order that both roads rest on (docs/guarantees_strict.md, S2): one law of losses is *above* another if
+its delta is nowhere less, and stays so in compositions. A law is above what it was after each of three moves:
 
 (a) the mass of a cell goes to its two ends, and both ``P`` and ``Q`` keep their amount (``share_up``);
 (b) mass goes to a greater loss;
@@ -13,9 +13,9 @@ T = TypeVar("T")
 
 
 def share_up(low: Any, loss: Any, high: Any, fall: Callable[[Any], Any]) -> Any:
-    """The share of a mass at ``loss`` that goes up to ``high``, the rest going down to ``low``: ``P`` and ``Q`` both
-    keep their mass if it is ``(1 - e^{low - loss}) / (1 - e^{low - high})``. Given ``low <= loss <= high``,
-    ``low < high``, ensures a law above (move (a)); so does any greater share (move (b)).
+    """The share of a mass at ``loss`` that goes up to ``high``, the rest going down to ``low``: ``P`` and
+    ``Q`` both keep their mass if it is ``(1 - e^{low - loss}) / (1 - e^{low - high})``. Given ``low <= loss
+    <= high``, ``low < high``, ensures a law above (move (a)); so does any greater share (move (b)).
 
     ``fall(x)`` is ``1 - e^x`` in the numbers at hand: floats, or balls.
 

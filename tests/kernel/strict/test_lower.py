@@ -163,7 +163,7 @@ def test_bounds_are_tight_so_that_they_would_show_a_fault():
 
 FAULTS = {
     "q of products is rounded down": ("Rules(Masses.rounded_up,", "Rules(Masses.rounded_down,"),
-    "p of products is rounded up": ("Rules(Masses.rounded_down,", "Rules(Masses.rounded_up,"),
+    "p of products is rounded up": ("Masses.rounded_down,\n        *_MOVES", "Masses.rounded_up,\n        *_MOVES"),
     "the lower end of a ball is its upper end": ("max(0, -end_above(-number))", "max(0, end_above(number))"),
     "q of a step is rounded down": ("below = [_ceiling(", "below = [_floor("),
     "infinite masses are added": (" + (-x.infinite * y.infinite >> x.bits)", ""),
@@ -302,7 +302,7 @@ def test_settings_drawn_at_random_and_the_time_of_both_sides():
     ("right", "wrong"),
     [
         ("((threshold - mean) / root).erfc() / 2,", "((threshold - 1.01 * mean) / root).erfc() / 2,"),
-        ("[(rest * b + q * a, b) for", "[(b + q * a, b) for"),
+        ("(rest * b + q * a, b) for", "(b + q * a, b) for"),
         ("[(a, rest * a + q * b) for", "[(a, rest * a) for"),
     ],
 )

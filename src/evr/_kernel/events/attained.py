@@ -1,5 +1,6 @@
-"""Which pairs some training of the description attains: a lower bound on their delta is one on the mechanism's. What is
-not listed is not known to be attained (docs/guarantees_lower.md, Section L8, has the proofs).
+"""Which pairs some training of the description attains: a lower bound on their delta is one on the
+mechanism's. What is not listed is not known to be attained (docs/guarantees_lower.md, Section L8, has the
+proofs).
 """
 
 import math
@@ -37,7 +38,11 @@ def _keeps_weights(event: schemes.PoissonSampledUsersDpEvent) -> bool:
 
 
 def _has_whole_cycles(event: schemes.BallsInBinsDpEvent) -> bool:
-    return event.cycle_length > 1 and event.iterations % event.cycle_length == 0 and event.strategy == schemes.IDENTITY
+    return (
+        event.cycle_length > 1
+        and event.iterations % event.cycle_length == 0
+        and event.strategy == schemes.IDENTITY
+    )
 
 
 ATTAINED = {
@@ -59,8 +64,9 @@ ATTAINED = {
 
 
 def is_attained(event: Any, composition: Composition) -> bool:
-    """Whether some mechanism that the event describes, and some neighbours, have just the laws of the composition, that
-    of the event. A mechanism that counts as not private may still hide something: its pair is not attained.
+    """Whether some mechanism that the event describes, and some neighbours, have just the laws of the
+    composition, that of the event. A mechanism that counts as not private may still hide something: its pair
+    is not attained.
     """
     if composition.is_non_private:
         return False
@@ -70,7 +76,11 @@ def is_attained(event: Any, composition: Composition) -> bool:
         node = known(node)
         if type(node) is dp_event.ComposedDpEvent:
             places += [(child, sampled) for child in node.events]
-        elif type(node) in (dp_event.SelfComposedDpEvent, schemes.ZeroOutDpEvent, dp_event.PoissonSampledDpEvent):
+        elif type(node) in (
+            dp_event.SelfComposedDpEvent,
+            schemes.ZeroOutDpEvent,
+            dp_event.PoissonSampledDpEvent,
+        ):
             places.append((node.event, sampled or type(node) is dp_event.PoissonSampledDpEvent))
         else:
             entry = ATTAINED.get(type(node))

@@ -1,8 +1,9 @@
 """From a ``DpEvent`` tree to the laws of each direction with their counts.
 
-``Walk`` names the mechanisms of a tree in reading order, and where repetitions begin and end. A ``Composition`` counts
-them. An ordered pair of neighbours has the same direction at every step, so each direction composes by itself; the
-greater of the two curves is taken at the end, and directions are never mixed across steps.
+``Walk`` names the mechanisms of a tree in reading order, and where repetitions begin and end. A
+``Composition`` counts them. An ordered pair of neighbours has the same direction at every step, so each
+direction composes by itself; the greater of the two curves is taken at the end, and directions are never
+mixed across steps.
 """
 
 from __future__ import annotations
@@ -19,7 +20,15 @@ from dp_accounting import NeighboringRelation, dp_event
 from evr._basics import validate
 from evr._kernel.events.meaning import events_in, refusal, relation_by_itself, row_of, units_about
 from evr._kernel.events.registry import MECHANISMS, known, unsupported
-from evr._kernel.events.relations import ADD_OR_REMOVE, Meaning, Refused, Relation, Translator, name_of, relation_named
+from evr._kernel.events.relations import (
+    ADD_OR_REMOVE,
+    Meaning,
+    Refused,
+    Relation,
+    Translator,
+    name_of,
+    relation_named,
+)
 from evr._kernel.events.sampling import (
     NON_PRIVATE_PAIRS,
     SAMPLED,
@@ -40,7 +49,9 @@ from evr.errors import OtherRelationError, UnsupportedEventError
 
 
 class Visited(NamedTuple):
-    """A mechanism and how often it runs, all repetitions counted; ``pairs`` is None where it costs nothing."""
+    """A mechanism and how often it runs, all repetitions counted; ``pairs`` is None where it costs
+    nothing.
+    """
 
     pairs: Pairs | None
     times: int
@@ -58,8 +69,8 @@ class End(NamedTuple):
 
 
 class Node(NamedTuple):
-    """An event of the tree: where it is, and how often it runs. ``settled``: it stands for another event, which has
-    said itself under which relation it holds, and for whom.
+    """An event of the tree: where it is, and how often it runs. ``settled``: it stands for another event,
+    which has said itself under which relation it holds, and for whom.
     """
 
     event: Any
@@ -88,10 +99,14 @@ class Walk:
     def __init__(self, relation: NeighboringRelation, units: Mapping[str, str] | None = None) -> None:
         self.relation = relation
         self.units = dict(units or {})  # whose data is protected, and by which mechanism first
-        self.inside: list[list[tuple[Pairs, int]]] = []  # the mechanisms of each sampled or selected part around
+        self.inside: list[
+            list[tuple[Pairs, int]]
+        ] = []  # the mechanisms of each sampled or selected part around
 
     def visits(self, event: Any, path: str = "event") -> Iterator[Visited | Begin | End]:
-        """The mechanisms in reading order, and where repetitions begin and end. Sampled ones are named once, whole."""
+        """The mechanisms in reading order, and where repetitions begin and end. Sampled ones are named once,
+        whole.
+        """
         todo = list[_Item]([Node(event, path)])  # a stack: trees may be deeper than Python's
         while todo:
             item = todo.pop()
@@ -206,8 +221,8 @@ def _at(path: str) -> Iterator[None]:
 @dataclass(frozen=True)
 class Composition:
     """The steps of each direction: distinct laws, and how often each ran. Order carries no meaning here.
-    ``relation`` says which data sets are neighbours, and ``unit`` whose data is protected: ``"record"``, ``"user"``, or
-    None if nothing says. Compositions are equal if their laws and relations are.
+    ``relation`` says which data sets are neighbours, and ``unit`` whose data is protected: ``"record"``,
+    ``"user"``, or None if nothing says. Compositions are equal if their laws and relations are.
 
     >>> from evr._dpsgd import dpsgd
     >>> composition = Composition.of(dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=10**6))
@@ -227,9 +242,9 @@ class Composition:
         neighboring_relation: Relation | None = None,
         unit: str | None = None,
     ) -> Composition:
-        """Translate an event tree, or raise ``UnsupportedEventError`` that names the first sub-event without a pair.
-        The relation is add-or-remove if none is given, or zero-out where the table of meanings has that instead. The
-        ``unit``, if given, has to be one that the event's parameters bound.
+        """Translate an event tree, or raise ``UnsupportedEventError`` that names the first sub-event without
+        a pair. The relation is add-or-remove if none is given, or zero-out where the table of meanings has
+        that instead. The ``unit``, if given, has to be one that the event's parameters bound.
         """
         relation = None if neighboring_relation is None else relation_named(neighboring_relation)
         found = cls._under(event, relation)
@@ -238,11 +253,15 @@ class Composition:
         return found
 
     @classmethod
-    def _under(cls, event: dp_event.DpEvent | Composition, relation: NeighboringRelation | None) -> Composition:
+    def _under(
+        cls, event: dp_event.DpEvent | Composition, relation: NeighboringRelation | None
+    ) -> Composition:
         if isinstance(event, Composition):
             if relation not in (None, event.relation):
                 asked, given = name_of(relation), name_of(event.relation)
-                raise ValueError(f"neighboring_relation={asked!r}, the composition is under {given!r}: make another")
+                raise ValueError(
+                    f"neighboring_relation={asked!r}, the composition is under {given!r}: make another"
+                )
             return event
         taken = relation or relation_by_itself(event)
         try:
@@ -262,7 +281,9 @@ class Composition:
     def from_counts(
         cls, counts: Iterable[tuple[Pairs, int]], relation: NeighboringRelation = ADD_OR_REMOVE
     ) -> Composition:
-        """The composition of mechanisms with their counts; equal laws are merged, in each direction by itself."""
+        """The composition of mechanisms with their counts; equal laws are merged, in each direction by
+        itself.
+        """
         parts = list(counts)
         remove, add = (merged(parts, direction) for direction in Direction)
         return cls(remove, add, relation)
@@ -275,8 +296,8 @@ class Composition:
         return simplify(self.steps(direction))
 
     def exact(self, direction: Direction | str) -> tuple[Step, ...]:
-        """As ``simplified``, for proofs of upper bounds: very many kinds of steps are grouped to the safe side. A law
-        that is not known exactly is refused by name.
+        """As ``simplified``, for proofs of upper bounds: very many kinds of steps are grouped to the safe
+        side. A law that is not known exactly is refused by name.
         """
         for step in self.steps(direction):
             _ = step.exact_law
@@ -290,7 +311,9 @@ class Composition:
 
     def exact_directions(self, direction: str | None = None) -> dict[Direction, tuple[Step, ...]]:
         """The exact laws of the direction asked for, or of both, or of one where they are the same laws."""
-        steps = {one: self.exact(one) for one in (Direction if direction is None else self.directions(direction))}
+        steps = {
+            one: self.exact(one) for one in (Direction if direction is None else self.directions(direction))
+        }
         return {one: steps[one] for one in self.directions(direction)}
 
     @cached_property
@@ -300,15 +323,23 @@ class Composition:
 
     @cached_property
     def is_never_drawn(self) -> bool:
-        """Whether some step is the best of several runs, or made of compositions, of which no sample can be drawn."""
+        """Whether some step is the best of several runs, or made of compositions, of which no sample can be
+        drawn.
+        """
         return any(isinstance(step.law, Selection | NestedLaw) for step in self.remove)
 
     def check_drawn(self) -> None:
         """Refuse what no sample can be drawn of."""
         if self.is_never_drawn:
-            why = "a selection among several runs is proved from the curve of one run, and no sample is drawn of it"
+            why = (
+                "a selection among several runs is proved from the curve of one run, and no sample"
+                " is drawn of it"
+            )
             if not any(isinstance(step.law, Selection) for step in self.remove):
-                why = "mechanisms on one sample, or in random groups, are proved from the law of their composition"
+                why = (
+                    "mechanisms on one sample, or in random groups, are proved from the law of their"
+                    " composition"
+                )
             raise UnsupportedEventError(f"{why}: use method='strict', and leave the options of samples out")
 
     @cached_property

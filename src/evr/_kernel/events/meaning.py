@@ -1,5 +1,5 @@
-"""What an event means under a relation of neighbours: its row of the table of meanings, and the hypotheses and the unit
-of a whole tree. Statements, certificates, ``evr describe`` and docs/meaning.md rest on it.
+"""What an event means under a relation of neighbours: its row of the table of meanings, and the hypotheses
+and the unit of a whole tree. Statements, certificates, ``evr describe`` and docs/meaning.md rest on it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,17 @@ from evr._kernel.events.table import BUILT_IN, HYPOTHESES, WRAPPERS
 from evr.errors import OtherRelationError
 from evr.types import Unit
 
-__all__ = ["HYPOTHESES", "Hypothesis", "Meaning", "Refused", "Row", "hypotheses_of", "meaning_of", "rows", "unit_of"]
+__all__ = [
+    "HYPOTHESES",
+    "Hypothesis",
+    "Meaning",
+    "Refused",
+    "Row",
+    "hypotheses_of",
+    "meaning_of",
+    "rows",
+    "unit_of",
+]
 PLAIN = {
     dp_event.ComposedDpEvent: "guarantees 1.2",
     dp_event.SelfComposedDpEvent: "guarantees 1.2",
@@ -41,7 +51,9 @@ PLAIN = {
 
 
 class Row(NamedTuple):
-    """A row of the table: a mechanism or a variant of it, its class of events, and the answer under one relation."""
+    """A row of the table: a mechanism or a variant of it, its class of events, and the answer under one
+    relation.
+    """
 
     subject: str
     event: type[dp_event.DpEvent]
@@ -59,8 +71,8 @@ def rows() -> tuple[Row, ...]:
 
 
 def row_of(event: Any, relation: NeighboringRelation, path: str = "event", *, settled: bool = False) -> Row:
-    """The row of one event; a wrapper looks at what is inside where it matters. An unknown event is refused by name.
-    ``settled``: it stands for another event, which has said itself under which relation it holds.
+    """The row of one event; a wrapper looks at what is inside where it matters. An unknown event is refused
+    by name. ``settled``: it stands for another event, which has said itself under which relation it holds.
     """
     node = known(event, path)
     if type(node) in PLAIN:
@@ -89,8 +101,8 @@ def meaning_of(event: Any, relation: NeighboringRelation) -> Meaning | Refused:
 
 
 def relation_by_itself(event: Any) -> NeighboringRelation:
-    """The relation that is taken where none was asked for: zero-out if some event of the tree has that instead of
-    add-or-remove.
+    """The relation that is taken where none was asked for: zero-out if some event of the tree has that
+    instead of add-or-remove.
     """
     todo = [event]
     while todo:
@@ -112,8 +124,8 @@ def refusal(node: Any, answer: Refused, path: str = "event") -> OtherRelationErr
 
 
 def meanings_in(event: Any, relation: NeighboringRelation) -> Iterator[tuple[Row, Meaning]]:
-    """The rows of a tree's events, in reading order, with their meanings; what is refused raises. For a registered
-    mechanism without hypotheses of its own, the event speaks that stands for it.
+    """The rows of a tree's events, in reading order, with their meanings; what is refused raises. For a
+    registered mechanism without hypotheses of its own, the event speaks that stands for it.
     """
     todo = [(event, False)]
     while todo:
@@ -145,7 +157,9 @@ _SAMPLES = (
 
 
 def _are_several(events: list[Any]) -> bool:
-    """Whether events hold several mechanisms, or one several times, at any depth: all of a sample's use one batch."""
+    """Whether events hold several mechanisms, or one several times, at any depth: all of a sample's use one
+    batch.
+    """
     todo = list(events)
     while todo:
         node = known(todo.pop())
@@ -157,8 +171,8 @@ def _are_several(events: list[Any]) -> bool:
 
 
 def hypotheses_of(event: Any, relation: NeighboringRelation) -> tuple[Hypothesis, ...]:
-    """The hypotheses of a tree in the order of statements, each once: those of sampling and selection come first, and
-    what several mechanisms share comes last.
+    """The hypotheses of a tree in the order of statements, each once: those of sampling and selection come
+    first, and what several mechanisms share comes last.
     """
     around, inside = dict[Hypothesis, None](), dict[tuple[Hypothesis, ...], None]()
     for row, meaning in meanings_in(event, relation):
@@ -199,7 +213,9 @@ def events_in(node: Any) -> list[Any]:
     return [item for item in items if is_event(item)]
 
 
-def _stand_in(node: Any, relation: NeighboringRelation) -> tuple[tuple[Hypothesis, ...], dp_event.DpEvent | None]:
+def _stand_in(
+    node: Any, relation: NeighboringRelation
+) -> tuple[tuple[Hypothesis, ...], dp_event.DpEvent | None]:
     """The hypotheses of a registered mechanism, and the event that stands for it."""
     found = MECHANISMS.get(type(node))
     return ((), None) if found is None else (found.hypotheses, found.stands_for(node, relation))
@@ -210,11 +226,15 @@ def _variant(mechanism: Mechanism, node: Any) -> Variant:
     for one in mechanism.variants:
         if one.holds(node) and (one.inside is None or kinds() <= one.inside):
             return one
-    raise TypeError(f"the relation that {type(node).__name__} was registered with is not a NeighboringRelation")
+    raise TypeError(
+        f"the relation that {type(node).__name__} was registered with is not a NeighboringRelation"
+    )
 
 
 def _kinds(events: list[Any]) -> set[str]:
-    """The kinds of the mechanisms that events are made of; of a registered one, also whether a scheme stands for it."""
+    """The kinds of the mechanisms that events are made of; of a registered one, also whether a scheme stands
+    for it.
+    """
     found, todo = set[str](), list(events)
     while todo:
         node = known(todo.pop())
@@ -223,7 +243,8 @@ def _kinds(events: list[Any]) -> set[str]:
             todo += events_in(node)
             continue
         variant = None if mechanism is None else _variant(mechanism, node)
-        found.add("any" if variant is None else variant.kind)  # what is not known is refused elsewhere, by name
+        # what is not known is refused elsewhere, by name
+        found.add("any" if variant is None else variant.kind)
         if variant is not None and type(node) not in (*BUILT_IN, *WRAPPERS):
             laws = [one.pair(node) for one in variant.meanings if one.pair is not None]
             found |= _kinds([one for one in laws if is_event(one)]) & {"scheme", "selection"}

@@ -1,8 +1,8 @@
 """Single mechanisms: noise, randomized response, and mechanisms of which a guarantee is known.
 
-One record changes a value by its norm when it is added, removed or zeroed out, and by up to twice its norm when it is
-replaced: ``times`` is that factor. Of an ``(epsilon, delta)`` guarantee the tight pair is that of Kairouz, Oh and
-Viswanath (2015); zCDP and choices among many are in docs/guarantees_state.md, G3 to G6.
+One record changes a value by its norm when it is added, removed or zeroed out, and by up to twice its norm
+when it is replaced: ``times`` is that factor. Of an ``(epsilon, delta)`` guarantee the tight pair is that of
+Kairouz, Oh and Viswanath (2015); zCDP and choices among many are in docs/guarantees_state.md, G3 to G6.
 """
 
 import math
@@ -36,7 +36,9 @@ def gaussian(event: dp_event.GaussianDpEvent, times: int = 1) -> Laws:
 
 
 def adaptive_clipping(event: schemes.AdaptiveClippingDpEvent, times: int = 1) -> Laws:
-    """One Gaussian mechanism, of the sum and of twice the count, each over its own noise (guarantees_state, G9)."""
+    """One Gaussian mechanism, of the sum and of twice the count, each over its own noise (guarantees_state,
+    G9).
+    """
     noise = validate.noise_scale(noise_multiplier=event.noise_multiplier)
     count = validate.noise_scale(clipped_count_stddev=event.clipped_count_stddev)
     if noise == 0 or count == 0:
@@ -66,9 +68,9 @@ def discrete_laplace(event: dp_event.DiscreteLaplaceDpEvent, times: int = 1) -> 
 def discrete_gaussian(
     event: schemes.DiscreteGaussianDpEvent | schemes.SummedDiscreteGaussiansDpEvent, times: int = 1
 ) -> Laws:
-    """The laws of integer noise of probability proportional to ``e^{-x^2 / (2 sigma^2)}``, or of sums of such noise: on
-    one coordinate exactly; on several those of rounded continuous noise of a smaller variance (guarantees_state, G2),
-    or where ``sigma`` is small or the dimension unknown, those of zCDP (G3).
+    """The laws of integer noise of probability proportional to ``e^{-x^2 / (2 sigma^2)}``, or of sums of such
+    noise: on one coordinate exactly; on several those of rounded continuous noise of a smaller variance
+    (guarantees_state, G2), or where ``sigma`` is small or the dimension unknown, those of zCDP (G3).
     """
     sigma, dimension, clients = validate.noise_scale(sigma=event.sigma), event.dimension, 1
     if isinstance(event, schemes.SummedDiscreteGaussiansDpEvent):
@@ -79,8 +81,13 @@ def discrete_gaussian(
         return _scalar(sigma, times * validate.positive_integer(sensitivity=event.sensitivity))
     sensitivity = times * validate.positive(sensitivity=event.sensitivity)
     if sensitivity < 1 or sigma * math.sqrt(clients) > _MOST_SIGMA_IN_MANY:
-        rule = f"integer values change by 1 or more, and the noise has a deviation of {_MOST_SIGMA_IN_MANY:g} at most"
-        raise ValueError(f"sigma={sigma!r}, sensitivity={event.sensitivity!r}: {rule}. Count both in integers")
+        rule = (
+            "integer values change by 1 or more, and the noise has a deviation of"
+            f" {_MOST_SIGMA_IN_MANY:g} at most"
+        )
+        raise ValueError(
+            f"sigma={sigma!r}, sensitivity={event.sensitivity!r}: {rule}. Count both in integers"
+        )
     if sigma == 0 or sensitivity > 100 * sigma * math.sqrt(clients):
         return NON_PRIVATE
     law = None if dimension is None else integer_gaussian(sigma, sensitivity, dimension, clients)
@@ -106,7 +113,9 @@ def _scalar(sigma: float, shift: int) -> Laws:
 def mixture(event: dp_event.MixtureOfGaussiansDpEvent, times: int = 1) -> Laws:
     """The laws of noise around one of several values."""
     deviation = validate.noise_scale(standard_deviation=event.standard_deviation)
-    sizes = [validate.noise_scale(sensitivities=x) for x in validate.sequence(sensitivities=event.sensitivities)]
+    sizes = [
+        validate.noise_scale(sensitivities=x) for x in validate.sequence(sensitivities=event.sensitivities)
+    ]
     probs = validate.sequence(sampling_probs=event.sampling_probs)
     if not sizes or len(sizes) != len(probs):
         found = f"sensitivities has {len(sizes)} entries and sampling_probs {len(probs)}"
@@ -125,7 +134,9 @@ def mixture(event: dp_event.MixtureOfGaussiansDpEvent, times: int = 1) -> Laws:
 
 
 def gaussians(chances: Mapping[Fraction, Fraction], deviation: float, times: int) -> Pairs:
-    """The pairs of noise around values of given sizes by their chances, up to a factor (guarantees_relations, R5.3)."""
+    """The pairs of noise around values of given sizes by their chances, up to a factor (guarantees_relations,
+    R5.3).
+    """
     total = sum(chances.values())
     ratios = {size / Fraction(deviation): chance / total for size, chance in sorted(chances.items())}
     if times == 2 and len(ratios) > 1:
@@ -143,16 +154,16 @@ def gaussians_by_square(chances: Mapping[Fraction, Fraction], square: Fraction) 
 
 
 def labelled(chances: Mapping[int, Fraction], square: Fraction, share: Fraction) -> Pairs:
-    """Noise around values of sizes ``j sqrt(square)``, in which everybody sees ``j``, on a share of the batches that is
-    drawn without replacement (guarantees_relations, R7.3).
+    """Noise around values of sizes ``j sqrt(square)``, in which everybody sees ``j``, on a share of the
+    batches that is drawn without replacement (guarantees_relations, R7.3).
     """
     law = exact.ExactLabelled(tuple(j**2 * square for j in chances), tuple(chances.values()))
     return Pairs.both(law if share == 1 else exact.exact_without_replacement(law, share))
 
 
 def replaced(base: Law, q: Fraction) -> Pairs | None:
-    """The pairs of noise sampled with probability ``q`` under replace-one (guarantees_relations, R5 and R6), given its
-    law there, which has twice the norm of a record. None where there is no theorem.
+    """The pairs of noise sampled with probability ``q`` under replace-one (guarantees_relations, R5 and R6),
+    given its law there, which has twice the norm of a record. None where there is no theorem.
     """
     match base:
         case exact.ExactGaussian(square):
@@ -165,8 +176,8 @@ def replaced(base: Law, q: Fraction) -> Pairs | None:
 
 
 def randomized_response(event: dp_event.RandomizedResponseDpEvent, *, uniform: bool = False) -> Laws:
-    """The laws of an answer against any other, a fixed "no answer" value included: the same both ways. Under zero-out
-    (``uniform``), those of an answer against the uniform output.
+    """The laws of an answer against any other, a fixed "no answer" value included: the same both ways. Under
+    zero-out (``uniform``), those of an answer against the uniform output.
     """
     noise = Fraction(validate.probability(noise_parameter=event.noise_parameter))
     buckets = validate.positive_integer(num_buckets=event.num_buckets)

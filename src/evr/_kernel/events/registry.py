@@ -30,8 +30,8 @@ def not_an_event(node: object, path: str = "event") -> TypeError:
 
 
 def is_writable(event: type[dp_event.DpEvent]) -> bool:
-    """Whether attrs made the class itself: of a class that inherits from such a one, attrs knows inherited fields only,
-    and a certificate would leave the others out.
+    """Whether attrs made the class itself: of a class that inherits from such a one, attrs knows inherited
+    fields only, and a certificate would leave the others out.
     """
     return "__attrs_attrs__" in vars(event)
 
@@ -57,8 +57,9 @@ def is_event(value: object) -> bool:
 
 
 def known(event: Any, path: str = "event") -> Any:
-    """An event whose class has the name and the fields of one of dp_accounting's or ours, made anew of that class
-    (docs/guarantees.md, 1.7); any other event as it is. One with a known name and other fields is refused.
+    """An event whose class has the name and the fields of one of dp_accounting's or ours, made anew of that
+    class (docs/guarantees.md, 1.7); any other event as it is. One with a known name and other fields is
+    refused.
 
     >>> class GaussianDpEvent(dp_event.DpEvent):
     ...     pass

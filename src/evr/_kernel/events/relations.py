@@ -1,5 +1,5 @@
-"""The relations of neighbours by name (docs/guarantees_relations.md, Section R1), and what the table of meanings is
-made of: what a mechanism means under a relation, or why it means nothing there.
+"""The relations of neighbours by name (docs/guarantees_relations.md, Section R1), and what the table of
+meanings is made of: what a mechanism means under a relation, or why it means nothing there.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,7 +27,9 @@ def relation_named(value: Relation) -> NeighboringRelation:
     if isinstance(value, str) and value in NAMES:
         return NAMES[value]
     names = ", ".join(map(repr, NAMES))
-    raise ValueError(f"neighboring_relation={value!r} is not known: give one of {names}, or dp_accounting's relation")
+    raise ValueError(
+        f"neighboring_relation={value!r} is not known: give one of {names}, or dp_accounting's relation"
+    )
 
 
 def name_of(relation: NeighboringRelation) -> str:
@@ -44,7 +46,9 @@ NON_PRIVATE = dp_event.NonPrivateDpEvent()
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """What is assumed of whoever ran a mechanism: an id for files, and a clause that follows "It is assumed that"."""
+    """What is assumed of whoever ran a mechanism: an id for files, and a clause that follows "It is assumed
+    that".
+    """
 
     id: str
     sentence: str
@@ -52,9 +56,10 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a mechanism means under a relation: whose data is protected (``"record"``, ``"user"``; None where it may be
-    either), by which theorem, under which hypotheses. ``pair`` translates an event to its laws, None for what wraps
-    other events; ``instead`` is the relation that is taken in place of this one where none was asked for.
+    """What a mechanism means under a relation: whose data is protected (``"record"``, ``"user"``; None where
+    it may be either), by which theorem, under which hypotheses. ``pair`` translates an event to its laws,
+    None for what wraps other events; ``instead`` is the relation that is taken in place of this one where
+    none was asked for.
     """
 
     relation: NeighboringRelation
@@ -77,8 +82,8 @@ class Refused:
 
 @dataclass(frozen=True)
 class Variant:
-    """Some events of a class, with their answer under each relation: those for which ``holds`` is true and, of events
-    that wrap others, whose mechanisms are all of a kind in ``inside``.
+    """Some events of a class, with their answer under each relation: those for which ``holds`` is true and,
+    of events that wrap others, whose mechanisms are all of a kind in ``inside``.
 
     ``kind`` is what wrappers have to know of a mechanism; ``meanings.md`` says which kinds there are.
     """
@@ -96,8 +101,9 @@ class Variant:
 
 @dataclass(frozen=True, eq=False)
 class Mechanism:
-    """A class of events and its variants, of which the first that fits an event counts. For a registered one that names
-    no relation another event may stand (``stands_for``), which then answers; ``hypotheses`` are its own.
+    """A class of events and its variants, of which the first that fits an event counts. For a registered one
+    that names no relation another event may stand (``stands_for``), which then answers; ``hypotheses`` are
+    its own.
     """
 
     event: type[dp_event.DpEvent]

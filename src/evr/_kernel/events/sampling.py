@@ -25,7 +25,14 @@ from evr._kernel.events.training import MOST_BINS, binomial
 from evr._kernel.pairs import Direction, Pairs, Step, merged, reveals_nothing, simplify
 from evr._kernel.pairs.exact import NON_PRIVATE_LAW, ExactBins, ExactGaussian
 from evr._kernel.pairs.nested import NestedLaw, OneOf, SampledSteps
-from evr._kernel.pairs.selection import BinomialRuns, NegativeBinomialRuns, PoissonRuns, Rule, Selection, UntilGood
+from evr._kernel.pairs.selection import (
+    BinomialRuns,
+    NegativeBinomialRuns,
+    PoissonRuns,
+    Rule,
+    Selection,
+    UntilGood,
+)
 from evr._kernel.pairs.subsampled import sampled, without_replacement
 from evr.errors import UnsupportedEventError
 
@@ -38,7 +45,9 @@ SELECTED = (dp_event.RepeatAndSelectDpEvent, BinomialSelectDpEvent, ThresholdSel
 
 
 def gathered(inner: Sequence[tuple[Pairs, int]]) -> dict[Direction, tuple[Step, ...]] | Pairs | None:
-    """The steps of a part of a tree in each direction, or pairs if it is not private; None if it costs nothing."""
+    """The steps of a part of a tree in each direction, or pairs if it is not private; None if it costs
+    nothing.
+    """
     if any(pairs == NON_PRIVATE_PAIRS for pairs, _ in inner):
         return NON_PRIVATE_PAIRS
     steps = {one: simplify(merged(inner, one)) for one in Direction}
@@ -61,7 +70,8 @@ class Sampling:
     def pairs(self, inner: list[tuple[Pairs, int]]) -> Pairs | None:
         """The pairs of the mechanisms inside, sampled; None if they cost nothing."""
         steps = None if self.share == 0 else gathered(inner)
-        if steps is None or isinstance(steps, Pairs):  # as dp_accounting: sampling does not make anything private
+        # as dp_accounting: sampling does not make anything private
+        if steps is None or isinstance(steps, Pairs):
             return steps
         if isinstance(self.node, FIXED_SIZE) and not (
             self.relation is REPLACE_ONE and isinstance(self.node, dp_event.SampledWithoutReplacementDpEvent)
@@ -75,7 +85,9 @@ class Sampling:
             return Pairs.both(without_replacement(remove.law, q))
         if self.relation is REPLACE_ONE:
             if (found := replaced(remove.law, q)) is None:
-                raise self._no_pair(remove.floats.describe(), "Under replace-one, give one kind of noise on a sum.")
+                raise self._no_pair(
+                    remove.floats.describe(), "Under replace-one, give one kind of noise on a sum."
+                )
             return found
         return Pairs.each(lambda direction: sampled(alone[direction].law, q, direction))
 
@@ -83,8 +95,11 @@ class Sampling:
         """Gaussian noise on batches of a fixed size (guarantees_nested, G4)."""
         law = steps[0].law
         if len(steps) != 1 or steps[0].count != 1 or not isinstance(law, ExactGaussian):
-            raise self._no_pair(steps[0].floats.describe(), "Give Gaussian noise, or replace-one without replacement.")
-        square = law.square if self.relation is REPLACE_ONE else 4 * law.square  # of records that take a place
+            raise self._no_pair(
+                steps[0].floats.describe(), "Give Gaussian noise, or replace-one without replacement."
+            )
+        # of records that take a place
+        square = law.square if self.relation is REPLACE_ONE else 4 * law.square
         share, numbers = self.share, {1: Fraction(1)}  # how often the record is in a batch that holds it
         if isinstance(self.node, dp_event.SampledWithReplacementDpEvent):
             numbers = binomial(self.node.sample_size, self.share)
@@ -103,7 +118,10 @@ class Sampling:
         """Several mechanisms on one sample (guarantees_nested, G1)."""
         if self._is_poisson and self.relation is REPLACE_ONE:
             anew = f"sampling each step anew is SelfComposedDpEvent({type(self.node).__name__}(...))."
-            remedy = f"Under replace-one, sample one mechanism, or a composition of Gaussian mechanisms only; {anew}"
+            remedy = (
+                "Under replace-one, sample one mechanism, or a composition of Gaussian mechanisms"
+                f" only; {anew}"
+            )
             raise self._no_pair("a composition of several mechanisms", remedy)
         for step in steps[Direction.REMOVE]:
             if not (step.is_on_a_line or isinstance(step.law, ExactBins | NestedLaw)):
@@ -125,8 +143,8 @@ def groups_of(node: OneOfDpEvent) -> list[Any]:
 
 
 def blocks_of(node: AllocatedDpEvent) -> dp_event.DpEvent:
-    """For each step that a record takes part in, one of about ``num_steps / num_selected`` steps (guarantees_state, G7,
-    for any mechanism by guarantees_nested, G3).
+    """For each step that a record takes part in, one of about ``num_steps / num_selected`` steps
+    (guarantees_state, G7, for any mechanism by guarantees_nested, G3).
     """
     steps = validate.positive_integer(num_steps=node.num_steps)
     chosen = validate.positive_integer(num_selected=node.num_selected)
@@ -146,8 +164,8 @@ def _block(event: Any, steps: int) -> dp_event.DpEvent:
 
 
 def one_of(node: Any, path: str, groups: Mapping[tuple[tuple[Pairs, int], ...], int]) -> Pairs | None:
-    """The laws of one of several groups (guarantees_nested, G2), each given by its mechanisms and how many groups have
-    them; None if all cost nothing.
+    """The laws of one of several groups (guarantees_nested, G2), each given by its mechanisms and how many
+    groups have them; None if all cost nothing.
     """
     parts = dict[Direction, list[tuple[tuple[Step, ...], int]]]({one: [] for one in Direction})
     for inner, number in groups.items():
@@ -159,7 +177,9 @@ def one_of(node: Any, path: str, groups: Mapping[tuple[tuple[Pairs, int], ...], 
     for step in (step for own, _ in parts[Direction.REMOVE] for step in own):
         if not (step.is_on_a_line or isinstance(step.law, ExactBins | NestedLaw)):
             raise unsupported(
-                node, path, f"{step.floats.describe()} is not on a line: groups of such laws have no pair here"
+                node,
+                path,
+                f"{step.floats.describe()} is not on a line: groups of such laws have no pair here",
             )
     if all(reveals_nothing(step.law) for own in parts.values() for steps, _ in own for step in steps):
         return None
@@ -174,17 +194,25 @@ def part_of(node: Any, path: str, relation: NeighboringRelation) -> Sampling | S
     if isinstance(node, dp_event.PoissonSampledDpEvent):
         q = validate.probability(sampling_probability=node.sampling_probability)
         if 0 < q < _LEAST:
-            why = f"sampling_probability={q!r} is below {_LEAST:g}, where floats lose what a sampled record adds"
+            why = (
+                f"sampling_probability={q!r} is below {_LEAST:g}, where floats lose what a sampled"
+                " record adds"
+            )
             raise ValueError(f"{why}: give {_LEAST:g}, which covers it, or 0 if nobody is sampled")
         return None if q == 1 else Sampling(node, Fraction(q), path, relation)
     size = validate.positive_integer(source_dataset_size=node.source_dataset_size)
     batch = validate.non_negative_integer(sample_size=node.sample_size)
     if isinstance(node, dp_event.SampledWithReplacementDpEvent):
         if batch > _MOST_DRAWS:
-            raise ValueError(f"sample_size={batch!r} is above {_MOST_DRAWS:,} draws with replacement: too many weights")
+            raise ValueError(
+                f"sample_size={batch!r} is above {_MOST_DRAWS:,} draws with replacement: too many weights"
+            )
         return Sampling(node, Fraction(int(batch > 0), size), path, relation)
     if batch == size and relation is ADD_OR_REMOVE:
-        why = f"sample_size={batch!r} is all of source_dataset_size={size!r}, and a data set without a record has fewer"
+        why = (
+            f"sample_size={batch!r} is all of source_dataset_size={size!r}, and a data set without a"
+            " record has fewer"
+        )
         raise ValueError(f"{why}: give less, or neighboring_relation='replace-one'")
     if batch > size:
         raise ValueError(f"sample_size={batch!r} is above source_dataset_size={size!r}")
@@ -209,7 +237,9 @@ def rule_of(node: Any) -> Rule | None:
         _check_fall(mean, f"mean={mean!r} of a Poisson law")
         return PoissonRuns(Fraction(mean))
     if mean < 1:
-        raise ValueError(f"mean={mean!r} is below 1, and there is at least one run: give more, or shape=inf (Poisson)")
+        raise ValueError(
+            f"mean={mean!r} is below 1, and there is at least one run: give more, or shape=inf (Poisson)"
+        )
     return None if mean == 1 else NegativeBinomialRuns(Fraction(mean), Fraction(shape))
 
 
@@ -231,7 +261,10 @@ class Selecting:
             return steps
         for step in steps[Direction.REMOVE]:
             if not (step.is_on_a_line or isinstance(step.law, ExactBins)):
-                why = f"a selection needs proofs about one run, and {step.floats.describe()} is known by samples only"
+                why = (
+                    f"a selection needs proofs about one run, and {step.floats.describe()} is known"
+                    " by samples only"
+                )
                 raise unsupported(self.node, self.path, f"{why}. Select among runs whose steps are on a line")
         remove, add = steps[Direction.REMOVE], steps[Direction.ADD]
         return Pairs(Selection(self.rule, remove, add), Selection(self.rule, add, remove))

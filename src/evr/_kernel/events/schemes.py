@@ -1,10 +1,11 @@
-"""Events that dp_accounting has no class for. Where its development version has one, names and fields are those; names
-of training schemes and their fields are those of JAX Privacy.
+"""Events that dp_accounting has no class for. Where its development version has one, names and fields are
+those; names of training schemes and their fields are those of JAX Privacy.
 
-In all schemes ``noise_multiplier`` is the standard deviation of the noise over the clipping norm, *before* any norm of
-the strategy's columns. ``strategy`` is the matrix ``C`` of a matrix mechanism: a tuple of numbers is the first column
-of a banded Toeplitz matrix, a tuple of tuples the columns from the diagonal down; ``(1.0,)`` is independent noise.
-Under what conditions their laws dominate is Theorem 1 of docs/guarantees_highdim.md.
+In all schemes ``noise_multiplier`` is the standard deviation of the noise over the clipping norm, *before*
+any norm of the strategy's columns. ``strategy`` is the matrix ``C`` of a matrix mechanism: a tuple of numbers
+is the first column of a banded Toeplitz matrix, a tuple of tuples the columns from the diagonal down;
+``(1.0,)`` is independent noise. Under what conditions their laws dominate is Theorem 1 of
+docs/guarantees_highdim.md.
 """
 
 import attr
@@ -17,10 +18,11 @@ IDENTITY: Entries = (1.0,)
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class DiscreteGaussianDpEvent(dp_event.DpEvent):
-    """Integer values plus integer noise of probability proportional to ``exp(-x^2 / (2 sigma^2))`` on each coordinate.
+    """Integer values plus integer noise of probability proportional to ``exp(-x^2 / (2 sigma^2))`` on each
+    coordinate.
 
-    ``sensitivity`` is the greatest change of the values by one record, in the L2 norm; an integer where ``dimension``
-    is 1. A ``dimension`` of None is unknown: then zCDP is all that is used.
+    ``sensitivity`` is the greatest change of the values by one record, in the L2 norm; an integer where
+    ``dimension`` is 1. A ``dimension`` of None is unknown: then zCDP is all that is used.
     """
 
     sigma: float
@@ -30,7 +32,9 @@ class DiscreteGaussianDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class SummedDiscreteGaussiansDpEvent(dp_event.DpEvent):
-    """As ``DiscreteGaussianDpEvent``, with noise of ``sigma`` of each of ``clients``: for secure aggregation."""
+    """As ``DiscreteGaussianDpEvent``, with noise of ``sigma`` of each of ``clients``: for secure
+    aggregation.
+    """
 
     sigma: float
     clients: int
@@ -54,9 +58,10 @@ class PermuteAndFlipDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class AboveThresholdDpEvent(dp_event.DpEvent):
-    """AboveThreshold, the sparse vector technique up to its first answer, which is ``epsilon``-DP however many scores
-    it looks at: Laplace noise of scale ``2 sensitivity / epsilon`` on the threshold, drawn once, and of scale
-    ``4 sensitivity / epsilon`` on each score; released is which score was above first (docs/guarantees_state.md, G8).
+    """AboveThreshold, the sparse vector technique up to its first answer, which is ``epsilon``-DP however
+    many scores it looks at: Laplace noise of scale ``2 sensitivity / epsilon`` on the threshold, drawn once,
+    and of scale ``4 sensitivity / epsilon`` on each score; released is which score was above first
+    (docs/guarantees_state.md, G8).
     """
 
     epsilon: float
@@ -64,9 +69,10 @@ class AboveThresholdDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class AdaptiveClippingDpEvent(dp_event.DpEvent):
-    """A noisy sum, and from the same batch a noisy count by which the clipping norm of later steps is adapted (Andrew
-    et al. 2021). ``noise_multiplier`` is that of the sum; the count has noise of deviation ``clipped_count_stddev``,
-    and a record adds 1/2 or -1/2 to it. Both together are one Gaussian mechanism (docs/guarantees_state.md, G9).
+    """A noisy sum, and from the same batch a noisy count by which the clipping norm of later steps is adapted
+    (Andrew et al. 2021). ``noise_multiplier`` is that of the sum; the count has noise of deviation
+    ``clipped_count_stddev``, and a record adds 1/2 or -1/2 to it. Both together are one Gaussian mechanism
+    (docs/guarantees_state.md, G9).
     """
 
     noise_multiplier: float
@@ -75,8 +81,9 @@ class AdaptiveClippingDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class ParallelDpEvent(dp_event.DpEvent):
-    """``event`` on each of several disjoint parts of the data: a record is in one of them, so it costs as much as one.
-    Of different mechanisms on the parts, give the costliest (docs/guarantees_relations.md, R1.8).
+    """``event`` on each of several disjoint parts of the data: a record is in one of them, so it costs as
+    much as one. Of different mechanisms on the parts, give the costliest (docs/guarantees_relations.md,
+    R1.8).
     """
 
     event: dp_event.DpEvent
@@ -84,7 +91,9 @@ class ParallelDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class RandomAllocationDpEvent(dp_event.DpEvent):
-    """Each record takes part in a uniformly random set of ``participations`` iterations, drawn for each by itself."""
+    """Each record takes part in a uniformly random set of ``participations`` iterations, drawn for each by
+    itself.
+    """
 
     noise_multiplier: float
     iterations: int
@@ -93,8 +102,8 @@ class RandomAllocationDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class OneOfDpEvent(dp_event.DpEvent):
-    """All of ``events`` run, and each record takes part in one of them only, drawn with equal chances and for each
-    record by itself: random groups, each with mechanisms of its own.
+    """All of ``events`` run, and each record takes part in one of them only, drawn with equal chances and for
+    each record by itself: random groups, each with mechanisms of its own.
     """
 
     events: list[dp_event.DpEvent]
@@ -102,8 +111,9 @@ class OneOfDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class AllocatedDpEvent(dp_event.DpEvent):
-    """``event`` runs ``num_steps`` times, and each record takes part in a uniformly random set of ``num_selected`` of
-    these, drawn for each by itself. It is dp_accounting's ``RandomAllocationDpEvent``, which is read as it.
+    """``event`` runs ``num_steps`` times, and each record takes part in a uniformly random set of
+    ``num_selected`` of these, drawn for each by itself. It is dp_accounting's ``RandomAllocationDpEvent``,
+    which is read as it.
     """
 
     event: dp_event.DpEvent
@@ -113,9 +123,11 @@ class AllocatedDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class PoissonSampledUsersDpEvent(dp_event.DpEvent):
-    """One step of DP-SGD, for users of at most ``records_per_user`` records, each sampled and clipped by itself.
+    """One step of DP-SGD, for users of at most ``records_per_user`` records, each sampled and clipped by
+    itself.
 
-    With ``user_norm``, the sum of a user's records in a batch is clipped to so many clipping norms of a record.
+    With ``user_norm``, the sum of a user's records in a batch is clipped to so many clipping norms of a
+    record.
     """
 
     noise_multiplier: float
@@ -126,7 +138,9 @@ class PoissonSampledUsersDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class FixedBatchUsersDpEvent(dp_event.DpEvent):
-    """One step on a uniformly random set of ``sample_size`` records, for users whose records are clipped one by one."""
+    """One step on a uniformly random set of ``sample_size`` records, for users whose records are clipped one
+    by one.
+    """
 
     noise_multiplier: float
     source_dataset_size: int
@@ -136,8 +150,8 @@ class FixedBatchUsersDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class UsersDpEvent(dp_event.DpEvent):
-    """A training scheme (bins, cyclic Poisson, b-min-sep, a matrix mechanism) for users of at most ``records_per_user``
-    records, each of which takes part by itself.
+    """A training scheme (bins, cyclic Poisson, b-min-sep, a matrix mechanism) for users of at most
+    ``records_per_user`` records, each of which takes part by itself.
     """
 
     event: dp_event.DpEvent
@@ -154,8 +168,8 @@ class EpsilonDeltaDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class BallsInBinsDpEvent(dp_event.DpEvent):
-    """Each record is in one of ``cycle_length`` bins, drawn once; batch ``i`` is bin ``i % cycle_length``. With
-    independent noise, a last cycle that is cut short counts as a whole one.
+    """Each record is in one of ``cycle_length`` bins, drawn once; batch ``i`` is bin ``i % cycle_length``.
+    With independent noise, a last cycle that is cut short counts as a whole one.
     """
 
     noise_multiplier: float
@@ -166,7 +180,9 @@ class BallsInBinsDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class RedrawnBinsDpEvent(dp_event.DpEvent):
-    """As ``BallsInBinsDpEvent`` with independent noise, each record's bin drawn anew in each of ``epochs`` epochs."""
+    """As ``BallsInBinsDpEvent`` with independent noise, each record's bin drawn anew in each of ``epochs``
+    epochs.
+    """
 
     noise_multiplier: float
     cycle_length: int
@@ -175,11 +191,12 @@ class RedrawnBinsDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class CyclicPoissonDpEvent(dp_event.DpEvent):
-    """Each record is in one of ``cycle_length`` groups; batch ``i`` samples group ``i % cycle_length`` by Poisson.
+    """Each record is in one of ``cycle_length`` groups; batch ``i`` samples group ``i % cycle_length`` by
+    Poisson.
 
-    ``partition`` says how groups come about. ``"fixed"``: groups of equal size, or groups known to whoever sees the
-    outputs (``EQUAL_SPLIT`` of JAX Privacy); the statement is then about *zeroing out* a record, unless there is one
-    group only. ``"independent"``: each record's group is drawn by itself.
+    ``partition`` says how groups come about. ``"fixed"``: groups of equal size, or groups known to whoever
+    sees the outputs (``EQUAL_SPLIT`` of JAX Privacy); the statement is then about *zeroing out* a record,
+    unless there is one group only. ``"independent"``: each record's group is drawn by itself.
     """
 
     noise_multiplier: float
@@ -192,10 +209,12 @@ class CyclicPoissonDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class BMinSepDpEvent(dp_event.DpEvent):
-    """A record that was in none of the last ``min_sep - 1`` batches is in the next with ``sampling_probability``.
+    """A record that was in none of the last ``min_sep - 1`` batches is in the next with
+    ``sampling_probability``.
 
-    ``warm_start`` says whether participation starts in its stationary state; a cold start, in which every record is
-    eligible at first, costs more. Batches have an expected share ``1 / (min_sep - 1 + 1 / sampling_probability)``.
+    ``warm_start`` says whether participation starts in its stationary state; a cold start, in which every
+    record is eligible at first, costs more. Batches have an expected share ``1 / (min_sep - 1 + 1 /
+    sampling_probability)``.
     """
 
     noise_multiplier: float
@@ -208,7 +227,8 @@ class BMinSepDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class MatrixMechanismDpEvent(dp_event.DpEvent):
-    """A matrix mechanism without amplification: a record takes part at steps at least ``min_sep`` apart, whichever.
+    """A matrix mechanism without amplification: a record takes part at steps at least ``min_sep`` apart,
+    whichever.
 
     It is a Gaussian mechanism, and accounted as one: exactly for Toeplitz strategies that do not rise and for
     strategies of at most ``min_sep`` bands, from above for others. Entries may have any sign.
@@ -223,8 +243,9 @@ class MatrixMechanismDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class ShuffledBatchesDpEvent(dp_event.DpEvent):
-    """Batches of shuffled data, each record in at most one batch of each of ``epochs`` epochs: a Gaussian mechanism for
-    each epoch, for zeroing out or replacing a record. A record more would move others (docs/guarantees.md, 1.6).
+    """Batches of shuffled data, each record in at most one batch of each of ``epochs`` epochs: a Gaussian
+    mechanism for each epoch, for zeroing out or replacing a record. A record more would move others
+    (docs/guarantees.md, 1.6).
     """
 
     noise_multiplier: float
@@ -235,8 +256,8 @@ class ShuffledBatchesDpEvent(dp_event.DpEvent):
 class ZeroOutDpEvent(dp_event.DpEvent):
     """The mechanism of ``event``, for zeroing out a record only (docs/guarantees_relations.md, R1.2).
 
-    It is for mechanisms whose sampling probability, divisor or number of steps was computed from the number of records,
-    which zeroing out a record leaves as it is.
+    It is for mechanisms whose sampling probability, divisor or number of steps was computed from the number
+    of records, which zeroing out a record leaves as it is.
     """
 
     event: dp_event.DpEvent
@@ -244,7 +265,9 @@ class ZeroOutDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class BinomialSelectDpEvent(dp_event.DpEvent):
-    """``most_runs`` times a coin of ``probability`` decides whether ``event`` runs; the best output is released."""
+    """``most_runs`` times a coin of ``probability`` decides whether ``event`` runs; the best output is
+    released.
+    """
 
     event: dp_event.DpEvent
     most_runs: int
@@ -253,8 +276,8 @@ class BinomialSelectDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class ThresholdSelectDpEvent(dp_event.DpEvent):
-    """``event`` runs until its output is good, which depends on the output alone. After each other output, with
-    ``stop_probability``, there is no further run, and nothing is released (Liu and Talwar 2019).
+    """``event`` runs until its output is good, which depends on the output alone. After each other output,
+    with ``stop_probability``, there is no further run, and nothing is released (Liu and Talwar 2019).
     """
 
     event: dp_event.DpEvent

@@ -1,5 +1,6 @@
-"""The table of meanings, read from ``meanings.md``: what each mechanism, scheme and wrapper means under each relation
-of neighbours, or why it is refused there. Whatever evr says of relations, units and hypotheses is made from its rows.
+"""The table of meanings, read from ``meanings.md``: what each mechanism, scheme and wrapper means under each
+relation of neighbours, or why it is refused there. Whatever evr says of relations, units and hypotheses is
+made from its rows.
 """
 
 import re
@@ -11,7 +12,15 @@ from typing import Any
 from dp_accounting import NeighboringRelation, dp_event
 
 from evr._kernel.events import noise, relations, schemes, training
-from evr._kernel.events.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT, Hypothesis, Meaning, Mechanism, Refused
+from evr._kernel.events.relations import (
+    ADD_OR_REMOVE,
+    REPLACE_ONE,
+    ZERO_OUT,
+    Hypothesis,
+    Meaning,
+    Mechanism,
+    Refused,
+)
 
 _ORDER = (ADD_OR_REMOVE, ZERO_OUT, REPLACE_ONE)
 NOISE = frozenset({"gaussian", "scalar", "own", "noise"})
@@ -46,7 +55,9 @@ def _has_fixed_groups(event: Any) -> bool:
 
 
 def _is_composition(event: Any) -> bool:
-    """Whether an event holds several mechanisms, or one several times. Names count: it may be of another release."""
+    """Whether an event holds several mechanisms, or one several times. Names count: it may be of another
+    release.
+    """
     name = type(event).__name__
     if name == "ComposedDpEvent":
         return len(event.events) > 1 or any(map(_is_composition, event.events))
@@ -59,7 +70,9 @@ _HOLDS: dict[str, Callable[[Any], bool]] = {
     "DiscreteGaussianDpEvent on one number": lambda event: bool(event.dimension == 1),
     "CyclicPoissonDpEvent, fixed groups": _has_fixed_groups,
     "UsersDpEvent of CyclicPoissonDpEvent, fixed groups": lambda event: _has_fixed_groups(event.event),
-    "UsersDpEvent of MatrixMechanismDpEvent": lambda event: type(event.event) is schemes.MatrixMechanismDpEvent,
+    "UsersDpEvent of MatrixMechanismDpEvent": lambda event: (
+        type(event.event) is schemes.MatrixMechanismDpEvent
+    ),
     "UsersDpEvent of other schemes": lambda event: type(event.event) in USERS_OF,
     "PoissonSampledDpEvent with probability 1": lambda event: bool(event.sampling_probability == 1),
     "PoissonSampledDpEvent of several kinds of noise on sums": lambda event: _is_composition(event.event),
@@ -123,7 +136,9 @@ def _by_class() -> dict[type[dp_event.DpEvent], Mechanism]:
 
 BUILT_IN = _by_class()
 WRAPPERS = {
-    event: BUILT_IN.pop(event) for event, one in [*BUILT_IN.items()] if one.variants[0].meanings[0].pair is None
+    event: BUILT_IN.pop(event)
+    for event, one in [*BUILT_IN.items()]
+    if one.variants[0].meanings[0].pair is None
 }
 
 
@@ -135,8 +150,8 @@ def registered(
     relation: Callable[[Any], NeighboringRelation] | None = None,
     under: Mapping[NeighboringRelation, relations.Translator | None] | None = None,
 ) -> Mechanism:
-    """A registered mechanism with its rows: those of each relation that ``relation`` may name, or of add-or-remove,
-    whose laws serve zeroing out too. ``under`` has translators for others, or refuses them.
+    """A registered mechanism with its rows: those of each relation that ``relation`` may name, or of
+    add-or-remove, whose laws serve zeroing out too. ``under`` has translators for others, or refuses them.
     """
     under = under or {}
 
@@ -154,9 +169,13 @@ def registered(
         return laws if isinstance(laws, dp_event.DpEvent) else None
 
     def variant(held: NeighboringRelation) -> relations.Variant:
-        subject = event_type.__name__ + ("" if relation is None else f" that holds under {relations.name_of(held)}")
+        subject = event_type.__name__ + (
+            "" if relation is None else f" that holds under {relations.name_of(held)}"
+        )
         answers = {asked: answer(asked, held) for asked in _ORDER}
-        return relations.Variant(subject, kind, answers, lambda event: relation is None or relation(event) is held)
+        return relations.Variant(
+            subject, kind, answers, lambda event: relation is None or relation(event) is held
+        )
 
     variants = tuple(map(variant, (ADD_OR_REMOVE,) if relation is None else _ORDER))
     return Mechanism(event_type, variants, hypotheses, stands_for)

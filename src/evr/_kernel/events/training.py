@@ -1,5 +1,5 @@
-"""Training schemes: from their events to laws in many dimensions, or to events of Gaussian mechanisms that stand for
-them (docs/guarantees_highdim.md, Section 3, where nothing else is said), for records and for users.
+"""Training schemes: from their events to laws in many dimensions, or to events of Gaussian mechanisms that
+stand for them (docs/guarantees_highdim.md, Section 3, where nothing else is said), for records and for users.
 """
 
 import itertools
@@ -38,12 +38,17 @@ _RULES: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("dataset_size", "truncated_batch_size", "sample_size"), validate.non_negative_integer),
     "partition": partial(validate.one_of, PARTITIONS),
 }
-_TAKING_PART = ("sampling_probability", "dataset_size", "truncated_batch_size", "sample_size")  # 0: nobody does
+_TAKING_PART = (
+    "sampling_probability",
+    "dataset_size",
+    "truncated_batch_size",
+    "sample_size",
+)  # 0: nobody does
 
 
 def scheme(laws: Callable[..., Laws]) -> Callable[..., Laws]:
-    """A translator that checks each number by the rule for its name. A scheme in which nobody takes part costs nothing,
-    and one without noise has no privacy.
+    """A translator that checks each number by the rule for its name. A scheme in which nobody takes part
+    costs nothing, and one without noise has no privacy.
     """
 
     @wraps(laws)
@@ -62,7 +67,9 @@ def balls_in_bins(event: schemes.BallsInBinsDpEvent) -> Laws:
     """Laws of a ``BallsInBinsDpEvent``, a Gaussian if there is one bin."""
     noise, bins = event.noise_multiplier, event.cycle_length
     if bins > MOST_BINS:
-        raise ValueError(f"cycle_length={bins!r} is above {MOST_BINS}: a sample would have too many coordinates")
+        raise ValueError(
+            f"cycle_length={bins!r} is above {MOST_BINS}: a sample would have too many coordinates"
+        )
     strategy = Strategy.of(event.strategy, event.iterations)
     if bins == 1:
         return dp_event.GaussianDpEvent(noise_over(noise, strategy.square_of(np.ones(event.iterations))))
@@ -77,18 +84,26 @@ def balls_in_bins(event: schemes.BallsInBinsDpEvent) -> Laws:
 def redrawn_bins(event: schemes.RedrawnBinsDpEvent) -> dp_event.DpEvent:
     """One epoch of bins, as often as there are epochs."""
     bins = event.cycle_length
-    return dp_event.SelfComposedDpEvent(schemes.BallsInBinsDpEvent(event.noise_multiplier, bins, bins), event.epochs)
+    return dp_event.SelfComposedDpEvent(
+        schemes.BallsInBinsDpEvent(event.noise_multiplier, bins, bins), event.epochs
+    )
 
 
 @scheme
 def allocation(event: schemes.RandomAllocationDpEvent) -> dp_event.DpEvent:
-    """For each participation, one of about ``iterations / participations`` iterations (guarantees_state, G7)."""
+    """For each participation, one of about ``iterations / participations`` iterations
+    (guarantees_state, G7).
+    """
     if event.participations > event.iterations:
         raise ValueError(f"participations={event.participations!r} is above iterations={event.iterations!r}")
     size, larger = divmod(event.iterations, event.participations)
     sizes = {size + 1: larger, size: event.participations - larger}
-    blocks = {schemes.BallsInBinsDpEvent(event.noise_multiplier, m, m): count for m, count in sizes.items() if count}
-    return dp_event.ComposedDpEvent([dp_event.SelfComposedDpEvent(one, count) for one, count in blocks.items()])
+    blocks = {
+        schemes.BallsInBinsDpEvent(event.noise_multiplier, m, m): count for m, count in sizes.items() if count
+    }
+    return dp_event.ComposedDpEvent(
+        [dp_event.SelfComposedDpEvent(one, count) for one, count in blocks.items()]
+    )
 
 
 @scheme
@@ -96,14 +111,17 @@ def matrix_mechanism(event: schemes.MatrixMechanismDpEvent) -> dp_event.DpEvent:
     """One Gaussian, of the noise over the sensitivity."""
     most = event.max_participations
     most = None if most is None else validate.positive_integer(max_participations=most)
-    square = square_sensitivity(Strategy.of(event.strategy, event.iterations, signs=True), event.min_sep, most)
+    square = square_sensitivity(
+        Strategy.of(event.strategy, event.iterations, signs=True), event.min_sep, most
+    )
     return dp_event.GaussianDpEvent(noise_over(event.noise_multiplier, square))
 
 
 @scheme
 def cyclic_poisson(event: schemes.CyclicPoissonDpEvent) -> dp_event.DpEvent:
-    """The Poisson-sampled Gaussians of one group, or one of the groups where they are random and noise is independent
-    (guarantees_nested, G2.2). With correlated noise one group is an upper bound (Jensen's inequality).
+    """The Poisson-sampled Gaussians of one group, or one of the groups where they are random and noise is
+    independent (guarantees_nested, G2.2). With correlated noise one group is an upper bound (Jensen's
+    inequality).
     """
     noise, cycle, probability = event.noise_multiplier, event.cycle_length, event.sampling_probability
     strategy = Strategy.of(event.strategy, event.iterations)
@@ -118,7 +136,9 @@ def cyclic_poisson(event: schemes.CyclicPoissonDpEvent) -> dp_event.DpEvent:
 
 @scheme
 def min_sep(event: schemes.BMinSepDpEvent) -> Laws:
-    """With ``min_sep`` of 1 it is Poisson sampling; from a warm start and with probability 1 it is balls in bins."""
+    """With ``min_sep`` of 1 it is Poisson sampling; from a warm start and with probability 1 it is balls in
+    bins.
+    """
     noise, separation, probability = event.noise_multiplier, event.min_sep, event.sampling_probability
     if not isinstance(event.warm_start, bool):
         raise TypeError(f"warm_start={event.warm_start!r} is not True or False")
@@ -134,8 +154,13 @@ def min_sep(event: schemes.BMinSepDpEvent) -> Laws:
 def _require_separation(strategy: Strategy, separation: int, field: str) -> None:
     """Refuse more bands than steps between two participations: their columns would overlap."""
     if strategy.bands > separation:
-        why = f"strategy has {strategy.bands} bands and {field}={separation}: contributions of a record share noise"
-        raise ValueError(f"{why}, and the law does not factor. Use at most {separation} bands, or a greater {field}")
+        why = (
+            f"strategy has {strategy.bands} bands and {field}={separation}: contributions of a record"
+            " share noise"
+        )
+        raise ValueError(
+            f"{why}, and the law does not factor. Use at most {separation} bands, or a greater {field}"
+        )
 
 
 def _random_groups(strategy: Strategy, noise: float, cycle: int, probability: float) -> dp_event.DpEvent:
@@ -144,18 +169,26 @@ def _random_groups(strategy: Strategy, noise: float, cycle: int, probability: fl
     for first in range(cycle):
         squares = tuple(strategy.squares[first::cycle].tolist())
         if squares not in groups:
-            groups[squares] = _of_squares(strategy, noise, squares, probability) if squares else dp_event.NoOpDpEvent()
+            groups[squares] = (
+                _of_squares(strategy, noise, squares, probability) if squares else dp_event.NoOpDpEvent()
+            )
         found.append(groups[squares])
     return schemes.OneOfDpEvent(found)
 
 
 def _sampled_gaussians(strategy: Strategy, noise: float, cycle: int, probability: float) -> dp_event.DpEvent:
-    """A Poisson-sampled Gaussian for each cycle, by the greatest norm of a column in it; equal ones together."""
-    squares = [float(strategy.squares[first : first + cycle].max()) for first in range(0, strategy.size, cycle)]
+    """A Poisson-sampled Gaussian for each cycle, by the greatest norm of a column in it; equal ones
+    together.
+    """
+    squares = [
+        float(strategy.squares[first : first + cycle].max()) for first in range(0, strategy.size, cycle)
+    ]
     return _of_squares(strategy, noise, squares, probability)
 
 
-def _of_squares(strategy: Strategy, noise: float, squares: Iterable[float], probability: float) -> dp_event.DpEvent:
+def _of_squares(
+    strategy: Strategy, noise: float, squares: Iterable[float], probability: float
+) -> dp_event.DpEvent:
     multipliers = [noise_over(noise, strategy.not_below(x, strategy.bands)) for x in squares]
     events: list[dp_event.DpEvent] = []
     for multiplier, equal in itertools.groupby(multipliers):
@@ -172,7 +205,9 @@ def shuffled_batches(event: schemes.ShuffledBatchesDpEvent) -> dp_event.DpEvent:
 
 @scheme
 def tree_aggregation(event: dp_event.SingleEpochTreeAggregationDpEvent) -> dp_event.DpEvent:
-    """The Gaussian mechanisms of one record's nodes: as many as a tree is deep (docs/guarantees_relations.md, R1.5)."""
+    """The Gaussian mechanisms of one record's nodes: as many as a tree is deep (docs/guarantees_relations.md,
+    R1.5).
+    """
     counts = event.step_counts if isinstance(event.step_counts, Iterable) else [event.step_counts]
     steps = [validate.non_negative_integer(step_counts=one) for one in counts]
     if not steps:
@@ -185,11 +220,15 @@ def tree_aggregation(event: dp_event.SingleEpochTreeAggregationDpEvent) -> dp_ev
 
 @scheme
 def truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Laws:
-    """A Gaussian on Poisson batches that are cut off at a greatest size (docs/guarantees_relations.md, R3)."""
+    """A Gaussian on Poisson batches that are cut off at a greatest size (docs/guarantees_relations.md,
+    R3).
+    """
     size, most = event.dataset_size, event.truncated_batch_size
     q, noise = event.sampling_probability, event.noise_multiplier
     if size > MOST_SIZE:
-        raise ValueError(f"dataset_size={size!r} is above {MOST_SIZE:,}: binomial laws would take too long to enclose")
+        raise ValueError(
+            f"dataset_size={size!r} is above {MOST_SIZE:,}: binomial laws would take too long to enclose"
+        )
     if size <= most:
         return dp_event.PoissonSampledDpEvent(q, dp_event.GaussianDpEvent(noise))
     if q == 1:
@@ -199,8 +238,8 @@ def truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Laws:
 
 
 def replaced(laws: Translator, event: dp_event.DpEvent) -> Laws:
-    """Laws in many dimensions under replace-one, known by samples only (docs/guarantees_relations.md, R8); of random
-    groups, which have none there, the laws of fixed ones.
+    """Laws in many dimensions under replace-one, known by samples only (docs/guarantees_relations.md, R8); of
+    random groups, which have none there, the laws of fixed ones.
     """
     found = laws(event)
     if isinstance(found, schemes.OneOfDpEvent):
@@ -217,7 +256,9 @@ def replaced(laws: Translator, event: dp_event.DpEvent) -> Laws:
 
 @scheme
 def sampled_users(event: schemes.PoissonSampledUsersDpEvent, times: int = 1) -> Pairs:
-    """Dominating pairs of one step of Poisson sampling by records, for users. ``times`` is as of other noise."""
+    """Dominating pairs of one step of Poisson sampling by records, for users. ``times`` is as of other
+    noise.
+    """
     records = _records(event.records_per_user)
     norm = Fraction(records if event.user_norm is None else validate.positive(user_norm=event.user_norm))
     chances = defaultdict[Fraction, Fraction](Fraction)
@@ -255,7 +296,8 @@ def _records(records_per_user: int, most: int = MOST_RECORDS) -> int:
 
 
 def hypergeometric(size: int, records: int, batch: int) -> dict[int, Fraction]:
-    """The law of the number of a user's records in a batch; negligible weights above 0 go to the greatest number.
+    """The law of the number of a user's records in a batch; negligible weights above 0 go to the greatest
+    number.
 
     >>> hypergeometric(4, 2, 2)
     {0: Fraction(1, 6), 1: Fraction(2, 3), 2: Fraction(1, 6)}

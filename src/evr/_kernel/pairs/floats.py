@@ -1,7 +1,9 @@
-"""The float view of an exact law: the one place where floats are made of a law (docs/guarantees.md, Section 6).
+"""The float view of an exact law: the one place where floats are made of a law (docs/guarantees.md, Section
+6).
 
-A mechanism is written once, by rational parameters. Estimates and samples see it through ``as_floats``, and the line
-above each family says how far its floats may be from the law; "an ulp" is one of the number itself, whatever its size.
+A mechanism is written once, by rational parameters. Estimates and samples see it through ``as_floats``, and
+the line above each family says how far its floats may be from the law; "an ulp" is one of the number itself,
+whatever its size.
 """
 
 import itertools
@@ -28,7 +30,9 @@ _ROOT_BITS = 128  # that a root is computed to, unless it is rational
 
 
 def floats_of(balls: Callable[[], list[tuple[Ball, ...]]]) -> list[tuple[float, ...]]:
-    """Rows of numbers as floats, each right to an ulp: at a precision that is raised until it holds all of them."""
+    """Rows of numbers as floats, each right to an ulp: at a precision that is raised until it holds all of
+    them.
+    """
     for raises in range(_RAISES):
         with at_precision(_BITS << raises):
             rows = balls()
@@ -42,7 +46,8 @@ def _makes_a_float(number: Ball) -> bool:
 
 
 def root(square: Fraction) -> float:
-    """``sqrt(square)``, right to half an ulp and ``2^-128`` of it: the nearest float where the root is rational.
+    """``sqrt(square)``, right to half an ulp and ``2^-128`` of it: the nearest float where the root is
+    rational.
 
     >>> root(1 / Fraction(1.1) ** 2) == 1 / 1.1
     True
@@ -54,10 +59,14 @@ def root(square: Fraction) -> float:
 
 @singledispatch
 def as_floats(law: object) -> LossLaw:
-    """Given a law, ensures a law in floats within the error that its family states; one in floats is itself."""
+    """Given a law, ensures a law in floats within the error that its family states; one in floats is
+    itself.
+    """
     name = type(law).__name__
     remedy = f"register one, evr.events.as_floats.register({name}, function)"
-    raise UnsupportedEventError(f"{name} has no law in floats, which estimates, samples and plans need: {remedy}")
+    raise UnsupportedEventError(
+        f"{name} has no law in floats, which estimates, samples and plans need: {remedy}"
+    )
 
 
 as_floats.register(LossLaw, lambda law: law)
@@ -88,12 +97,16 @@ def _(law: exact.ExactMixture) -> MixturePair:
 
 # Laplace noise and bounded range: parameters are the nearest floats.
 as_floats.register(exact.ExactLaplace, lambda law: LaplacePair(float(law.scale)))
-as_floats.register(exact.ExactTwoSidedLaplace, lambda law: TwoSidedLaplacePair(float(law.scale), float(law.q)))
+as_floats.register(
+    exact.ExactTwoSidedLaplace, lambda law: TwoSidedLaplacePair(float(law.scale), float(law.q))
+)
 as_floats.register(exact.ExactBoundedRange, lambda law: BoundedRangePair(float(law.epsilon)))
 
 
 # Noise on the integers: parameters are the nearest floats. A Gaussian leaves out what is rarer than 1e-329.
-def _on_integers(law: exact.ExactDiscreteLaplace | exact.ExactDiscreteGaussian, q: float | None = None) -> DiscretePair:
+def _on_integers(
+    law: exact.ExactDiscreteLaplace | exact.ExactDiscreteGaussian, q: float | None = None
+) -> DiscretePair:
     if isinstance(law, exact.ExactDiscreteLaplace):
         return discrete_laplace(float(law.parameter), law.sensitivity, q)
     return discrete_gaussian(float(law.sigma), law.sensitivity, q)
@@ -128,7 +141,8 @@ def _(law: exact.ExactEither) -> EitherPair:
     return EitherPair(tuple(line_pair(as_floats(one)) for one in (law.above, law.below)), logs)
 
 
-# Batches that are cut: as labels; the share of those that are cut is rounded up. A chance to be cut that is less than
+# Batches that are cut: as labels; the share of those that are cut is rounded up. A chance to be cut that is
+# less than
 # any positive float counts as none.
 @as_floats.register
 def _(law: exact.ExactTruncated) -> DominatingPair:

@@ -57,8 +57,8 @@ def is_non_private(law: Law) -> bool:
 
 
 def with_laws_added(steps: Steps) -> Steps:
-    """Gaussians as one step, which comes first; so integer noise and zCDP guarantees (docs/guarantees_state.md, G2 and
-    G3), in the order of their first appearance; then the other steps.
+    """Gaussians as one step, which comes first; so integer noise and zCDP guarantees
+    (docs/guarantees_state.md, G2 and G3), in the order of their first appearance; then the other steps.
     """
     kinds = dict.fromkeys(type(step.law) for step in steps if isinstance(step.law, _ADDING))
     ordered = sorted(kinds, key=lambda kind: kind is not ExactGaussian)
@@ -74,7 +74,9 @@ def _sum_of(steps: list[Step]) -> Step:
     total = [sum(column, Fraction(0)) for column in zip(*rows, strict=True)]
     if kind is ExactConcentrated and max(total) > _MOST_CONCENTRATED:
         why = f"zCDP guarantees add up to rho={float(total[0]):.6g}, xi={float(total[1]):.6g}"
-        raise ValueError(f"{why}: evr takes up to {_MOST_CONCENTRATED:,} of either; beyond, nothing is left to protect")
+        raise ValueError(
+            f"{why}: evr takes up to {_MOST_CONCENTRATED:,} of either; beyond, nothing is left to protect"
+        )
     return Step(kind(*total), 1)
 
 

@@ -1,5 +1,6 @@
-"""Schedules: many sampled Gaussians of different noise or rates, grouped to the safe side (docs/guarantees_nested.md,
-G5). Each group becomes as many equal steps: a labelled mixture of a step below all of its steps and one above.
+"""Schedules: many sampled Gaussians of different noise or rates, grouped to the safe side
+(docs/guarantees_nested.md, G5). Each group becomes as many equal steps: a labelled mixture of a step below
+all of its steps and one above.
 """
 
 from __future__ import annotations
@@ -86,7 +87,9 @@ def groups_of(members: Sequence[Member], most: int) -> list[Group]:
 
 @lru_cache(maxsize=64)
 def grouped(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    """Steps that dominate the given ones (G5.4): where there are very many kinds of sampled Gaussians, fewer kinds."""
+    """Steps that dominate the given ones (G5.4): where there are very many kinds of sampled Gaussians, fewer
+    kinds.
+    """
     members = dict[Direction, list[Member]]({one: [] for one in Direction})
     rest = list[Step]()
     for step in steps:
@@ -113,8 +116,9 @@ def _equal_steps(group: Group, direction: Direction) -> Step:
 
 
 def _weight(group: Group, below: Sampled, above: Sampled) -> Fraction:
-    """The weight of the upper step: ``1 - (prod (1 - t_i))^(1/n)``, rounded up; ``t_i`` is how far the step ``i`` is
-    from the lower one, by the noise or by the rate, whichever is more (G5.3, G5.4). It is 1 where balls do not tell.
+    """The weight of the upper step: ``1 - (prod (1 - t_i))^(1/n)``, rounded up; ``t_i`` is how far the step
+    ``i`` is from the lower one, by the noise or by the rate, whichever is more (G5.3, G5.4). It is 1 where
+    balls do not tell.
     """
     with at_precision(3 * _BITS):
         root = Ball(8).sqrt()
@@ -125,7 +129,9 @@ def _weight(group: Group, below: Sampled, above: Sampled) -> Fraction:
 
         start, end, total = distance(below.square), distance(above.square), Ball(0)
         for square, rate, times in group.members:
-            by_rate = ball((rate - below.rate) / (above.rate - below.rate)) if above.rate > below.rate else Ball(0)
+            by_rate = (
+                ball((rate - below.rate) / (above.rate - below.rate)) if above.rate > below.rate else Ball(0)
+            )
             by_noise = (distance(square) - start) / (end - start) if above.square > below.square else Ball(0)
             total += times * (1 - by_rate.max(by_noise)).log()
         rest = (total / group.size).exp()

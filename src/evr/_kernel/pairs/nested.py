@@ -1,6 +1,6 @@
-"""Laws made of compositions: one sample of the records that several mechanisms run on, and one of several groups of
-mechanisms, drawn at random (docs/guarantees_nested.md). A strict proof plans the compositions inside, and what is made
-of them. No sample can be drawn of these laws.
+"""Laws made of compositions: one sample of the records that several mechanisms run on, and one of several
+groups of mechanisms, drawn at random (docs/guarantees_nested.md). A strict proof plans the compositions
+inside, and what is made of them. No sample can be drawn of these laws.
 """
 
 import math
@@ -23,8 +23,8 @@ class NestedLaw(LossLaw, ExactLaw):
 
 @dataclass(frozen=True)
 class SampledSteps(NestedLaw):
-    """A composition on one sample of the records, which holds a record with probability ``share``, ``0 < share < 1``:
-    drawn by Poisson, or without replacement if there is no ``direction``.
+    """A composition on one sample of the records, which holds a record with probability ``share``, ``0 <
+    share < 1``: drawn by Poisson, or without replacement if there is no ``direction``.
     """
 
     steps: tuple[Step, ...]
@@ -46,8 +46,8 @@ class SampledSteps(NestedLaw):
 
 @dataclass(frozen=True)
 class OneOf(NestedLaw):
-    """One of several groups, drawn uniformly for each record: each part is the composition of one group, and how many
-    groups are like it.
+    """One of several groups, drawn uniformly for each record: each part is the composition of one group, and
+    how many groups are like it.
     """
 
     direction: Direction
@@ -68,7 +68,8 @@ class OneOf(NestedLaw):
             return Ball.pos_inf() if total.is_zero() else sign * (total / self.groups).log()
 
     def describe(self) -> str:
-        return f"one of {self.groups:,} groups: {'; '.join(f'{n:,} of {described(steps)}' for steps, n in self.parts)}"
+        groups = "; ".join(f"{n:,} of {described(steps)}" for steps, n in self.parts)
+        return f"one of {self.groups:,} groups: {groups}"
 
 
 def greatest_of(steps: Sequence[Step]) -> Ball:
@@ -82,8 +83,8 @@ def described(steps: Sequence[Step]) -> str:
 
 
 def inner_epsilon(law: SampledSteps, epsilon: float) -> tuple[float, float]:
-    """The factor and the epsilon of the composition inside that delta of a sample follows from, ``epsilon >= 0``: delta
-    is the factor times delta of the composition there (G1.2).
+    """The factor and the epsilon of the composition inside that delta of a sample follows from, ``epsilon >=
+    0``: delta is the factor times delta of the composition there (G1.2).
     """
     share = float(law.share)
     if law.direction is not Direction.ADD:

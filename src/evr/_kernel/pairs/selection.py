@@ -1,6 +1,6 @@
-"""The best of several runs: the rule that selects one, and the law of what is selected. In docs/guarantees_selection.md
-``f`` is the generating function of the number of runs, and ``g(x) = f'(1 - x)`` the density of what is selected where a
-run is better with probability ``x``.
+"""The best of several runs: the rule that selects one, and the law of what is selected. In
+docs/guarantees_selection.md ``f`` is the generating function of the number of runs, and ``g(x) = f'(1 - x)``
+the density of what is selected where a run is better with probability ``x``.
 """
 
 import abc
@@ -22,7 +22,9 @@ class Rule(abc.ABC):
 
     @abc.abstractmethod
     def log_density(self) -> Callable[[Ball], Ball]:
-        """The function from ``x`` in [0, 1] to ``log g(x)``, which falls; constants are enclosed at this precision."""
+        """The function from ``x`` in [0, 1] to ``log g(x)``, which falls; constants are enclosed at this
+        precision.
+        """
 
     @property
     def factor(self) -> Fraction:
@@ -43,7 +45,8 @@ class PoissonRuns(Rule):
 
 @dataclass(frozen=True)
 class NegativeBinomialRuns(Rule):
-    """The best of a truncated negative binomial number of runs, at least 1 (Papernot and Steinke 2022, Definition 1).
+    """The best of a truncated negative binomial number of runs, at least 1 (Papernot and Steinke 2022,
+    Definition 1).
 
     ``shape`` is their ``eta > -1``: 1 is the geometric law, 0 the logarithmic one. The mean is above 1.
     """
@@ -52,7 +55,9 @@ class NegativeBinomialRuns(Rule):
     shape: Fraction
 
     def log_odds(self) -> Ball:
-        """``u = log(1 / gamma)``: the root of ``(e^u - 1) shape / (1 - e^{-shape u}) = mean``, which rises."""
+        """``u = log(1 / gamma)``: the root of ``(e^u - 1) shape / (1 - e^{-shape u}) = mean``, which
+        rises.
+        """
         if self.shape == 1:
             return ball(self.mean).log()
         shape, target = ball(self.shape), ball(self.mean).log()
@@ -91,7 +96,9 @@ class BinomialRuns(Rule):
 
 @dataclass(frozen=True)
 class UntilGood(Rule):
-    """The first run whose output is good. After each other run, with probability ``stop``, there is no further one."""
+    """The first run whose output is good. After each other run, with probability ``stop``, there is no
+    further one.
+    """
 
     stop: Fraction
 

@@ -47,21 +47,31 @@ class Step:
     def is_exact(self) -> bool:
         """Whether the law is known by rational parameters, and so are the laws that it is made of."""
         law = self.law
-        return isinstance(law, ExactLaw) and all(step.is_exact for steps in law.compositions for step in steps)
+        return isinstance(law, ExactLaw) and all(
+            step.is_exact for steps in law.compositions for step in steps
+        )
 
     @property
     def exact_law(self) -> ExactLaw:
         """The law, for strict proofs; one in floats only is refused by name."""
         if isinstance(self.law, ExactLaw) and self.is_exact:
             return self.law
-        why = f"{type(self.law).__name__} ({self.floats.describe()}) offers no exact law, which method='strict' needs"
-        remedy = "let its translator return Pairs of exact laws (evr.events.RationalOutcomes), or use another method"
+        why = (
+            f"{type(self.law).__name__} ({self.floats.describe()}) offers no exact law, which"
+            " method='strict' needs"
+        )
+        remedy = (
+            "let its translator return Pairs of exact laws (evr.events.RationalOutcomes), or use"
+            " another method"
+        )
         raise UnsupportedEventError(f"{why}: {remedy}")
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """The laws of one mechanism in its two directions: exact laws, or laws in floats where no exact one is known."""
+    """The laws of one mechanism in its two directions: exact laws, or laws in floats where no exact one is
+    known.
+    """
 
     remove: Law
     add: Law
@@ -110,7 +120,11 @@ def loss_range(law: LossLaw) -> tuple[float, float]:
 
 def infinite_loss_mass(law: LossLaw) -> float:
     """Probability under ``P`` of an infinite privacy loss."""
-    if not isinstance(law, DominatingPair) or not len(law.flats) or law.privacy_loss(law.flats[-1, 1]) < math.inf:
+    if (
+        not isinstance(law, DominatingPair)
+        or not len(law.flats)
+        or law.privacy_loss(law.flats[-1, 1]) < math.inf
+    ):
         return 0.0
     return math.exp(law.log_mass(Measure.P, *law.flats[-1]))
 

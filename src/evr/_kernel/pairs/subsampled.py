@@ -18,7 +18,9 @@ def sampled(law: Law, q: Fraction, direction: Direction) -> Law:
 
 
 def without_replacement(law: Law, share: Fraction) -> Law:
-    """A law on a line seen through sampling of a share of the records, ``0 < share < 1``, for both directions."""
+    """A law on a line seen through sampling of a share of the records, ``0 < share < 1``, for both
+    directions.
+    """
     if isinstance(law, ExactLaw):
         return exact_without_replacement(law, share)
     return poisson.sampled_without_replacement(line_pair(law), share)

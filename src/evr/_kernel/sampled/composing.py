@@ -1,9 +1,9 @@
-"""Pairs on a few outcomes that dominate: a pair on a line, or several steps together (docs/guarantees.md, Sections 3.9
-and 3.10, with the rounding of 6.8 and 6.10).
+"""Pairs on a few outcomes that dominate: a pair on a line, or several steps together (docs/guarantees.md,
+Sections 3.9 and 3.10, with the rounding of 6.8 and 6.10).
 
-The losses of a cell are moved to its two ends such that both laws keep their mass there: under ``Q`` the likelihood
-ratio keeps its mean and is spread out, so delta can only grow, whatever the edges are. What rounding may have taken off
-is added, so the same holds for the numbers as they are computed.
+The losses of a cell are moved to its two ends such that both laws keep their mass there: under ``Q`` the
+likelihood ratio keeps its mean and is spread out, so delta can only grow, whatever the edges are. What
+rounding may have taken off is added, so the same holds for the numbers as they are computed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ _PAIRS = 1 << 17  # of outcomes, that are treated at a time
 MOST_PRODUCTS = 128
 MOST_PLACES = 1 << 14
 MOST_LOSS = 1e9
-"""More than any search asks for: a plan from elsewhere may ask neither for all of a machine nor for huge sums."""
+"""More than any search asks for: a plan from elsewhere may ask neither for all of a machine nor for huge
+sums.
+"""
 
 
 # --- one step: a pair on a line -------------------------------------------------------------------
@@ -35,7 +37,9 @@ MOST_LOSS = 1e9
 
 @singledispatch
 def mean_and_doubt(pair: DominatingPair, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """``log P(cell) / Q(cell)`` of cells, and a bound on its rounding error (docs/guarantees.md, Section 6.8)."""
+    """``log P(cell) / Q(cell)`` of cells, and a bound on its rounding error (docs/guarantees.md, Section
+    6.8).
+    """
     log_p, doubt_p = _mass_and_doubt(pair, Measure.P, low, high)
     log_q, doubt_q = _mass_and_doubt(pair, Measure.Q, low, high)
     with np.errstate(invalid="ignore"):
@@ -44,8 +48,12 @@ def mean_and_doubt(pair: DominatingPair, low: Floats, high: Floats) -> tuple[Flo
     return np.where(np.isnan(mean), 0.0, mean), doubt_p + doubt_q
 
 
-def _mass_and_doubt(pair: DominatingPair, measure: Measure, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """A cell is a difference of tails that are accurate relatively, but for sums of outcomes by pairs, and of pairs."""
+def _mass_and_doubt(
+    pair: DominatingPair, measure: Measure, low: Floats, high: Floats
+) -> tuple[Floats, Floats]:
+    """A cell is a difference of tails that are accurate relatively, but for sums of outcomes by pairs, and of
+    pairs.
+    """
     sums = len(pair.log_p).bit_length() if isinstance(pair, DiscretePair) else 0
     log_mass, ends = pair.log_mass(measure, low, high), np.full(low.shape, np.inf)
     tail = np.minimum(pair.log_mass(measure, low, ends), pair.log_mass(measure, -ends, high))
@@ -75,7 +83,9 @@ def even_edges(pair: DominatingPair, cells: int) -> Floats:
 
 
 class Cells(NamedTuple):
-    """Cells of a line: ends in ``t`` and in loss, masses under ``P``, means of the loss, and their rounding error."""
+    """Cells of a line: ends in ``t`` and in loss, masses under ``P``, means of the loss, and their rounding
+    error.
+    """
 
     low: Floats
     high: Floats
@@ -94,8 +104,8 @@ class Cells(NamedTuple):
         return cls(low, high, least, greatest, log_p, *mean_and_doubt(pair, low, high))
 
     def spread(self) -> tuple[Floats, Floats]:
-        """``log`` of the masses of ``P`` that go to the lower and to the upper ends: the mean is raised by its error,
-        then split.
+        """``log`` of the masses of ``P`` that go to the lower and to the upper ends: the mean is raised by
+        its error, then split.
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             raised_mean = np.clip(self.mean + self.doubt, self.least, self.greatest)
@@ -111,12 +121,16 @@ def _fall(x: Floats) -> Floats:
 
 
 def spread_to_edges(pair: DominatingPair, edges: Floats) -> DiscretePair:
-    """A pair that dominates, on the losses at the edges, the least and the greatest (docs/guarantees.md, 3.9)."""
+    """A pair that dominates, on the losses at the edges, the least and the greatest (docs/guarantees.md,
+    3.9).
+    """
     cells = Cells.of(pair, edges)
     losses = np.concatenate((cells.least, cells.greatest))
     log_masses = np.concatenate(cells.spread())
     held = log_masses > -np.inf
-    return DiscretePair.from_logs(log_masses[held], log_masses[held] - losses[held], losses[held], is_cut=is_cut(pair))
+    return DiscretePair.from_logs(
+        log_masses[held], log_masses[held] - losses[held], losses[held], is_cut=is_cut(pair)
+    )
 
 
 # --- several steps: sums of two laws, again and again ---------------------------------------------
@@ -136,9 +150,13 @@ class Places:
     def __post_init__(self) -> None:
         small = all(abs(knot) <= MOST_LOSS for knot in self.knots)
         if not small or len(self.knots) < 2 or not np.all(np.diff(self.knots) > 0):
-            raise ValueError(f"knots={self.knots!r} are not two or more numbers that rise, of at most {MOST_LOSS:g}")
+            raise ValueError(
+                f"knots={self.knots!r} are not two or more numbers that rise, of at most {MOST_LOSS:g}"
+            )
         if self.parts < 1 or self.number > MOST_PLACES:
-            raise ValueError(f"parts={self.parts!r} make {self.number:,} places: from 1 to {MOST_PLACES:,} are allowed")
+            raise ValueError(
+                f"parts={self.parts!r} make {self.number:,} places: from 1 to {MOST_PLACES:,} are allowed"
+            )
 
     @property
     def number(self) -> int:
@@ -154,14 +172,15 @@ class Places:
 
 
 def composed(steps: Sequence[Step], places: Sequence[Places]) -> DiscretePair:
-    """One law on outcomes that is above all steps together, which are on outcomes (docs/guarantees.md, Section 3.10).
-    ``places`` are of each product in turn: those of the equal steps of a kind, as ``power`` makes them, then that of
-    the kind with all kinds before it.
+    """One law on outcomes that is above all steps together, which are on outcomes (docs/guarantees.md,
+    Section 3.10). ``places`` are of each product in turn: those of the equal steps of a kind, as ``power``
+    makes them, then that of the kind with all kinds before it.
     """
     needed = product_count(steps)
     if len(places) != needed or needed > MOST_PRODUCTS:
         raise ValueError(
-            f"the plan has {len(places)} products: these steps need {needed}, and {MOST_PRODUCTS} are the most"
+            f"the plan has {len(places)} products: these steps need {needed}, and {MOST_PRODUCTS} are the"
+            " most"
         )
     rest, whole = iter(places), None
     for step in steps:
@@ -175,7 +194,9 @@ def composed(steps: Sequence[Step], places: Sequence[Places]) -> DiscretePair:
 
 
 def product_count(steps: Sequence[Step]) -> int:
-    """How many products ``composed`` makes: those of ``power`` for each kind, and one for each kind after the first."""
+    """How many products ``composed`` makes: those of ``power`` for each kind, and one for each kind after the
+    first.
+    """
     return sum(step.count.bit_length() + step.count.bit_count() - 1 for step in steps) - 1
 
 
@@ -245,7 +266,9 @@ class Split(NamedTuple):
 
 
 def _split(losses: Floats, masses: Floats, places: Floats) -> Split:
-    """Each mass split between the places around its loss, by ``share_up`` rounded up, or raised to the first one."""
+    """Each mass split between the places around its loss, by ``share_up`` rounded up, or raised to the first
+    one.
+    """
     size = places.size
     # places[above - 1] < loss <= places[above]
     above = np.searchsorted(places, losses, side="left")

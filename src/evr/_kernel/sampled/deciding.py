@@ -1,5 +1,5 @@
-"""Tests as pure functions: ``init`` makes a state, a block is added to it, ``ending`` says whether the test is over.
-The one here bets (docs/guarantees.md, Section 4); the paper's is in ``fixed.py``.
+"""Tests as pure functions: ``init`` makes a state, a block is added to it, ``ending`` says whether the test
+is over. The one here bets (docs/guarantees.md, Section 4); the paper's is in ``fixed.py``.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ class State(NamedTuple):
         return found._replace(trace=rows[1::2], stride=2 * found.stride)
 
     def mean_and_error(self) -> tuple[float, float]:
-        """The mean of the samples and its standard error, or the mean where floats lose count of the squares."""
+        """The mean of the samples and its standard error, or the mean where floats lose count of the
+        squares.
+        """
         if not self.samples:
             return math.nan, math.nan
         mean = self.total / self.samples
@@ -75,13 +77,13 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class SequentialTest:
-    """Testing by betting (Waudby-Smith and Ramdas 2024): refutes ``delta >= mu0`` from samples in ``[0, b]``. Samples
-    come divided by the threshold ``mu0``; so do all amounts here.
+    """Testing by betting (Waudby-Smith and Ramdas 2024): refutes ``delta >= mu0`` from samples in ``[0, b]``.
+    Samples come divided by the threshold ``mu0``; so do all amounts here.
 
-    The wealth ``K_n = prod (1 + eta_j (m - X_j))`` is a non-negative supermartingale while the mean is at least ``m``,
-    whatever the bets, as long as ``0 <= eta_j < 1/(b - m)`` and ``eta_j`` depends on earlier samples only. By Ville's
-    inequality it ever reaches ``1/beta`` with probability at most ``beta``. Stakes are placed for a round of blocks,
-    from earlier ones.
+    The wealth ``K_n = prod (1 + eta_j (m - X_j))`` is a non-negative supermartingale while the mean is at
+    least ``m``, whatever the bets, as long as ``0 <= eta_j < 1/(b - m)`` and ``eta_j`` depends on earlier
+    samples only. By Ville's inequality it ever reaches ``1/beta`` with probability at most ``beta``. Stakes
+    are placed for a round of blocks, from earlier ones.
     """
 
     clip: float  # ``b``: no sample that is bet on is above
@@ -124,7 +126,9 @@ class SequentialTest:
         return state.log_wealth >= self.log_target + _CUSHION
 
     def beyond_doubt(self, state: State) -> bool:
-        """Whether the mean is beyond doubt above the threshold, as it is where floats lose count of squares."""
+        """Whether the mean is beyond doubt above the threshold, as it is where floats lose count of
+        squares.
+        """
         error = math.sqrt(state.clipped_variance / state.samples)
         return math.isinf(error) or state.clipped_mean - _HOPELESS * error > self.mean
 
@@ -147,7 +151,8 @@ class SequentialTest:
             return math.inf
         z, variance = -float(ndtri(TOLERATED_FALSE_NEGATIVES)), self._variance(state)
         free = (z + math.sqrt(z * z + 2 * self.log_target)) ** 2 * (variance + gap**2) / gap**2
-        # Where the limit holds stakes back, log wealth grows by so much a sample, and strays by stake times deviation.
+        # Where the limit holds stakes back, log wealth grows by so much a sample, and strays by stake times
+        # deviation.
         stake = self._bet(gap, variance)
         growth = growth_of(stake, gap, variance)
         held = z * stake * math.sqrt(variance)
@@ -155,7 +160,9 @@ class SequentialTest:
         return _PATIENCE * max(free, capped)
 
     def samples_left(self, state: State) -> float:
-        """About how many more samples it takes: at the growth that was seen, or at that of an exact estimate."""
+        """About how many more samples it takes: at the growth that was seen, or at that of an exact
+        estimate.
+        """
         missing, variance = max(self.log_target - state.log_wealth, 0.0), self._variance(state)
         if state.samples:
             growth = growth_of(self.stake(state), self.mean - state.clipped_mean, variance)
@@ -174,7 +181,9 @@ def growth_of(stake: float, lead: float, variance: float) -> float:
 
 
 def sequential_test(drawing: Drawing, claim: Claim, log_budget: float, plan: DrawPlan) -> SequentialTest:
-    """The test of one direction, in units of the threshold. The bound on what clipping takes off is proved here."""
+    """The test of one direction, in units of the threshold. The bound on what clipping takes off is proved
+    here.
+    """
     log_unit, estimate = math.log(claim.threshold), claim.estimate / claim.threshold
     greatest = math.exp(min(drawing.log_greatest - log_unit, 700.0))
     clip = greatest if plan.clip is None else min(plan.clip, greatest)
@@ -203,12 +212,16 @@ def init(test: Bettor) -> State:
 
 
 def turned(test: Bettor, state: State) -> State:
-    """The state in its next round, if a round has just ended: the stake of the round after it is placed now."""
+    """The state in its next round, if a round has just ended: the stake of the round after it is placed
+    now.
+    """
     if state.blocks < state.end:
         return state
     return state._replace(stakes=(state.stakes[1], test.stake(state)), end=round_end(state.end))
 
 
 def round_end(first: int) -> int:
-    """Where the round ends that begins with this block: a round has a quarter of all blocks before it, at least one."""
+    """Where the round ends that begins with this block: a round has a quarter of all blocks before it, at
+    least one.
+    """
     return first + max(1, min(MOST_BLOCKS, first // 4))

@@ -1,9 +1,9 @@
-"""The one loop of a sampled verification: rounds of blocks go out to workers, and summaries come back. Workers are any
-``concurrent.futures.Executor``, threads by default.
+"""The one loop of a sampled verification: rounds of blocks go out to workers, and summaries come back.
+Workers are any ``concurrent.futures.Executor``, threads by default.
 
-The stake of a round is fixed by the rounds before the one that precedes it, so two rounds are under way at a time, and
-nobody waits. Summaries are added in the order of their blocks: the answer depends on neither the number nor the speed
-of the workers.
+The stake of a round is fixed by the rounds before the one that precedes it, so two rounds are under way at a
+time, and nobody waits. Summaries are added in the order of their blocks: the answer depends on neither the
+number nor the speed of the workers.
 """
 
 import contextlib
@@ -87,7 +87,10 @@ class Driver:
             while under_way[0]:
                 summary = under_way[0].popleft().result()
                 wanted = self._samples_of(state.blocks)
-                if (summary.block, summary.samples) != (state.blocks, wanted):  # an executor may mix answers up
+                if (summary.block, summary.samples) != (
+                    state.blocks,
+                    wanted,
+                ):  # an executor may mix answers up
                     raise ArithmeticError(
                         f"block {state.blocks} with {wanted} samples was asked for, and the executor "
                         f"answered with {summary.samples} samples of block {summary.block}"

@@ -12,12 +12,12 @@ from evr._kernel.verdict.settings import Claim
 
 @dataclass(frozen=True)
 class FixedTest:
-    """Algorithm 2 of the paper, all of it known before it starts: accept iff the mean of so many samples is below
-    ``threshold - offset``. Nothing is bet.
+    """Algorithm 2 of the paper, all of it known before it starts: accept iff the mean of so many samples is
+    below ``threshold - offset``. Nothing is bet.
 
-    For non-negative samples with ``E[X^2] <= nu``, ``P(mean <= E[X] - Delta) <= exp(-m Delta^2 / (2 nu))``. So ``m =
-    ceil(2 nu / Delta^2 log(1/beta))`` samples whose mean is below ``threshold - Delta`` refute ``delta >= threshold``
-    but with probability ``beta``.
+    For non-negative samples with ``E[X^2] <= nu``, ``P(mean <= E[X] - Delta) <= exp(-m Delta^2 / (2 nu))``.
+    So ``m = ceil(2 nu / Delta^2 log(1/beta))`` samples whose mean is below ``threshold - Delta`` refute
+    ``delta >= threshold`` but with probability ``beta``.
     """
 
     samples: int  # ``m``
@@ -36,7 +36,9 @@ class FixedTest:
         if state.samples < self.samples:
             return None
         accepted = state.total / state.samples < 1.0 - self.offset / self.threshold - self.rounding
-        return Ending(accepted, f"the mean is {'below' if accepted else 'not below'} the threshold less the offset")
+        return Ending(
+            accepted, f"the mean is {'below' if accepted else 'not below'} the threshold less the offset"
+        )
 
     def samples_left(self, state: State) -> float:
         return self.samples - state.samples
@@ -46,14 +48,18 @@ class FixedTest:
 
 
 def default_offset(claim: Claim) -> float:
-    """The paper's ``Delta = 0.4 (1/tau - 1/rho) delta_est``, ``rho = (1 + tau)/2``: for few false negatives."""
+    """The paper's ``Delta = 0.4 (1/tau - 1/rho) delta_est``, ``rho = (1 + tau)/2``: for few false
+    negatives.
+    """
     rho = (1.0 + claim.tau) / 2.0
     return 0.4 * (1.0 / claim.tau - 1.0 / rho) * claim.estimate
 
 
-def plan_fixed(claim: Claim, log_second_moment: float, *, attempt: int | None, rounding: float = 0.0) -> FixedTest:
-    """The test with as many samples as the false-positive probability needs: the paper's for a single attempt, or the
-    one that an attempt of this number may have.
+def plan_fixed(
+    claim: Claim, log_second_moment: float, *, attempt: int | None, rounding: float = 0.0
+) -> FixedTest:
+    """The test with as many samples as the false-positive probability needs: the paper's for a single
+    attempt, or the one that an attempt of this number may have.
     """
     offset = default_offset(claim)
     log_ratio = log_second_moment - 2 * math.log(offset)
@@ -71,6 +77,6 @@ def plan_fixed(claim: Claim, log_second_moment: float, *, attempt: int | None, r
 
 
 Test: TypeAlias = SequentialTest | FixedTest
-"""Decides by the state alone: it places the ``stake`` of the next round that has none and says how the test is
-``ending``. Samples are bet on as ``mean - min(sample, clip)``, in units of the threshold.
+"""Decides by the state alone: it places the ``stake`` of the next round that has none and says how the test
+is ``ending``. Samples are bet on as ``mean - min(sample, clip)``, in units of the threshold.
 """

@@ -1,7 +1,7 @@
 """The proposal for pairs on a line: capped tilts (docs/guarantees.md, Section 3).
 
-Samplers draw them: for each of ``size`` samples ``count`` independent steps, exactly, of which they return the sum of
-the losses and the sum of the heights ``h``.
+Samplers draw them: for each of ``size`` samples ``count`` independent steps, exactly, of which they return
+the sum of the losses and the sum of the heights ``h``.
 """
 
 import math
@@ -28,12 +28,14 @@ _FEW_STEPS, _LARGEST, _MOST_OUTCOMES = 1 << 12, 1 << 22, 1 << 17
 
 
 class TiltedProposal(Proposal):
-    """Capped exponential tilting of every step (docs/guarantees.md, Section 3). Infinite losses are kept apart (Section
-    3.8). There is a tilt for each kind of step, which is on outcomes; ``composed`` are the single steps that composed
-    ones stand for.
+    """Capped exponential tilting of every step (docs/guarantees.md, Section 3). Infinite losses are kept
+    apart (Section 3.8). There is a tilt for each kind of step, which is on outcomes; ``composed`` are the
+    single steps that composed ones stand for.
     """
 
-    def __init__(self, steps: Sequence[Step], tilts: Sequence[Tilt], *, composed: Sequence[Step] = ()) -> None:
+    def __init__(
+        self, steps: Sequence[Step], tilts: Sequence[Tilt], *, composed: Sequence[Step] = ()
+    ) -> None:
         self.steps, self.composed, self.tilts = tuple(steps), tuple(composed), tuple(tilts)
         self.counts = [step.count for step in self.steps]
         self._order = max((tilt.order for tilt in self.tilts), default=0.0)
@@ -78,7 +80,9 @@ class TiltedProposal(Proposal):
         return Block(losses, self.log_normaliser - heights, self.infinite)
 
     def log_moment(self, epsilon: float, p: float) -> float:
-        """By docs/guarantees.md, Section 3.5, or ``B^p``; infinite losses are added by Minkowski's inequality (3.8)."""
+        """By docs/guarantees.md, Section 3.5, or ``B^p``; infinite losses are added by Minkowski's inequality
+        (3.8).
+        """
         of_s = moment_bound(self.counts, self.bounds, self.log_normaliser, epsilon, p)
         powers = self._order * p * np.geomspace(0.05, 8.0, 16) if self._order else POWERS
         finite = least_bound(of_s, powers) / p
@@ -119,7 +123,9 @@ def on_outcomes(step: Step) -> DiscretePair:
     """The finite part of a step's law, which must have finitely many outcomes."""
     pair = finite_part(step.pair)
     if not isinstance(pair, DiscretePair) or infinite_loss_mass(pair):
-        raise ValueError(f"{pair.describe()} is not drawn as it is: a plan spreads it to finitely many outcomes")
+        raise ValueError(
+            f"{pair.describe()} is not drawn as it is: a plan spreads it to finitely many outcomes"
+        )
     return pair
 
 
@@ -131,10 +137,11 @@ class Sums(NamedTuple):
 
 
 class OutcomeSampler:
-    """Steps from ``P' = e^h P / M`` on finitely many outcomes of finite loss (docs/guarantees.md, Section 3.3).
+    """Steps from ``P' = e^h P / M`` on finitely many outcomes of finite loss (docs/guarantees.md, Section
+    3.3).
 
-    Few steps are drawn one by one from an alias table (Walker 1977), where each draw costs the same; of many, a
-    multinomial draw says how many have each outcome.
+    Few steps are drawn one by one from an alias table (Walker 1977), where each draw costs the same; of many,
+    a multinomial draw says how many have each outcome.
     """
 
     def __init__(self, step: TiltedOutcomes) -> None:
@@ -169,7 +176,9 @@ class OutcomeSampler:
         return Sums(counts @ self._losses, counts @ self._heights)
 
     def _one_by_one(self, generator: np.random.Generator, rows: int, count: int) -> Sums:
-        """The leading bits of a word of 64 choose a slot of the table, the others between its two outcomes."""
+        """The leading bits of a word of 64 choose a slot of the table, the others between its two
+        outcomes.
+        """
         lead = np.uint64(64 - self._bits)
         mask = (np.uint64(1) << lead) - np.uint64(1)
         words = generator.integers(0, 1 << 64, (count, rows), np.uint64)
@@ -185,8 +194,8 @@ class OutcomeSampler:
 
 
 def alias_slots(chances: Floats, bits: int) -> NDArray[np.uint64]:
-    """The alias table of Walker and Vose in whole numbers: chances, over their sum, are rounded to multiples of 2^-64,
-    and nothing else is rounded (docs/guarantees.md, Section 6.10).
+    """The alias table of Walker and Vose in whole numbers: chances, over their sum, are rounded to multiples
+    of 2^-64, and nothing else is rounded (docs/guarantees.md, Section 6.10).
 
     A slot holds the index of its other outcome in its leading ``bits``, and in the rest the share of its own.
     """

@@ -1,9 +1,9 @@
-"""The proposal for laws in many dimensions: all at order ``k``, or with scaled means, or shifted; of bins perhaps in a
-share of the samples only, beside a few bins at an order. Steps on a line take part with one tilt
+"""The proposal for laws in many dimensions: all at order ``k``, or with scaled means, or shifted; of bins
+perhaps in a share of the samples only, beside a few bins at an order. Steps on a line take part with one tilt
 (docs/guarantees_highdim.md, Sections 4 to 7).
 
-A *part* draws one law. Its density with respect to ``Q`` can be computed and is at least ``e^{order loss} dP/dQ / M``:
-the part *dominates a tilt* of that order, so weights are at most ``M e^{-order loss}``.
+A *part* draws one law. Its density with respect to ``Q`` can be computed and is at least ``e^{order loss}
+dP/dQ / M``: the part *dominates a tilt* of that order, so weights are at most ``M e^{-order loss}``.
 """
 
 import abc
@@ -37,13 +37,17 @@ from evr._kernel.sampled.proposals import BUILDERS, Block, Proposal, log_with_in
 from evr._kernel.sampled.replica_tables import MOST_REPLICAS, STEEPEST, ChainTable, OccupancyTable, RingTable
 
 MOST_COPIES = 1 << 12
-"""The most copies of one law that are drawn by place: rows of a block, of up to 2^20 samples, have 32-bit numbers."""
+"""The most copies of one law that are drawn by place: rows of a block, of up to 2^20 samples, have 32-bit
+numbers.
+"""
 MOST_SCALE = 1e100
 """How many times the means of a law a plan may draw from: squares of more are no floats."""
 
 
 class MixtureProposal(Proposal):
-    """Draws one direction of a composition, simplified, of which some laws are in many dimensions, as the plan says."""
+    """Draws one direction of a composition, simplified, of which some laws are in many dimensions, as the
+    plan says.
+    """
 
     xp: Any = np  # whose arrays are drawn by place
     at_once = 1 << 20  # numbers of one law, by place
@@ -80,8 +84,8 @@ class MixtureProposal(Proposal):
         return Block(losses, log_weights, self.infinite)
 
     def _placed(self, generator: np.random.Generator, size: int) -> tuple[Floats, Floats]:
-        """Losses and logarithms of weights, by place: as many samples at once as memory is for. A sample's component
-        has a place, and so have the numbers of each copy of a law in it, its *row* (Section 7).
+        """Losses and logarithms of weights, by place: as many samples at once as memory is for. A sample's
+        component has a place, and so have the numbers of each copy of a law in it, its *row* (Section 7).
         """
         chooser, *counters = [Counter.of(generator) for _ in range(1 + len(self.laws))]
         each = max(1, self.at_once // sum(own.numbers for own in self.laws))
@@ -91,7 +95,9 @@ class MixtureProposal(Proposal):
 
             def numbers(law: int, chosen: Any, samples: Any = samples) -> RowNumbers:
                 count = self.laws[law].count
-                return RowNumbers(counters[law], (samples[chosen][:, None] * count + self.xp.arange(count)).reshape(-1))
+                return RowNumbers(
+                    counters[law], (samples[chosen][:, None] * count + self.xp.arange(count)).reshape(-1)
+                )
 
             first = unit(words_at(samples, chooser, CHOICES)[0][:, 0]) < self.shares[0]
             found.append(self._weighted(self._coordinates(first, numbers)))
@@ -99,8 +105,8 @@ class MixtureProposal(Proposal):
         return losses, log_weights
 
     def _coordinates(self, first: Any, numbers: Callable[[int, Any], Any]) -> list[Floats]:
-        """Coordinates of each law; rows of a sample's copies of a law follow each other. ``first`` says which samples
-        the first component draws, ``numbers`` which random numbers a law has in some of the samples.
+        """Coordinates of each law; rows of a sample's copies of a law follow each other. ``first`` says which
+        samples the first component draws, ``numbers`` which random numbers a law has in some of the samples.
         """
         if len(self.shares) == 1:
             every = self.xp.arange(first.size)
@@ -181,7 +187,9 @@ def loss_order(law: PatternLaw, order: float) -> float:
 
 
 def log_height(laws: Sequence[tuple[PatternLaw, int]], slope: float, epsilon: float) -> float:
-    """``log`` of the greatest ``(1 - e^{epsilon - loss})_+ L^{-order}``; ``slope`` is the order over the loss."""
+    """``log`` of the greatest ``(1 - e^{epsilon - loss})_+ L^{-order}``; ``slope`` is the order over the
+    loss.
+    """
     kappas = (n * law.log_kappa for law, n in laws if isinstance(law, ReplacedPatterns))
     return (log_peak(slope) if slope > 0 else 0.0) - slope * (epsilon + 2.0 * math.fsum(kappas))
 
@@ -198,11 +206,14 @@ class Part(abc.ABC):
 
     order: float  # of the tilt that it dominates, in the direction of its law; 0 for plain sampling
     log_normaliser: float  # ``log M`` of that tilt
-    magnitude: float  # how many times the means of the law it draws from are, at the most: rounding is relative to that
+    # how many times the means of the law it draws from are, at the most: rounding is relative to that
+    magnitude: float
     refuses: bool = False  # whether it may draw nothing (4.2)
 
     def sum_error(self, law: PatternLaw, scale: float) -> float:
-        """What own sums add to the error of the log density, where means are up to ``scale`` times the law's (7)."""
+        """What own sums add to the error of the log density, where means are up to ``scale`` times the law's
+        (7).
+        """
         return 0.0
 
     @abc.abstractmethod
@@ -229,7 +240,9 @@ class ManyDimensions:
 
 
 class Shifted(Part):
-    """``N(shift mbar, I)`` of any law. Where the shift is not positive, that is a tilt of the add direction (6.1)."""
+    """``N(shift mbar, I)`` of any law. Where the shift is not positive, that is a tilt of the add direction
+    (6.1).
+    """
 
     def __init__(self, law: PatternLaw, shift: float) -> None:
         self.law, self.shift, self.order, self.magnitude = law, shift, -shift, abs(shift)
@@ -296,8 +309,9 @@ class ScaledChain(Part):
 
 
 class ByReplicas(Part):
-    """``Q L^k / M_k`` of b-min-sep sampling and of independent or few bins; of other bins the mean over rotations of
-    ``Q L'^k / Mbar``, ``L'`` without a few bins or of a ``window`` of them, which is at least ``L^k / Mbar`` (5.1).
+    """``Q L^k / M_k`` of b-min-sep sampling and of independent or few bins; of other bins the mean over
+    rotations of ``Q L'^k / Mbar``, ``L'`` without a few bins or of a ``window`` of them, which is at least
+    ``L^k / Mbar`` (5.1).
     """
 
     def __init__(self, law: Bins | MinSep, order: int, window: int | None = None) -> None:
@@ -332,8 +346,8 @@ class ByReplicas(Part):
 
 
 class LocalBins(Part):
-    """Order ``k`` of a window of bins, and all bins shifted by ``shift mbar`` (4.4): it carries the excess over epsilon
-    by a few bins next to each other, and by all of them together. It bounds no sample.
+    """Order ``k`` of a window of bins, and all bins shifted by ``shift mbar`` (4.4): it carries the excess
+    over epsilon by a few bins next to each other, and by all of them together. It bounds no sample.
     """
 
     order, log_normaliser, refuses = 0.0, math.inf, True
@@ -369,10 +383,14 @@ def part_of(law: PatternLaw, by: ByOrder | ByScale | ByShift | ByWindow) -> Part
         return ByReplicas(law, by.order)
     if isinstance(by, ByWindow):
         if isinstance(law, MinSep) or not 0 <= by.shift <= MOST_SCALE:
-            raise ValueError(f"{law.describe()} has no part {by!r}: it needs bins and a shift from 0 to {MOST_SCALE:g}")
+            raise ValueError(
+                f"{law.describe()} has no part {by!r}: it needs bins and a shift from 0 to {MOST_SCALE:g}"
+            )
         return LocalBins(law, by.order, by.window, by.shift)
     if not (1 < by.scale <= MOST_SCALE or by.scale == by.odds == 1):
-        raise ValueError(f"scale={by.scale!r} of a part is not above 1, up to {MOST_SCALE:g}, nor 1 with odds of 1")
+        raise ValueError(
+            f"scale={by.scale!r} of a part is not above 1, up to {MOST_SCALE:g}, nor 1 with odds of 1"
+        )
     return ScaledChain(law, by.scale, by.odds) if isinstance(law, MinSep) else ScaledBins(law, by.scale)
 
 
@@ -392,8 +410,8 @@ def with_odds(probability: float, odds: float) -> float:
 
 @singledispatch
 def log_ring_power(x: Floats, halves: Floats, length: int, exponent: int) -> Floats:
-    """``log`` of the mean, over each row as a ring, of a power of the mean of ``length`` terms ``e^{x - halves}`` in a
-    row.
+    """``log`` of the mean, over each row as a ring, of a power of the mean of ``length`` terms ``e^{x -
+    halves}`` in a row.
     """
     found = np.empty(len(x))
     for rows in in_parts(x):
@@ -455,7 +473,9 @@ def affords(law: PatternLaw, order: int, window: int | None = None) -> bool:
 
 
 @lru_cache(maxsize=6)
-def table_of(law: Bins | MinSep, order: int, window: int | None = None) -> OccupancyTable | RingTable | ChainTable:
+def table_of(
+    law: Bins | MinSep, order: int, window: int | None = None
+) -> OccupancyTable | RingTable | ChainTable:
     """The table of an order: which one depends on the law, the order and the window alone."""
     if not affords(law, order, window):
         beside = "" if window is None else f" with window={window!r}"

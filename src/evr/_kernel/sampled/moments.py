@@ -1,5 +1,5 @@
-"""What is proved of weighted samples: tilts of steps on outcomes, bounds as finite sums, and how far floats may be off
-(docs/guarantees.md, Sections 3 and 6).
+"""What is proved of weighted samples: tilts of steps on outcomes, bounds as finite sums, and how far floats
+may be off (docs/guarantees.md, Sections 3 and 6).
 """
 
 from __future__ import annotations
@@ -21,19 +21,23 @@ from evr._kernel.pairs.patterns.law import PatternLaw, density_error
 
 Steps = Sequence[Step]
 LEAST_ORDER = 1e-100
-"""The least order of a tilt, besides 0: far below any that serves, far above what overflows when it divides."""
+"""The least order of a tilt, besides 0: far below any that serves, far above what overflows when it divides.
+"""
 FIXED = 1e-7
-"""The relative error of a weight or a bound that no other term accounts for: among it that of the chances of draws."""
+"""The relative error of a weight or a bound that no other term accounts for: among it that of the chances of
+draws.
+"""
 PER_STEP = 1e-12
 """The relative error of one step's normaliser: it sums probabilities of cells that are good to 1e-13 each."""
 
 
 @dataclass(frozen=True)
 class Tilt:
-    """The capped exponential tilt: the tilted law of one step is ``P' = e^{h(y)} P / M`` with ``h`` of slope ``order``
-    in the loss ``y`` from ``floor`` to ``cap``, constant outside; order 0 leaves the law as it is.
+    """The capped exponential tilt: the tilted law of one step is ``P' = e^{h(y)} P / M`` with ``h`` of slope
+    ``order`` in the loss ``y`` from ``floor`` to ``cap``, constant outside; order 0 leaves the law as it is.
 
-    With a far cap all steps share the excess over epsilon; with a cap slightly above epsilon a single jump carries it.
+    With a far cap all steps share the excess over epsilon; with a cap slightly above epsilon a single jump
+    carries it.
     """
 
     order: float = 0.0
@@ -60,16 +64,21 @@ class Tilt:
 
 
 def log_peak(order: float, power: float = 1.0) -> float:
-    """``log`` of the greatest value of ``(1 - e^{-x})^power e^{-order x}``, which is ``p^p s^s / (p + s)^{p + s}``
-    (docs/guarantees.md, Section 2.1).
+    """``log`` of the greatest value of ``(1 - e^{-x})^power e^{-order x}``, which is ``p^p s^s / (p + s)^{p +
+    s}`` (docs/guarantees.md, Section 2.1).
     """
-    p, s = power, order  # logarithms of ratios, for s log s of a large order has no digits left behind the point
+    p, s = (
+        power,
+        order,
+    )  # logarithms of ratios, for s log s of a large order has no digits left behind the point
     rest = math.log1p(p / s) if s >= p else math.log(p + s) - math.log(s)  # p / s may overflow
     return -p * math.log1p(s / p) - s * rest
 
 
 def log_clipping(power: float) -> float:
-    """``log`` of ``(p - 1)^{p - 1} / p^p``: ``(x - b)_+`` is at most that times ``x^p / b^{p - 1}`` (Section 4.3)."""
+    """``log`` of ``(p - 1)^{p - 1} / p^p``: ``(x - b)_+`` is at most that times ``x^p / b^{p - 1}`` (Section
+    4.3).
+    """
     return (power - 1.0) * math.log(power - 1.0) - power * math.log(power)
 
 
@@ -118,7 +127,9 @@ class TiltedOutcomes:
 def moment_bound(
     counts: Sequence[int], bounds: Sequence[TiltedOutcomes], log_normaliser: float, epsilon: float, p: float
 ) -> Callable[[float], float]:
-    """``log`` of the bound on ``E[X^p]`` of docs/guarantees.md, Section 3.5, by its free parameter ``s > 0``."""
+    """``log`` of the bound on ``E[X^p]`` of docs/guarantees.md, Section 3.5, by its free parameter ``s
+    > 0``.
+    """
     wholes = [b.log_whole(p) for b in bounds]
     whole = math.fsum(n * v for n, v in zip(counts, wholes, strict=True))
     beyond = [math.log(n) + b.log_beyond(p) - v for n, b, v in zip(counts, bounds, wholes, strict=True)]
@@ -146,7 +157,9 @@ def log_greatest(
         value += sum(n * b.greatest_gap(order) for n, b in zip(counts, bounds, strict=True))
         within_caps = min(within_caps, value)
     exceeding = (b for b in bounds if b.log_beyond(1.0) > -math.inf)
-    beyond_cap = [log_normaliser - b.tilt.height_beyond - (least - b.least_height) for b in exceeding]  # if one is
+    beyond_cap = [
+        log_normaliser - b.tilt.height_beyond - (least - b.least_height) for b in exceeding
+    ]  # if one is
     return min(by_greatest_loss, max([within_caps, *beyond_cap]))
 
 
@@ -154,20 +167,23 @@ def log_greatest(
 
 
 def sum_error(law: LossLaw, count: int) -> float:
-    """Bounds the rounding error of a sum of ``count`` losses (docs/guarantees.md, 6; docs/guarantees_highdim.md, 7)."""
+    """Bounds the rounding error of a sum of ``count`` losses (docs/guarantees.md, 6;
+    docs/guarantees_highdim.md, 7).
+    """
     if isinstance(law, PatternLaw):
         return count * density_error(law, 1.0)
     magnitude = line_pair(law).loss_magnitude
     if isinstance(law, DiscretePair):
-        # Losses are relatively accurate, but for what they say, and a sum has a term for each outcome or step.
+        # Losses are relatively accurate, but for what they say, and a sum has a term for each outcome or
+        # step.
         return count * ((32.0 + min(len(law.log_p), count)) * UNIT * magnitude + law.error)
     return 32.0 * UNIT * count * (1.0 + magnitude)
 
 
 @singledispatch
 def greatest_error(law: LossLaw) -> float:
-    """Bounds the rounding error of the greatest finite loss (docs/guarantees.md, Section 6.6), and of any other of a
-    pair on outcomes. Register a class of yours whose losses are less accurate, or more.
+    """Bounds the rounding error of the greatest finite loss (docs/guarantees.md, Section 6.6), and of any
+    other of a pair on outcomes. Register a class of yours whose losses are less accurate, or more.
     """
     if isinstance(law, PatternLaw):
         return density_error(law, 1.0)
@@ -195,8 +211,8 @@ def _(law: SampledPair | WithoutReplacementPair) -> float:
 
 @dataclass(frozen=True)
 class Rounding:
-    """Bounds on errors. Samples are taken at an epsilon that is lower by ``loss``, so that no rounded sample is below
-    the true one; thresholds are lowered by a share of ``weight``.
+    """Bounds on errors. Samples are taken at an epsilon that is lower by ``loss``, so that no rounded sample
+    is below the true one; thresholds are lowered by a share of ``weight``.
     """
 
     loss: float  # absolute, of a sum of losses
@@ -207,8 +223,8 @@ class Rounding:
     def of(
         cls, steps: Steps, epsilon: float, *, order: float = 0.0, heights: float = 0.0, composed: Steps = ()
     ) -> Rounding:
-        """The errors of sums over the steps, with weights of slopes up to ``order`` and logarithms up to ``heights``;
-        ``composed`` are single steps that some of them stand for.
+        """The errors of sums over the steps, with weights of slopes up to ``order`` and logarithms up to
+        ``heights``; ``composed`` are single steps that some of them stand for.
         """
         loss = math.fsum(sum_error(step.floats, step.count) for step in steps)
         loss += math.fsum(step.count * greatest_error(step.pair) for step in composed)

@@ -1,8 +1,8 @@
 """Philox 4x32-10: random numbers by counters, the same on a processor and on a GPU.
 
-Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011). A counter is
-``(call, sample, purpose, block)``: which call for which purpose, in which sample of which block. A call gives two words
-of 64 bits, from which uniform and normal numbers are made.
+Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011). A counter is ``(call,
+sample, purpose, block)``: which call for which purpose, in which sample of which block. A call gives two
+words of 64 bits, from which uniform and normal numbers are made.
 """
 
 from __future__ import annotations
@@ -92,7 +92,9 @@ def normals(words: tuple[Words, Words]) -> tuple[Floats, Floats]:
 
 
 COORDINATES, CHOICES = 0, 1
-"""Purposes of a row's numbers: its normal coordinates in pairs; and from there on what it chooses, for two purposes."""
+"""Purposes of a row's numbers: its normal coordinates in pairs; and from there on what it chooses, for two
+purposes.
+"""
 
 
 @singledispatch
@@ -104,8 +106,8 @@ def coordinates_at(rows: NDArray[np.int64], counter: Counter, columns: int) -> F
 
 
 class RowNumbers:
-    """Stands for ``numpy.random.Generator`` where numbers have counters: the same few methods, for given rows of a
-    block. What a row gets does not depend on the others.
+    """Stands for ``numpy.random.Generator`` where numbers have counters: the same few methods, for given rows
+    of a block. What a row gets does not depend on the others.
 
     Examples
     --------
@@ -116,7 +118,11 @@ class RowNumbers:
     """
 
     def __init__(
-        self, counter: Counter, rows: NDArray[np.int64], purpose: int = CHOICES, calls: list[int] | None = None
+        self,
+        counter: Counter,
+        rows: NDArray[np.int64],
+        purpose: int = CHOICES,
+        calls: list[int] | None = None,
     ) -> None:
         self.counter, self.rows, self.purpose = counter, rows, purpose
         self._calls = [0] if calls is None else calls  # so far

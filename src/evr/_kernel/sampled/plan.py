@@ -1,8 +1,8 @@
 """A plan: all that one direction of a verification draws, as data.
 
-A search makes plans and may be wrong; everything that a guarantee rests on (normalisers, bounds, corrections) is
-computed from the plan by the proposal built of it. So a certificate holds its plans, and replay
-never searches.
+A search makes plans and may be wrong; everything that a guarantee rests on (normalisers, bounds, corrections)
+is computed from the plan by the proposal built of it. So a certificate holds its plans, and replay never
+searches.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from evr._kernel.sampled.composing import Places
 from evr._kernel.sampled.moments import Tilt
 
 DRAWING = 4
-"""Version of what a seed draws, in certificates: raised when proposals are chosen or drawn from in another way."""
+"""Version of what a seed draws, in certificates: raised when proposals are chosen or drawn from in another
+way.
+"""
 
 MOST_SAMPLES = 1 << 20
 """The most samples of a block: a plan from elsewhere may not ask for all of a machine."""
@@ -32,7 +34,8 @@ class Kind:
     """How one kind of step on a line is drawn."""
 
     tilt: Tilt | None = None
-    edges: tuple[float, ...] | None = None  # where losses are cut to be spread to outcomes; None if there are few
+    # where losses are cut to be spread to outcomes; None if there are few
+    edges: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.edges is not None and any(not a < b for a, b in pairwise(self.edges)):
@@ -43,7 +46,8 @@ class Kind:
 class CappedPlan:
     """Capped tilts of steps on a line, of a kind each, in the order of the composition.
 
-    Where all steps are composed before they are drawn, ``places`` say where the losses of each product are put.
+    Where all steps are composed before they are drawn, ``places`` say where the losses of each product are
+    put.
     """
 
     kinds: tuple[Kind, ...]
@@ -97,7 +101,9 @@ class ByWindow:
 
 @dataclass(frozen=True)
 class MixturePlan:
-    """Laws in many dimensions, and steps on a line beside them, of a kind each, in the order of the composition."""
+    """Laws in many dimensions, and steps on a line beside them, of a kind each, in the order of the
+    composition.
+    """
 
     part: ByOrder | ByScale | ByShift  # what draws all laws in many dimensions and bounds samples
     kinds: tuple[Kind, ...] = ()
@@ -126,7 +132,8 @@ class DrawPlan:
 
     proposal: ProposalPlan
     clip: float | None = None  # where samples are clipped, in units of the threshold; None if not at all
-    variance: float = 1.0  # a guess, in units of the threshold's square, for the first stakes; nothing rests on it
+    # a guess, in units of the threshold's square, for the first stakes; nothing rests on it
+    variance: float = 1.0
     block_size: int = 1  # samples of a block
     device: str = "cpu"  # what draws: or a name that another backend registered
 

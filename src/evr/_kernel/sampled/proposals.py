@@ -1,7 +1,8 @@
 """What samples are drawn from, and what is proved of them (docs/guarantees.md, Sections 2 and 3).
 
-A proposal draws blocks of ``(loss, log weight)`` of the whole composition in one direction. A sample at epsilon is ``X
-= (1 - e^{epsilon - loss})_+ e^{log weight}``; its mean is ``delta(epsilon)`` of what is drawn, which dominates it.
+A proposal draws blocks of ``(loss, log weight)`` of the whole composition in one direction. A sample at
+epsilon is ``X = (1 - e^{epsilon - loss})_+ e^{log weight}``; its mean is ``delta(epsilon)`` of what is drawn,
+which dominates it.
 """
 
 import abc
@@ -38,7 +39,8 @@ class Proposal(abc.ABC):
     """The protocol: draw, and state what is proved."""
 
     steps: tuple[Step, ...]  # one direction of a composition, as drawn
-    infinite: float = 0.0  # the chance of an infinite loss, where that is added to each sample instead of drawn
+    # the chance of an infinite loss, where that is added to each sample instead of drawn
+    infinite: float = 0.0
     composed: tuple[Step, ...] = ()  # single steps that some of the steps stand for
     _source: tuple[ProposalPlan, tuple[Step, ...]] | None = None  # what it was built of
 
@@ -48,7 +50,9 @@ class Proposal(abc.ABC):
 
     @abc.abstractmethod
     def log_moment(self, epsilon: float, p: float) -> float:
-        """``log`` of a rigorous upper bound on ``E[X^p]``, ``p > 1``; with ``p = 2``, on the ``nu`` of the paper."""
+        """``log`` of a rigorous upper bound on ``E[X^p]``, ``p > 1``; with ``p = 2``, on the ``nu`` of the
+        paper.
+        """
 
     @abc.abstractmethod
     def log_greatest(self, epsilon: float) -> float:
@@ -105,8 +109,8 @@ class Drawing:
         return cache(lambda p: self.proposal.log_moment(self.epsilon_for_bounds, p))
 
     def excess(self, clip: float, log_unit: float) -> float:
-        """A rigorous upper bound on ``E[(X - clip)_+]``: ``(p-1)^{p-1}/p^p E[X^p]/clip^{p-1}``, the best of several
-        ``p``; all in units of ``e^log_unit``.
+        """A rigorous upper bound on ``E[(X - clip)_+]``: ``(p-1)^{p-1}/p^p E[X^p]/clip^{p-1}``, the best of
+        several ``p``; all in units of ``e^log_unit``.
         """
         if self.log_greatest - log_unit <= math.log(clip):
             return 0.0

@@ -1,7 +1,7 @@
 """Replicas of patterns: bounds on ``M_k = E_Q[L^k]``, and draws (docs/guarantees_highdim.md, Section 5.1).
 
-``L^k`` is a sum over ``k`` replicas of the pattern, which the inner products of their means attract; ``k`` is the
-*order*. Tables sum positive weights from the last bin or step to the first; draws go the other way.
+``L^k`` is a sum over ``k`` replicas of the pattern, which the inner products of their means attract; ``k`` is
+the *order*. Tables sum positive weights from the last bin or step to the first; draws go the other way.
 """
 
 import math
@@ -30,8 +30,8 @@ Counts = NDArray[np.int64]
 
 
 class OccupancyTable:
-    """Replicas in few bins of any Gram matrix, each occupancy listed; or in independent bins, where one stands for all
-    that differ in the order of the bins (5.1b).
+    """Replicas in few bins of any Gram matrix, each occupancy listed; or in independent bins, where one
+    stands for all that differ in the order of the bins (5.1b).
     """
 
     def __init__(self, law: Bins, order: int) -> None:
@@ -42,8 +42,12 @@ class OccupancyTable:
             self.occupancies = with_sum(order, law.bins)
         numbers = self.occupancies.astype(float)
         squares = np.einsum("ij,ij->i", law.pulled(numbers), numbers)
-        attraction = (squares - (numbers * law.energies).sum(axis=1)) / 2  # inner products of all pairs of replicas
-        self.log_weights = gammaln(order + 1) - gammaln(self.occupancies + 1).sum(axis=1) + attraction + log_ways
+        attraction = (
+            squares - (numbers * law.energies).sum(axis=1)
+        ) / 2  # inner products of all pairs of replicas
+        self.log_weights = (
+            gammaln(order + 1) - gammaln(self.occupancies + 1).sum(axis=1) + attraction + log_ways
+        )
 
     @staticmethod
     def is_affordable(law: Bins, order: int) -> bool:
@@ -74,8 +78,9 @@ def _fits(length: int, order: int) -> bool:
 class RingTable:
     """``order`` replicas in a ring of bins of which only near ones attract each other (5.1a).
 
-    They are in a chain of bins in a row, at a random place; inner products are taken as the greatest at each distance.
-    The chain has ``window`` bins, up to half of them, or as many as leave no two near each other at its ends.
+    They are in a chain of bins in a row, at a random place; inner products are taken as the greatest at each
+    distance. The chain has ``window`` bins, up to half of them, or as many as leave no two near each other at
+    its ends.
     """
 
     def __init__(self, law: Bins, order: int, window: int | None = None) -> None:
@@ -99,8 +104,8 @@ class RingTable:
             np.einsum("sj,sj->s", self.weights, self.values[i + 1][self.next], out=self.values[i])
 
     def _transitions(self, recent: Counts) -> tuple[NDArray[np.int32], Floats]:
-        """The next state, and its weight, by state and by the number ``j`` of replicas in the next bin: the weight is
-        ``e^{attraction} / (j! T^j)``, and 0 where fewer are left.
+        """The next state, and its weight, by state and by the number ``j`` of replicas in the next bin: the
+        weight is ``e^{attraction} / (j! T^j)``, and 0 where fewer are left.
         """
         number, pull = len(recent), recent @ self.greatest[1:]
         following, weights = np.zeros((number, self.order + 1), np.int32), np.zeros((number, self.order + 1))
@@ -159,8 +164,8 @@ class RingTable:
         return chain
 
     def _empty(self, place: Counts, state: Counts, drawn: Floats) -> Counts:
-        """How many bins from a place on are empty. An empty bin has weight 1, so the chance of ``m`` or more is the
-        value after them over the value now.
+        """How many bins from a place on are empty. An empty bin has weight 1, so the chance of ``m`` or more
+        is the value after them over the value now.
         """
         least = drawn * self.values[place, state]
         low, high = place * 0, self.length - place
@@ -184,8 +189,8 @@ class RingTable:
 def draw_ring(
     values: Floats, table: RingTable, generator: np.random.Generator, size: int
 ) -> tuple[Floats, Floats, np.random.Generator]:
-    """Replicas of a table with these values: how many are in each bin; their attraction, by the greatest inner
-    products; and who draws what comes next.
+    """Replicas of a table with these values: how many are in each bin; their attraction, by the greatest
+    inner products; and who draws what comes next.
     """
     chain, generator = table.chain(generator, size), for_purpose(generator, 1)
     first = generator.integers(0, table.bins, size)
@@ -258,7 +263,9 @@ class ChainTable:
 
     @cached_property
     def staying(self) -> Floats:
-        """The chance that no replica takes part, which is the likeliest, by step and by the state before it."""
+        """The chance that no replica takes part, which is the likeliest, by step and by the state
+        before it.
+        """
         later = self.values[1:][:, self.unmoved] * self.chances[:, 0]
         # where both are 0, a state is never reached
         return np.divide(later, self.values[:-1], out=np.ones_like(later), where=self.values[:-1] > 0)
@@ -282,7 +289,9 @@ def draw_chain(state: NDArray[np.int32], table: ChainTable, generator: np.random
 
 
 def _chosen(drawn: Floats, weights: Floats) -> Counts:
-    """An index above 0 for each row, proportional to its weights, by a uniform number beyond the share of index 0."""
+    """An index above 0 for each row, proportional to its weights, by a uniform number beyond the share of
+    index 0.
+    """
     cumulated = np.cumsum(weights, axis=1)
     beyond = drawn[:, None] >= cumulated[:, 1:-1] / cumulated[:, -1:]  # x / x is 1: never chosen
     return 1 + beyond.sum(axis=1)
@@ -303,8 +312,8 @@ def _starts(states: Counts, separation: int, probability: float, warm: bool) -> 
 
 
 def partitions(total: int, bins: int) -> tuple[Counts, Floats]:
-    """All falling tuples of as many numbers as bins that sum to ``total``, without needless zeros; and the logarithm of
-    the share of all ways to assign bins that each stands for.
+    """All falling tuples of as many numbers as bins that sum to ``total``, without needless zeros; and the
+    logarithm of the share of all ways to assign bins that each stands for.
 
     >>> partitions(3, 2)[0].tolist()
     [[3, 0], [2, 1]]
@@ -341,8 +350,8 @@ def with_sum(total: int, parts: int) -> Counts:
 
 
 def places(states: Counts) -> NDArray[np.int32]:
-    """The place of each tuple in ``with_sum``, which lists them in the order of the bars between their numbers: by how
-    many follow it.
+    """The place of each tuple in ``with_sum``, which lists them in the order of the bars between their
+    numbers: by how many follow it.
 
     >>> places(with_sum(3, 4)).tolist() == list(range(20))
     True

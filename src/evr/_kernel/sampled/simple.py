@@ -14,8 +14,8 @@ from evr._kernel.sampled.proposals import BUILDERS, Block, Proposal
 
 
 class SimpleProposal(Proposal):
-    """The paper's simple Monte Carlo: plain samples from the dominating pairs of one direction, infinite losses among
-    them (docs/guarantees.md, Section 2).
+    """The paper's simple Monte Carlo: plain samples from the dominating pairs of one direction, infinite
+    losses among them (docs/guarantees.md, Section 2).
     """
 
     def __init__(self, steps: Sequence[Step]) -> None:
@@ -34,7 +34,9 @@ class SimpleProposal(Proposal):
     def _spread(self) -> list[DiscretePair]:
         """Pairs on outcomes whose samples have greater moments (docs/guarantees.md, Section 2.2)."""
         return [
-            pair if isinstance(pair, DiscretePair) else spread_to_edges(pair, even_edges(pair, SimplePlan.cells))
+            pair
+            if isinstance(pair, DiscretePair)
+            else spread_to_edges(pair, even_edges(pair, SimplePlan.cells))
             for pair in self.pairs
         ]
 

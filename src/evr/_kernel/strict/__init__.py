@@ -3,7 +3,16 @@ program that is extracted from that proof computes the same integers (docs/trust
 """
 
 from evr._kernel.strict.last_sum import halves
-from evr._kernel.strict.plan import CurvePlan, Grid, NestedPlan, ProofPlan, SelectionPlan, StatedProof, Window, schedule
+from evr._kernel.strict.plan import (
+    CurvePlan,
+    Grid,
+    NestedPlan,
+    ProofPlan,
+    SelectionPlan,
+    StatedProof,
+    Window,
+    schedule,
+)
 from evr._kernel.strict.proof import Plans, Proof, prove, prove_curve, prove_within, rounded_up
 
 __all__ = [

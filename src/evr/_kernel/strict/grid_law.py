@@ -47,7 +47,8 @@ def coarsened(masses: Masses, spacing: Fraction, halvings: int, bits: int) -> Ma
     shares = shares_up(spacing, halvings, bits)
     total, raised = masses.merged(below, (1,) * len(shares), shares)
     total, up = alike(total, raised.rounded_up(bits), masses.most)
-    moved = total.packed - up.packed + (up.packed << 8 * up.width)  # no share is above 1: no difference is negative
+    # no share is above 1: no difference is negative
+    moved = total.packed - up.packed + (up.packed << 8 * up.width)
     return Masses(low, moved, up.width, masses.most)
 
 
@@ -124,7 +125,13 @@ class GridLaw:
 
     @classmethod
     def on_grid(
-        cls, masses: Sequence[int], infinite: int, grid: Grid, spacing: Fraction, bits: int, rules: Rules = ABOVE
+        cls,
+        masses: Sequence[int],
+        infinite: int,
+        grid: Grid,
+        spacing: Fraction,
+        bits: int,
+        rules: Rules = ABOVE,
     ) -> GridLaw:
         """One step: masses at the places of ``losses_of``, and the infinite one."""
         if not grid.halvings:
@@ -179,7 +186,8 @@ class GridLaw:
         fine, coarse = law.fine, law.coarse
         if law.halvings and len(fine):
             ends = [fine.part(fine.first, window.low - 1), fine.part(window.high + 1, fine.last)]
-            if window.low - 1 >> law.halvings == window.high + 1 >> law.halvings:  # in one cell: rounded together
+            # in one cell: rounded together
+            if window.low - 1 >> law.halvings == window.high + 1 >> law.halvings:
                 ends = [ends[0] + ends[1]]
             fine = fine.part(window.low, window.high)
             coarse = sum((replace(law, fine=end).on_coarse_grid for end in ends), coarse)
@@ -189,5 +197,7 @@ class GridLaw:
 
 
 def either(a: int, b: int, bits: int) -> int:
-    """``1 - (1 - a)(1 - b)`` in units of ``2^-bits``, rounded up, at most 1, where neither is above 1 (S4.5)."""
+    """``1 - (1 - a)(1 - b)`` in units of ``2^-bits``, rounded up, at most 1, where neither is above 1
+    (S4.5).
+    """
     return min(a + b - (a * b >> bits), 1 << bits)

@@ -13,7 +13,14 @@ from typing import NamedTuple, Self
 
 from flint import arb, ctx, fmpz
 
-from evr._kernel.pairs.exact import ExactBins, ExactCurve, ExactGaussian, ExactLaw, ExactOutcomes, SampledCurve
+from evr._kernel.pairs.exact import (
+    ExactBins,
+    ExactCurve,
+    ExactGaussian,
+    ExactLaw,
+    ExactOutcomes,
+    SampledCurve,
+)
 from evr._kernel.pairs.exact.law import at_precision, ball
 from evr._kernel.pairs.exact.sampled import ExactEither
 from evr._kernel.pairs.nested import NestedLaw, SampledSteps
@@ -42,7 +49,8 @@ def bounds_below(
     """
     if any(isinstance(step.law, ExactEither) for step in steps):
         raise UnsupportedEventError(
-            "so many kinds of steps are grouped to the safe side, which has no lower bound here: ask for an upper bound"
+            "so many kinds of steps are grouped to the safe side, which has no lower bound here: ask for an"
+            " upper bound"
             " (evr.certify, method='strict'), or give fewer kinds"
         )
     if plan.grids:
@@ -59,7 +67,9 @@ def bounds_below(
     def delta(epsilon: Fraction) -> Fraction:
         with at_precision(bits + 2 * GUARD):
             ratio, unit = ball(epsilon).exp(), fmpz(1) << bits
-            gains = [law.curve()(ratio)] if isinstance(law, ExactCurve) else [p - ratio * q for p, q in sets()]
+            gains = (
+                [law.curve()(ratio)] if isinstance(law, ExactCurve) else [p - ratio * q for p, q in sets()]
+            )
             return Fraction(sum(_floor(gain * unit) for gain in gains), 1 << bits)
 
     return delta
@@ -87,21 +97,27 @@ def _between(law: ExactCurve, ratios: Sequence[arb]) -> list[Chances]:
 
 
 def _tests(law: ExactCurve, ratios: Sequence[arb]) -> list[Chances]:
-    """Tests about "the loss exceeds ``log(ratio)``" for exact numbers that rise, of which each takes no more than the
-    one before, whatever rounding did to the numbers.
+    """Tests about "the loss exceeds ``log(ratio)``" for exact numbers that rise, of which each takes no more
+    than the one before, whatever rounding did to the numbers.
     """
     ratios = list(accumulate(ratios, max))
     if isinstance(law, SampledCurve):
         q, rest = ball(law.q), ball(1 - law.q)
         if law.direction is Direction.REMOVE:
-            return [(rest * b + q * a, b) for a, b in _tests(law.base, [((r - rest) / q).mid() for r in ratios])]
+            return [
+                (rest * b + q * a, b) for a, b in _tests(law.base, [((r - rest) / q).mid() for r in ratios])
+            ]
         scales = [(1 - rest * ratio).mid() for ratio in ratios]
-        inner = [(q * r / one).mid() if one > 0 else arb.pos_inf() for r, one in zip(ratios, scales, strict=True)]
+        inner = [
+            (q * r / one).mid() if one > 0 else arb.pos_inf() for r, one in zip(ratios, scales, strict=True)
+        ]
         return [(a, rest * a + q * b) for a, b in _tests(law.base, inner)]
     if isinstance(law, ExactGaussian):  # "the outcome exceeds a threshold"
         mean, root = ball(law.square).sqrt(), arb(2).sqrt()
         with at_precision(_NEAR):
-            rough = [(ratio.log() / mean + mean / 2).mid() if ratio > 0 else arb.neg_inf() for ratio in ratios]
+            rough = [
+                (ratio.log() / mean + mean / 2).mid() if ratio > 0 else arb.neg_inf() for ratio in ratios
+            ]
 
         def beyond(threshold: arb) -> Chances:
             if not threshold.is_finite():
@@ -123,7 +139,9 @@ def _tests(law: ExactCurve, ratios: Sequence[arb]) -> list[Chances]:
         try:
             return [best(ratio) for ratio in ratios]
         except ArithmeticError as error:  # no root is enclosed next to the least ratio of a mixture
-            raise ValueError(f"no lower bound by this plan, since balls cannot tell its tests: {error}") from None
+            raise ValueError(
+                f"no lower bound by this plan, since balls cannot tell its tests: {error}"
+            ) from None
 
 
 def _sets(law: ExactLaw, top: Fraction, spacing: Fraction, bits: int) -> list[Chances]:
@@ -135,7 +153,8 @@ def _sets(law: ExactLaw, top: Fraction, spacing: Fraction, bits: int) -> list[Ch
     if isinstance(law, ExactBins):
         return _sums_of_ratios(law, top, spacing, bits + MORE_BITS)
     raise UnsupportedEventError(
-        f"{law.describe() if isinstance(law, NestedLaw) else type(law).__name__} has no lower bound here: what is "
+        f"{law.describe() if isinstance(law, NestedLaw) else type(law).__name__} has no lower bound here:"
+        " what is "
         "known of it bounds delta from above. Ask for an upper bound (evr.certify, method='strict')"
     )
 
@@ -228,7 +247,11 @@ def _windowed(
 
 _MOVES = [(partial(_coarsened, weighted=one), partial(_windowed, weighted=one)) for one in (False, True)]
 _RULES = (
-    Rules(Masses.rounded_down, *_MOVES[0], lambda x, y: x.infinite + y.infinite + (-x.infinite * y.infinite >> x.bits)),
+    Rules(
+        Masses.rounded_down,
+        *_MOVES[0],
+        lambda x, y: x.infinite + y.infinite + (-x.infinite * y.infinite >> x.bits),
+    ),
     Rules(Masses.rounded_up, *_MOVES[1], lambda x, y: 0),
 )
 
@@ -256,7 +279,11 @@ def _composed(steps: Sequence[Step], plan: ProofPlan) -> Callable[[Fraction], Fr
     halves, (second, *_), offset = plan.composed(steps, _Score.of_step, _Score.times)
     spacing, bits = plan.spacing, plan.bits
     start = Masses.of(0, [1 << bits])  # without steps all mass is at the loss 0
-    first = halves[0] if halves else _Score(*(GridLaw(0, NOTHING, start, 0, spacing, bits, one) for one in _RULES))
+    first = (
+        halves[0]
+        if halves
+        else _Score(*(GridLaw(0, NOTHING, start, 0, spacing, bits, one) for one in _RULES))
+    )
     p, q = (x.all_coarse() * y.all_coarse() for x, y in zip(first, second, strict=True))
     ps, qs = (dict(enumerate(map(fmpz, x), start=x.first)) for x in (p, q))
     infinite, wide = _RULES[0].infinite(first.p, second.p) << bits, bits + GUARD

@@ -88,7 +88,9 @@ class Masses:
         low, most = min(self.first, other.first), self.most + other.most
         x, y = alike(self, other, most)
         slot = 8 * x.width
-        return Masses(low, (x.packed << slot * (x.first - low)) + (y.packed << slot * (y.first - low)), x.width, most)
+        return Masses(
+            low, (x.packed << slot * (x.first - low)) + (y.packed << slot * (y.first - low)), x.width, most
+        )
 
     def __mul__(self, other: Masses) -> Masses:
         """The exact product, in units of ``2^-2 bits``."""
@@ -127,9 +129,13 @@ class Masses:
         text = self._text(ceil_div(len(self), size) * size)
         if taken == self.width:
             view = memoryview(text)
-            return [_packed(_strided(view[start:], stride, taken, taken)) for start in range(0, stride, taken)]
+            return [
+                _packed(_strided(view[start:], stride, taken, taken)) for start in range(0, stride, taken)
+            ]
         ends = range(0, len(text), stride)
-        return [_packed(b"".join([text[i + r : i + r + taken] for i in ends])) for r in range(0, stride, taken)]
+        return [
+            _packed(b"".join([text[i + r : i + r + taken] for i in ends])) for r in range(0, stride, taken)
+        ]
 
 
 NOTHING = Masses(0, fmpz(0), WORD, 0)
@@ -163,7 +169,9 @@ def _weighed(columns: Sequence[fmpz], weights: Sequence[int], width: int) -> fmp
         columns, weights = [sum(columns, fmpz(0))], weights[:together]
     parts = [weights[i : i + together] for i in range(0, len(weights), together)]
     # of a product with the weights of a block, backwards, the last place of the block is the sum
-    factors = [_packed(b"".join([int(weight).to_bytes(width, "little") for weight in part[::-1]])) for part in parts]
+    factors = [
+        _packed(b"".join([int(weight).to_bytes(width, "little") for weight in part[::-1]])) for part in parts
+    ]
     sums = sum((column * factor for column, factor in zip(columns, factors, strict=True)), fmpz(0))
     if together == 1:
         return sums

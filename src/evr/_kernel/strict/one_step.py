@@ -33,7 +33,9 @@ def one_step(law: ExactLaw, grid: Grid, spacing: Fraction, bits: int) -> GridLaw
     else:
         raise TypeError(f"{law!r} is neither an ExactCurve nor an ExactOutcomes: it cannot be enclosed")
     if min(masses) < 0:
-        raise ValueError(f"{type(law).__name__} has a negative mass: give a curve that is convex and falls from 1 on")
+        raise ValueError(
+            f"{type(law).__name__} has a negative mass: give a curve that is convex and falls from 1 on"
+        )
     return GridLaw.on_grid(masses, min(infinite, 1 << bits), grid, spacing, bits)
 
 
@@ -63,7 +65,11 @@ class Losses(Sequence[fmpq]):
 
     def runs(self, first: int, last: int) -> Iterator[range]:
         """From ``first`` to ``last``, runs of places whose gaps to both neighbours are the same."""
-        ends = [max(0, first - 1), *(end for end in (self._below, self._above) if first <= end <= last), last + 1]
+        ends = [
+            max(0, first - 1),
+            *(end for end in (self._below, self._above) if first <= end <= last),
+            last + 1,
+        ]
         for low, high in pairwise(ends):
             yield range(low + 1, high)
 

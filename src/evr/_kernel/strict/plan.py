@@ -27,7 +27,9 @@ _REMEDY = "claim a greater delta or a smaller epsilon, or take a method that sam
 
 
 class Window(NamedTuple):
-    """What a product keeps: fine masses at the fine places ``low .. high``, coarse ones at ``floor .. top``."""
+    """What a product keeps: fine masses at the fine places ``low .. high``, coarse ones at ``floor ..
+    top``.
+    """
 
     halvings: int
     low: int
@@ -62,7 +64,9 @@ class Grid(NamedTuple):
 T = TypeVar("T")
 
 
-def compose(counts: Sequence[int], step: Callable[[int], T], times: Callable[[T, T], T]) -> tuple[list[T], list[T]]:
+def compose(
+    counts: Sequence[int], step: Callable[[int], T], times: Callable[[T, T], T]
+) -> tuple[list[T], list[T]]:
     """The two halves of a composition, each as a list of one product, or of none if the half has no steps:
     each kind to half of its count, joined with the kinds before it. What odd counts leave over extends the
     second half.
@@ -103,8 +107,12 @@ class ProofPlan:
     spacing: Fraction  # of the coarse grid
     grids: tuple[Grid, ...]  # for each kind of step; none where a single step is bounded by its curve
     windows: tuple[Window, ...]  # after each product of ``schedule``, in its order
-    selections: tuple[SelectionPlan, ...] = ()  # for each kind of step that is a selection, in the order of the steps
-    nested: tuple[NestedPlan, ...] = ()  # for each kind of step that is made of compositions, in the order of the steps
+    selections: tuple[
+        SelectionPlan, ...
+    ] = ()  # for each kind of step that is a selection, in the order of the steps
+    nested: tuple[
+        NestedPlan, ...
+    ] = ()  # for each kind of step that is made of compositions, in the order of the steps
 
     def __post_init__(self) -> None:
         if not 1 <= self.bits <= MOST_BITS or self.spacing <= 0:
@@ -114,14 +122,19 @@ class ProofPlan:
         for halvings, *ends in (*self.windows, *(grid[1:] for grid in self.grids)):
             if not 0 <= halvings <= MOST_HALVINGS or max(map(abs, ends)) > MOST_PLACES:
                 raise ValueError(
-                    f"an exact proof of this would need a grid of more than {MOST_HALVINGS} halvings, or more than "
+                    f"an exact proof of this would need a grid of more than {MOST_HALVINGS} halvings, or"
+                    " more than "
                     f"{MOST_PLACES:,} places from 0: {_REMEDY}"
                 )
         if any(w.low > w.high or w.floor > w.top for w in self.windows):
             raise ValueError("a window of the plan holds nothing: low <= high and floor <= top are wanted")
         for grid in self.grids:
-            if not grid.floor < grid.top or (grid.halvings and not grid.floor <= grid.low < grid.high <= grid.top):
-                raise ValueError(f"{grid!r}: floor < top is wanted, and floor <= low < high <= top with halvings")
+            if not grid.floor < grid.top or (
+                grid.halvings and not grid.floor <= grid.low < grid.high <= grid.top
+            ):
+                raise ValueError(
+                    f"{grid!r}: floor < top is wanted, and floor <= low < high <= top with halvings"
+                )
         if self.places > MOST_PLACES:
             most = f"{self.places:,} places, and {MOST_PLACES:,} is the most"
             raise ValueError(f"an exact proof of this would follow {most}: {_REMEDY}")
@@ -218,13 +231,16 @@ class SelectionPlan:
     fineness: int  # how narrow cells are
     ahead: tuple[CurvePlan, ...]  # points of the curve of one run in this direction
     back: tuple[CurvePlan, ...]  # and in the other
-    at: tuple[Fraction, ...] = ()  # epsilons at which the selection is asked, where it is composed with other steps
+    at: tuple[
+        Fraction, ...
+    ] = ()  # epsilons at which the selection is asked, where it is composed with other steps
 
     def __post_init__(self) -> None:
         points = len(self.at) + sum(len(curve.epsilons) for curve in self.curves)
         if not 1 <= self.fineness <= MOST_FINENESS or len(self.curves) > MOST_CURVES or points > MOST_POINTS:
             raise ValueError(
-                f"the plan of a selection has at most {MOST_CURVES} curves, {MOST_POINTS:,} epsilons and a fineness "
+                f"the plan of a selection has at most {MOST_CURVES} curves, {MOST_POINTS:,} epsilons and a"
+                " fineness "
                 f"from 1 to {MOST_FINENESS:,}"
             )
         if any(curve.plan.selections for curve in self.curves):
@@ -249,7 +265,10 @@ class SelectionPlan:
         written.
         """
         ahead, back = (
-            tuple(CurvePlan(tuple(map(fraction_of, one["epsilons"])), ProofPlan._read(one["plan"])) for one in side)
+            tuple(
+                CurvePlan(tuple(map(fraction_of, one["epsilons"])), ProofPlan._read(one["plan"]))
+                for one in side
+            )
             for side in (document["ahead"], document["back"])
         )
         return cls(int(document["fineness"]), ahead, back, tuple(map(fraction_of, document["at"])))
@@ -270,7 +289,11 @@ class NestedPlan:
             raise ValueError(f"spacing={self.spacing!r} of ratios is not positive")
 
     def to_json(self) -> dict[str, object]:
-        return {"plans": [one.to_json() for one in self.plans], "spacing": str(self.spacing), "top": str(self.top)}
+        return {
+            "plans": [one.to_json() for one in self.plans],
+            "spacing": str(self.spacing),
+            "top": str(self.top),
+        }
 
     @classmethod
     def read(cls, document: Any) -> NestedPlan:

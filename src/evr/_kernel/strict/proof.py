@@ -131,7 +131,10 @@ def _check_alone(steps: Sequence[Step]) -> None:
 
 
 def _check_nested(steps: Sequence[Step], plan: ProofPlan) -> None:
-    for kind, plans, what in ((Selection, plan.selections, "selections"), (NestedLaw, plan.nested, "nested laws")):
+    for kind, plans, what in (
+        (Selection, plan.selections, "selections"),
+        (NestedLaw, plan.nested, "nested laws"),
+    ):
         number = sum(isinstance(step.exact_law, kind) for step in steps)
         if len(plans) != number:
             raise ValueError(f"the plan has {len(plans)} {what}, and the steps have {number}")
@@ -157,13 +160,19 @@ def resolved(steps: Sequence[Step], plan: ProofPlan) -> tuple[Step, ...]:
 
 def outcomes_from(law: NestedLaw, plan: NestedPlan, bits: int) -> ExactOutcomes:
     """A law on finitely many outcomes that dominates one of compositions, whatever the plan (G1.5, G2.4)."""
-    inside = [_outcomes(steps, one) for steps, one in zip(law.compositions, _plans_of(law, plan), strict=True)]
+    inside = [
+        _outcomes(steps, one) for steps, one in zip(law.compositions, _plans_of(law, plan), strict=True)
+    ]
     if isinstance(law, OneOf):
         laws = [(own, number) for own, (_, number) in zip(inside, law.parts, strict=True)]
         return mean_of(laws, law.direction, plan.top, plan.spacing, bits)
     assert isinstance(law, SampledSteps)
     share, direction = law.share, law.direction
-    found = exact_sampled(inside[0], share, direction) if direction else exact_without_replacement(inside[0], share)
+    found = (
+        exact_sampled(inside[0], share, direction)
+        if direction
+        else exact_without_replacement(inside[0], share)
+    )
     assert isinstance(found, ExactOutcomes)
     return found
 
@@ -188,7 +197,12 @@ def _outcomes(steps: Sequence[Step], plan: ProofPlan) -> ExactOutcomes:
 
 
 def sampled_delta(
-    law: SampledSteps, inside: Callable[[Fraction], Fraction], epsilon: Fraction, bits: int, *, above: bool = True
+    law: SampledSteps,
+    inside: Callable[[Fraction], Fraction],
+    epsilon: Fraction,
+    bits: int,
+    *,
+    above: bool = True,
 ) -> Fraction:
     """Delta of one sample of a composition, from a bound on that of the composition (G1.2). For a bound from
     ``above`` the ratio ``e^epsilon`` is rounded down, and so is the epsilon inside; else both are rounded up.
@@ -222,7 +236,10 @@ def _points(steps: tuple[Step, ...], curves: tuple[CurvePlan, ...]) -> tuple[tup
 
 
 def prove_within(
-    steps: Sequence[Step], epsilon: Fraction, plans: Plans | Iterable[ProofPlan], enough: Fraction | None = None
+    steps: Sequence[Step],
+    epsilon: Fraction,
+    plans: Plans | Iterable[ProofPlan],
+    enough: Fraction | None = None,
 ) -> Proof:
     """The best proof of the plans, up to the first whose bound is at most ``enough``.
 
@@ -263,9 +280,13 @@ def stays_within(steps: Sequence[Step], epsilon: Fraction) -> bool:
 
 
 def one_step_delta(law: ExactLaw, epsilon: Fraction, bits: int) -> Fraction:
-    """At least delta of one step alone: its curve at epsilon, rounded up to a multiple of ``2^-bits`` (S5.1)."""
+    """At least delta of one step alone: its curve at epsilon, rounded up to a multiple of ``2^-bits``
+    (S5.1).
+    """
     assert isinstance(law, ExactCurve | ExactOutcomes)
-    return min(Fraction(max(0, units_above(partial(law.hockey_stick, epsilon), bits)), 1 << bits), Fraction(1))
+    return min(
+        Fraction(max(0, units_above(partial(law.hockey_stick, epsilon), bits)), 1 << bits), Fraction(1)
+    )
 
 
 def infinite_delta(steps: Sequence[Step], bits: int = 256) -> Fraction:
@@ -292,8 +313,12 @@ def _nested_infinite(law: NestedLaw, bits: int) -> Fraction:
     if isinstance(law, OneOf):
         numbers = [number for _, number in law.parts]
         if law.direction is Direction.ADD:  # the ratio of every group is 0
-            return math.prod((one**number for one, number in zip(each, numbers, strict=True)), start=Fraction(1))
-        return sum((one * number for one, number in zip(each, numbers, strict=True)), Fraction(0)) / law.groups
+            return math.prod(
+                (one**number for one, number in zip(each, numbers, strict=True)), start=Fraction(1)
+            )
+        return (
+            sum((one * number for one, number in zip(each, numbers, strict=True)), Fraction(0)) / law.groups
+        )
     assert isinstance(law, SampledSteps)
     return Fraction(0) if law.direction is Direction.ADD else law.share * each[0]
 

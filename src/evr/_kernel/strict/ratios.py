@@ -52,7 +52,8 @@ class MeanOutcomes(ExactOutcomes):
 
     def sets_beyond(self, epsilon: Fraction) -> list[OutcomeSet]:
         remove = self.direction is Direction.REMOVE
-        near = sum_at(self.groups, epsilon if remove else -epsilon) // self.grid.spacing  # at most a place off
+        # at most a place off
+        near = sum_at(self.groups, epsilon if remove else -epsilon) // self.grid.spacing
         return self._sets(self.sum.fine.part(*((near - 2, self.sum.fine.last) if remove else (0, near + 2))))
 
     def _sets(self, fine: Masses) -> list[OutcomeSet]:
@@ -63,7 +64,9 @@ class MeanOutcomes(ExactOutcomes):
                 if mass:
                     m, ratio = arb(mass) * unit, place * size * step
                     loss = ratio.log() if place else -infinite
-                    found.append(OutcomeSet(m * ratio, m, loss) if remove else OutcomeSet(m, m * ratio, -loss))
+                    found.append(
+                        OutcomeSet(m * ratio, m, loss) if remove else OutcomeSet(m, m * ratio, -loss)
+                    )
                     other += m * ratio
         if remove:
             cut = ball(self.sum.excess / self.groups) * unit
@@ -135,7 +138,9 @@ class Ratios:
 
     @cached_property
     def places(self) -> list[int]:
-        first = (self.top // self.size + 1) * self.size  # of the coarse places, which are multiples of their size
+        first = (
+            self.top // self.size + 1
+        ) * self.size  # of the coarse places, which are multiples of their size
         return [*range(self.top + 1), *range(first, self.wide * self.size + 1, self.size)]
 
     def sum_of(self, masses: Sequence[int], excess: Fraction) -> Sum:
@@ -149,11 +154,15 @@ class Ratios:
         unit, last = fmpz(1) << self.bits, len(places) - 1
 
         def enclosed(first: int, end: int) -> list[arb]:
-            """The masses at the places from ``first`` to ``end``: differences of the slopes between places."""
+            """The masses at the places from ``first`` to ``end``: differences of the slopes between
+            places.
+            """
             call, step = law.call(), ball(self.spacing)
             ends = places[max(0, first - 1) : end + 2]
             curve = [call(i * step) if i else arb(1) for i in ends]
-            slopes = [(a - b) / ((j - i) * step) for (i, a), (j, b) in pairwise(zip(ends, curve, strict=True))]
+            slopes = [
+                (a - b) / ((j - i) * step) for (i, a), (j, b) in pairwise(zip(ends, curve, strict=True))
+            ]
             before, after = [arb(1)] * (first == 0), [arb(0)] * (end == last)
             return [a - b for a, b in pairwise([*before, *slopes, *after])]
 

@@ -34,7 +34,9 @@ def end_above(number: arb, bits: int = 0) -> int:
     """``2^bits`` times the upper end of a ball, rounded up: what ``ceiling`` gives where it decides."""
     rounded = ceiling((number * (fmpz(1) << bits)).upper())
     if rounded is None:
-        raise ValueError("a number has no finite enclosure: it is too large for exact arithmetic; use samples instead")
+        raise ValueError(
+            "a number has no finite enclosure: it is too large for exact arithmetic; use samples instead"
+        )
     return rounded
 
 
@@ -52,7 +54,9 @@ def units_above(number: Callable[[], arb], bits: int) -> int:
         return end_above(scaled)
 
 
-def decided(integers: Sequence[int | None], numbers: Callable[[], Callable[[int], arb]], bits: int) -> list[int]:
+def decided(
+    integers: Sequence[int | None], numbers: Callable[[], Callable[[int], arb]], bits: int
+) -> list[int]:
     """The integers; those that one precision left open by more of it, as ``units_above`` does."""
     rounded, unit = list(integers), fmpz(1) << bits
     left = [j for j, integer in enumerate(rounded) if integer is None]
@@ -83,7 +87,8 @@ def power_below(exponent: Fraction, bits: int) -> int:
 def _exponential(exponent: Fraction) -> arb:
     if exponent > _MOST_EXPONENT:
         raise ValueError(
-            f"e to the power of {ball(exponent).str(6, radius=False)} is too large for exact arithmetic, which takes "
+            f"e to the power of {ball(exponent).str(6, radius=False)} is too large for exact arithmetic,"
+            " which takes "
             f"exponents of at most {_MOST_EXPONENT:.0e}: use samples instead"
         )
     return ball(exponent).exp()

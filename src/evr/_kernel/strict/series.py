@@ -106,7 +106,8 @@ def _powers(size: int, number: int, bits: int, width: int) -> list[fmpz]:
     ]
     kept, powers = places * (full >> doublings), [places << bits]
     for _ in range(number - 1):
-        times = sum(((powers[-1] & those) << k for k, those in enumerate(with_bit)), fmpz(0))  # each by its number
+        # each by its number
+        times = sum(((powers[-1] & those) << k for k, those in enumerate(with_bit)), fmpz(0))
         powers.append(times >> doublings & kept)
     return powers
 
@@ -128,5 +129,6 @@ def _rounded_up(series: Series, number: int, bits: int) -> list[int | None]:
     if low == high:
         return list(above)
     return [
-        b if a == b or b <= 1 else None for a, b in zip(unpacked(low, width, number, max(above)), above, strict=True)
+        b if a == b or b <= 1 else None
+        for a, b in zip(unpacked(low, width, number, max(above)), above, strict=True)
     ]

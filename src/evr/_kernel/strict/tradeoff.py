@@ -149,7 +149,9 @@ class Selected:
             marks = [Mark(x, most, density(ball(x)), density(ball(most))) for x, most in corners]
             cells = pairwise(_narrowed(marks, density, fineness))
             # of each cell g(x) where it begins, rounded up, and g(T(x)) where it ends, rounded down
-            lines = [(end_above(low.here.exp(), bits), -end_above(-high.there.exp(), bits)) for low, high in cells]
+            lines = [
+                (end_above(low.here.exp(), bits), -end_above(-high.there.exp(), bits)) for low, high in cells
+            ]
             if isinstance(rule, UntilGood):
                 terms = [Term(a, (b << bits) // a) for a, b in lines]
                 return cls(curve, bits, tuple(sorted(terms, key=lambda term: term.ratio)))

@@ -1,5 +1,5 @@
-"""One attempt at a claim: directions in turn, each decided without a sample, by a proof, or by the driver. Plans are
-made elsewhere, by a search or in a certificate: what they are worth is computed here.
+"""One attempt at a claim: directions in turn, each decided without a sample, by a proof, or by the driver.
+Plans are made elsewhere, by a search or in a certificate: what they are worth is computed here.
 """
 
 import math
@@ -42,7 +42,8 @@ StrictPlanner = Callable[[Direction, tuple[Step, ...]], Plans | Iterable[ProofPl
 class Attempt:
     """How an attempt is carried out. The answer does not depend on who works."""
 
-    number: int | None = None  # at its release; None for the paper's single attempt, which the fixed verifier knows
+    # at its release; None for the paper's single attempt, which the fixed verifier knows
+    number: int | None = None
     seed: int | None = None  # the entropy, or None for fresh one
     direction: str | None = None  # one to be tested alone: then there is no guarantee
     executor: Executor | None = None
@@ -69,8 +70,8 @@ class Attempt:
         strictly: StrictPlanner = lambda direction, steps: (),
         proofs: Mapping[Direction, Proof] | None = None,
     ) -> Verification:
-        """Decide the claim by the method that the settings name: by samples of the first planner's plans, by proofs of
-        the second one's, or by both. ``proofs`` are those in hand.
+        """Decide the claim by the method that the settings name: by samples of the first planner's plans, by
+        proofs of the second one's, or by both. ``proofs`` are those in hand.
         """
         if settings.method not in ("strict", "both"):
             return self._drawn(composition, claim, settings, planner)
@@ -87,12 +88,18 @@ class Attempt:
         def uncomposed(trial: Trial) -> DrawPlan | None:
             plan = planner(trial)
             if plan is not None and isinstance(plan.proposal, CappedPlan) and plan.proposal.places:
-                raise ValueError("a plan composes steps: under method 'both' the two proofs share no composed law")
+                raise ValueError(
+                    "a plan composes steps: under method 'both' the two proofs share no composed law"
+                )
             return plan
 
-        return join(found, self._drawn(composition, claim, replace(settings, method="sequential"), uncomposed))
+        return join(
+            found, self._drawn(composition, claim, replace(settings, method="sequential"), uncomposed)
+        )
 
-    def _drawn(self, composition: Composition, claim: Claim, settings: Settings, planner: Planner) -> Verification:
+    def _drawn(
+        self, composition: Composition, claim: Claim, settings: Settings, planner: Planner
+    ) -> Verification:
         """Decide the claim by samples of the planner's plans."""
         composition.check_drawn()
         entropy = entropy_of(self.seed)
@@ -114,10 +121,14 @@ class Attempt:
 
 
 def decided(
-    direction: Direction, steps: tuple[Step, ...], claim: Claim, planner: StrictPlanner, in_hand: Proof | None = None
+    direction: Direction,
+    steps: tuple[Step, ...],
+    claim: Claim,
+    planner: StrictPlanner,
+    in_hand: Proof | None = None,
 ) -> DirectionReport:
-    """Accepted iff a proof shows the claim, in rational numbers (docs/guarantees_strict.md, S7): the one in hand, if it
-    is about these steps and this epsilon and shows enough; else one made from the plans.
+    """Accepted iff a proof shows the claim, in rational numbers (docs/guarantees_strict.md, S7): the one in
+    hand, if it is about these steps and this epsilon and shows enough; else one made from the plans.
     """
     enough, at, proof = threshold_of(claim), Fraction(claim.epsilon), in_hand
     if proof is None or proof.delta > enough or not proof.is_about(steps, at):
@@ -149,7 +160,9 @@ class Trial:
     stream: Stream  # the random numbers
 
     def prepared(self, plan: DrawPlan | None) -> DirectionReport | Driver:
-        """The report of a claim that needs no sample (``plan`` may be None then); else the driver of its test."""
+        """The report of a claim that needs no sample (``plan`` may be None then); else the driver of its
+        test.
+        """
         claim = self.claim
         if found := shortcut(self.steps, claim):
             return self._decided(found, None)
@@ -164,7 +177,8 @@ class Trial:
         log_bound = drawing.log_greatest + rounding.weight
         if not log_bound > -math.inf:
             raise ValueError(
-                f"direction {self.direction!r}: no sample of this plan is above 0: it is out of the range of floats"
+                f"direction {self.direction!r}: no sample of this plan is above 0: it is out of the range of"
+                " floats"
             )
         if log_bound <= math.log(claim.threshold):
             found = Ending(True, "a proved bound on delta is below the claim")
@@ -187,10 +201,13 @@ class Trial:
         """The test of what is drawn. A sample more than ``10 weight`` above its bound stops the run."""
         claim, most, weight = self.claim, self.settings.max_samples, drawing.rounding.weight
         if self.settings.method == "fixed":
-            fixed = plan_fixed(claim, drawing.log_moment(2.0) + 2.0 * weight, attempt=self.attempt, rounding=weight)
+            fixed = plan_fixed(
+                claim, drawing.log_moment(2.0) + 2.0 * weight, attempt=self.attempt, rounding=weight
+            )
             if most is not None and fixed.samples > most:
                 raise ValueError(
-                    f"max_samples={most!r} is below the {fixed.samples:.6g} samples that the false-positive bound "
+                    f"max_samples={most!r} is below the {fixed.samples:.6g} samples that the false-positive"
+                    " bound "
                     f"needs in direction {self.direction!r} (nu = {fixed.second_moment:.4g}, Delta = "
                     f"{fixed.offset:.4g}): raise it, lower tau, or use method='sequential'"
                 )
@@ -214,20 +231,24 @@ class Trial:
 
 
 def shortcut(steps: tuple[Step, ...], claim: Claim, rounding: Rounding | None = None) -> Ending | None:
-    """Whether the claim is accepted, and why, where no sample is needed: delta is known, or the claim is trivial or
-    hopeless. What floats cannot tell is refused by a ``ValueError``. ``rounding`` is that of the single steps which
-    composed ones stand for (docs/guarantees.md, Sections 4.4 and 6.10).
+    """Whether the claim is accepted, and why, where no sample is needed: delta is known, or the claim is
+    trivial or hopeless. What floats cannot tell is refused by a ``ValueError``. ``rounding`` is that of the
+    single steps which composed ones stand for (docs/guarantees.md, Sections 4.4 and 6.10).
     """
     if claim.delta >= 1.0:
         return Ending(True, "every delta is at most 1")
     if not steps:
         return Ending(True, "nothing costs privacy")
-    finite, infinite = finite_losses(steps), infinite_mass(steps)  # greatest finite losses; chance of infinite ones
+    finite, infinite = (
+        finite_losses(steps),
+        infinite_mass(steps),
+    )  # greatest finite losses; chance of infinite ones
     greatest = math.fsum(count * loss for _, count, loss in finite)
     doubt = math.fsum(count * (greatest_error(law) + 4.0 * UNIT * abs(loss)) for law, count, loss in finite)
     endless = any(is_cut(step.floats) or loss_range(step.floats)[1] == math.inf for step in steps)
     at = claim.epsilon if rounding is None else rounding.bounded(claim.epsilon)
-    # what finite losses contribute to delta at the most: by how much their sum may exceed epsilon, rounding included
+    # what finite losses contribute to delta at the most: by how much their sum may exceed epsilon, rounding
+    # included
     excess = max(LEFT_OUT if endless else 0.0, greatest + doubt - at)
     if not endless and excess == 0.0:
         return Ending(True, "no privacy loss exceeds epsilon")
@@ -243,15 +264,19 @@ def shortcut(steps: tuple[Step, ...], claim: Claim, rounding: Rounding | None = 
     if raised + excess > claim.threshold:
         near = claim.epsilon + 2 * doubt
         raise ValueError(
-            f"epsilon={claim.epsilon!r}: to within rounding, the greatest loss is epsilon, and floats cannot tell "
-            f"whether a loss exceeds it: claim epsilon={near!r} or more, or use method='strict', which compares exactly"
+            f"epsilon={claim.epsilon!r}: to within rounding, the greatest loss is epsilon, and floats cannot"
+            " tell "
+            f"whether a loss exceeds it: claim epsilon={near!r} or more, or use method='strict', which"
+            " compares exactly"
         )
     rest = f", and infinite ones have a probability of {infinite:.6g}" if raised else ""
     return Ending(True, f"no finite loss exceeds epsilon{rest}")
 
 
 def check_rounding(drawing: Drawing, claim: Claim, steps: tuple[Step, ...]) -> None:
-    """Refuse where floats are too coarse for the slack: a true claim would be rejected, and nobody could tell why."""
+    """Refuse where floats are too coarse for the slack: a true claim would be rejected, and nobody could tell
+    why.
+    """
     proposal, rounding = drawing.proposal, drawing.rounding
     sensitivity = 1.0 + rounding.order if rounding.order else 1.0 / claim.threshold
     # all losses may exceed it by little
@@ -266,12 +291,15 @@ def check_rounding(drawing: Drawing, claim: Claim, steps: tuple[Step, ...]) -> N
         sensitivity = max(sensitivity, float(masses.sum()) / max(claim.threshold, delta))
     if not min(2.0 * rounding.loss * sensitivity, 1.0) < (1.0 - claim.tau) / 2.0:
         raise ValueError(
-            f"epsilon={claim.epsilon!r}: floats know total losses of this composition to within {rounding.loss:.2g} "
-            f"only, and delta may change by more than the slack 1 - tau = {1.0 - claim.tau:.2g} within that: lower "
+            f"epsilon={claim.epsilon!r}: floats know total losses of this composition to within"
+            f" {rounding.loss:.2g} "
+            f"only, and delta may change by more than the slack 1 - tau = {1.0 - claim.tau:.2g} within that:"
+            " lower "
             "tau, or use method='strict'"
         )
     if not rounding.weight < 1.0 - claim.tau:
         raise ValueError(
-            f"rounding over {sum(step.count for step in proposal.steps)} steps may be as large as {rounding.weight:.2g}"
+            f"rounding over {sum(step.count for step in proposal.steps)} steps may be as large as"
+            f" {rounding.weight:.2g}"
             f" of delta, and tau = {claim.tau!r} leaves less than that: lower tau, or account for fewer steps"
         )

@@ -1,5 +1,5 @@
-"""The one loop over directions, and the one place where a verdict and a guarantee are made from their reports: nothing
-above the kernel imports it (import-linter holds that).
+"""The one loop over directions, and the one place where a verdict and a guarantee are made from their
+reports: nothing above the kernel imports it (import-linter holds that).
 """
 
 import time
@@ -38,8 +38,8 @@ class Asked(NamedTuple):
 def conclude(
     asked: Asked, directions: Iterable[Direction], decide: Callable[[Direction], DirectionReport]
 ) -> Verification:
-    """Given a decision for each direction, by a proof or by samples, ensures that a claim is accepted only if both
-    directions pass, and that a guarantee is made only where both were asked for.
+    """Given a decision for each direction, by a proof or by samples, ensures that a claim is accepted only if
+    both directions pass, and that a guarantee is made only where both were asked for.
     """
     start = time.perf_counter()
     reports = _reports(directions, decide, both=asked.direction is None)
@@ -71,8 +71,8 @@ def conclude(
 def _reports(
     directions: Iterable[Direction], decide: Callable[[Direction], DirectionReport], *, both: bool
 ) -> dict[str, DirectionReport]:
-    """The reports of one direction after the other, until one fails. Where both were asked for and there is one only,
-    it stands for both, which are the same.
+    """The reports of one direction after the other, until one fails. Where both were asked for and there is
+    one only, it stands for both, which are the same.
     """
     reports: dict[str, DirectionReport] = {}
     for one in directions:
@@ -88,16 +88,22 @@ def _reports(
 
 
 def join(proved: Verification, sampled: Verification) -> Verification:
-    """Two proofs of one claim as one. If one holds and the other does not, one of them is broken: an error."""
+    """Two proofs of one claim as one. If one holds and the other does not, one of them is broken: an
+    error.
+    """
     if proved.accepted != sampled.accepted:
         held, failed = ("strict", "sampled") if proved.accepted else ("sampled", "strict")
         refused = sampled if proved.accepted else proved
         reason = next(report.reason for report in refused.directions.values() if not report.accepted)
         raise DisagreementError(
-            f"the {held} proof shows the claim and the {failed} one does not ({reason}): one of them is broken, or the "
-            "sampled one had too few samples; nothing is certified. Please report it, with the event and the claim"
+            f"the {held} proof shows the claim and the {failed} one does not ({reason}): one of them is"
+            " broken, or the "
+            "sampled one had too few samples; nothing is certified. Please report it, with the event and the"
+            " claim"
         )
     proofs = {name: report.strict for name, report in proved.directions.items()}
     reports = {name: replace(report, strict=proofs.get(name)) for name, report in sampled.directions.items()}
     seconds = proved.seconds + sampled.seconds
-    return replace(sampled, method="both", false_positive_rate=0.0, directions=reports, seconds=seconds, seal=SEAL)
+    return replace(
+        sampled, method="both", false_positive_rate=0.0, directions=reports, seconds=seconds, seal=SEAL
+    )

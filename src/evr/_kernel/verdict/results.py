@@ -24,11 +24,13 @@ class Verdict(enum.Enum):
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What holds: the mechanism, released only after acceptance, is ``(epsilon, delta)``-differentially private.
+    """What holds: the mechanism, released only after acceptance, is ``(epsilon, delta)``-differentially
+    private.
 
-    Under the conditions of docs/guarantees.md, Section 5: fresh samples in each attempt, an estimate that does not
-    depend on them, trials that do not depend on the data, one output for each release. A value by itself proves
-    nothing: a guarantee holds if an accepted ``Verification`` or a certificate that replays states it.
+    Under the conditions of docs/guarantees.md, Section 5: fresh samples in each attempt, an estimate that
+    does not depend on them, trials that do not depend on the data, one output for each release. A value by
+    itself proves nothing: a guarantee holds if an accepted ``Verification`` or a certificate that replays
+    states it.
     """
 
     epsilon: float
@@ -82,18 +84,22 @@ class DirectionReport:
     plan: DrawPlan | None = None  # enough to draw the same samples again
     strict: Proof | None = None  # the proof in exact arithmetic, where there is one
     seconds: float = 0.0
-    trace: tuple[tuple[int, float, float, float], ...] = ()  # (samples, mean, standard error, log wealth) along the way
+    trace: tuple[
+        tuple[int, float, float, float], ...
+    ] = ()  # (samples, mean, standard error, log wealth) along the way
 
 
 @dataclass(frozen=True, repr=False)
 class Verification:
-    """The outcome of one attempt: ``verdict`` is ``Verdict.ACCEPTED`` or ``Verdict.REJECTED``, and ``guarantee`` is
-    ``Guarantee(epsilon, delta)`` if accepted, else None. There is no truth value: ``if verification:`` raises.
+    """The outcome of one attempt: ``verdict`` is ``Verdict.ACCEPTED`` or ``Verdict.REJECTED``, and
+    ``guarantee`` is ``Guarantee(epsilon, delta)`` if accepted, else None. There is no truth value: ``if
+    verification:`` raises.
 
-    ``method``, ``attempt`` and, of sampled methods, ``tau`` are what was asked; ``samples``, ``seconds``, ``notes`` and
-    a report of each of the ``directions`` what happened. ``false_positive_rate`` bounds the probability of accepting
-    the claim were it false. If one ``direction`` was asked for, there is no guarantee. Samples come from ``entropy``. A
-    result by a given ``seed`` can be repeated, and searched for: a guarantee wants ``entropy_is_fresh``.
+    ``method``, ``attempt`` and, of sampled methods, ``tau`` are what was asked; ``samples``, ``seconds``,
+    ``notes`` and a report of each of the ``directions`` what happened. ``false_positive_rate`` bounds the
+    probability of accepting the claim were it false. If one ``direction`` was asked for, there is no
+    guarantee. Samples come from ``entropy``. A result by a given ``seed`` can be repeated, and searched for:
+    a guarantee wants ``entropy_is_fresh``.
     """
 
     verdict: Verdict
@@ -133,4 +139,6 @@ class Verification:
         return f"<Verification {self.verdict.value}: {claim}, {how}>"
 
     def __bool__(self) -> NoReturn:
-        raise TypeError("a Verification has no truth value: compare .verdict with Verdict.ACCEPTED, or use .accepted")
+        raise TypeError(
+            "a Verification has no truth value: compare .verdict with Verdict.ACCEPTED, or use .accepted"
+        )

@@ -1,8 +1,9 @@
-"""What is claimed, how it is to be verified, and what error an attempt may spend on it (docs/guarantees.md, Section 5).
+"""What is claimed, how it is to be verified, and what error an attempt may spend on it (docs/guarantees.md,
+Section 5).
 
-A release has a fixed claim ``(epsilon, delta)``. Attempt ``i`` tests whether the truth is below ``(1 - kappa) delta``,
-with a false-positive probability of at most ``kappa delta 2^-i``; over any number of attempts these sum to ``kappa
-delta``.
+A release has a fixed claim ``(epsilon, delta)``. Attempt ``i`` tests whether the truth is below ``(1 - kappa)
+delta``, with a false-positive probability of at most ``kappa delta 2^-i``; over any number of attempts these
+sum to ``kappa delta``.
 """
 
 import math
@@ -18,8 +19,8 @@ PROPOSALS = ("capped", "simple")
 
 @dataclass(frozen=True)
 class Terms:
-    """What the first attempt at a release fixed for all later ones, whatever they claim and with whatever ``tau``:
-    ``kappa base 2^-i`` is the budget of attempt ``i``.
+    """What the first attempt at a release fixed for all later ones, whatever they claim and with whatever
+    ``tau``: ``kappa base 2^-i`` is the budget of attempt ``i``.
     """
 
     kappa: float  # the share of the claim that pays for false positives
@@ -34,21 +35,24 @@ class Terms:
 class Claim:
     """What is to be shown: ``(epsilon, delta)``-DP.
 
-    Sampled methods take the truth to be about ``tau delta``: the closer to 1, the more samples they draw. The claim
-    does not depend on it.
+    Sampled methods take the truth to be about ``tau delta``: the closer to 1, the more samples they draw. The
+    claim does not depend on it.
     """
 
     epsilon: float
     delta: float
     tau: float = 0.99
-    terms: Terms | None = None  # of the release that it belongs to; without, the claim is the first of its release
+    # of the release that it belongs to; without, the claim is the first of its release
+    terms: Terms | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", validate.level(epsilon=self.epsilon))
         object.__setattr__(self, "delta", validate.probability(delta=self.delta))
         object.__setattr__(self, "tau", validate.open_probability(tau=self.tau))
         if 0 < self.delta < 1e-290:
-            raise ValueError(f"delta={self.delta!r} is below 1e-290, which floats cannot tell from 0: claim more")
+            raise ValueError(
+                f"delta={self.delta!r} is below 1e-290, which floats cannot tell from 0: claim more"
+            )
         if self.terms is not None and self.terms.base > self.delta:
             least = f"{self.terms.base!r}, the least that this release may claim"
             raise ValueError(f"the claim {self.delta!r} is below {least}: claim a greater delta")
@@ -69,8 +73,8 @@ class Claim:
         return (1.0 - self.kappa) * self.delta
 
     def log_budget(self, attempt: int | None) -> float:
-        """``log`` of the false-positive probability that an attempt may have: ``kappa delta 2^-attempt``. None is the
-        paper's single attempt, which may spend the claim.
+        """``log`` of the false-positive probability that an attempt may have: ``kappa delta 2^-attempt``.
+        None is the paper's single attempt, which may spend the claim.
         """
         if attempt is None:
             return math.log(self.delta) if self.delta > 0 else -math.inf
@@ -82,8 +86,8 @@ class Claim:
 
 
 def threshold_of(claim: Claim) -> Fraction:
-    """What a strict proof has to show the truth to be at most: the claim's delta; in a release whose other attempts may
-    be sampled, ``1 - kappa`` of it, as theirs.
+    """What a strict proof has to show the truth to be at most: the claim's delta; in a release whose other
+    attempts may be sampled, ``1 - kappa`` of it, as theirs.
     """
     value = Fraction(claim.delta)
     return value if claim.terms is None else value * (1 - Fraction(claim.kappa))
@@ -105,4 +109,6 @@ class Settings:
         if self.max_samples is not None:
             object.__setattr__(self, "max_samples", validate.positive_integer(max_samples=self.max_samples))
         if self.method == "strict" and self.max_samples is not None:
-            raise ValueError(f"max_samples={self.max_samples!r} belongs to methods that sample, not to method='strict'")
+            raise ValueError(
+                f"max_samples={self.max_samples!r} belongs to methods that sample, not to method='strict'"
+            )

@@ -1,4 +1,6 @@
-"""Laws by their exact parameters: what a strict proof encloses in balls (docs/guarantees_strict.md, Section S6)."""
+"""Laws by their exact parameters: what a strict proof encloses in balls (docs/guarantees_strict.md, Section
+S6).
+"""
 
 from evr._kernel.pairs.exact.law import Ball as Ball
 from evr._kernel.pairs.exact.law import ExactCurve as ExactCurve

@@ -1,5 +1,5 @@
-"""Exact laws: rational parameters, and balls that enclose the numbers which they determine. The precision decides how
-narrow a ball is, and never whether it is right.
+"""Exact laws: rational parameters, and balls that enclose the numbers which they determine. The precision
+decides how narrow a ball is, and never whether it is right.
 """
 
 import abc
@@ -27,8 +27,8 @@ if hasattr(os, "register_at_fork"):  # a child must not inherit a lock that anot
 
 @contextlib.contextmanager
 def at_precision(bits: int) -> Iterator[None]:
-    """Balls of so many bits, and power series of as many terms as go with them. flint has one precision for the whole
-    process: other threads wait for theirs.
+    """Balls of so many bits, and power series of as many terms as go with them. flint has one precision for
+    the whole process: other threads wait for theirs.
     """
     with LOCK:
         before, ctx.prec, ctx.cap = (ctx.prec, ctx.cap), bits, 12 + bits // 5
@@ -92,7 +92,9 @@ class ExactLaw(abc.ABC):
 
 
 class ExactCurve(ExactLaw):
-    """A law that is known by its curve ``H_r = sup_A P(A) - r Q(A)``; of unbounded losses, unless it says so."""
+    """A law that is known by its curve ``H_r = sup_A P(A) - r Q(A)``; of unbounded losses, unless it
+    says so.
+    """
 
     @abc.abstractmethod
     def curve(self) -> Callable[[Ball], Ball]:
@@ -100,7 +102,9 @@ class ExactCurve(ExactLaw):
 
     @property
     def is_analytic(self) -> bool:
-        """Whether the curve takes power series too. Where a ball of losses has no one formula, it need not."""
+        """Whether the curve takes power series too. Where a ball of losses has no one formula, it need
+        not.
+        """
         return False
 
     def hockey_stick(self, epsilon: Fraction) -> Ball:
@@ -116,7 +120,9 @@ class ExactCurve(ExactLaw):
 
 
 class OutcomeSet(NamedTuple):
-    """Outcomes that are placed together: their probability under ``P`` and ``Q``, and a loss that none exceeds."""
+    """Outcomes that are placed together: their probability under ``P`` and ``Q``, and a loss that none
+    exceeds.
+    """
 
     p: Ball
     q: Ball
@@ -131,12 +137,19 @@ class ExactOutcomes(ExactLaw):
         """The sets, enclosed at the present precision; infinite losses are infinite balls."""
 
     def checked_sets(self) -> list[OutcomeSet]:
-        """The sets; refused where they certainly leave out a part of ``P`` or of ``Q``, or have a negative mass."""
+        """The sets; refused where they certainly leave out a part of ``P`` or of ``Q``, or have a negative
+        mass.
+        """
         found, zero = self.sets(), Ball(0)
         for name, masses in (("P", [one.p for one in found]), ("Q", [one.q for one in found])):
             if (total := sum(masses, zero)) < 1 or any(mass < zero for mass in masses):
-                why = f"sets of {type(self).__name__} hold {total.str(9, radius=False)} of {name}, or a negative mass"
-                raise ValueError(f"{why}: together they must hold all of P and of Q, outcomes that only Q has included")
+                why = (
+                    f"sets of {type(self).__name__} hold {total.str(9, radius=False)} of {name}, or a"
+                    " negative mass"
+                )
+                raise ValueError(
+                    f"{why}: together they must hold all of P and of Q, outcomes that only Q has included"
+                )
         return found
 
     def sets_beyond(self, epsilon: Fraction) -> list[OutcomeSet]:

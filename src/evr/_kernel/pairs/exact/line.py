@@ -1,17 +1,28 @@
-"""Gaussian and Laplace noise by its exact parameters (guarantees_strict, S6; guarantees_relations, R5 to R7)."""
+"""Gaussian and Laplace noise by its exact parameters (guarantees_strict, S6; guarantees_relations, R5
+to R7).
+"""
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from evr._kernel.pairs.exact.law import Ball, ExactCurve, ExactLaw, at_precision, ball, integer_above, proved_root
+from evr._kernel.pairs.exact.law import (
+    Ball,
+    ExactCurve,
+    ExactLaw,
+    at_precision,
+    ball,
+    integer_above,
+    proved_root,
+)
 from evr.types import Direction
 
 
 @dataclass(frozen=True)
 class ExactGaussian(ExactCurve):
-    """``N(m, 1)`` against ``N(0, 1)``, given ``m^2``: one over the noise's variance, added over a composition.
+    """``N(m, 1)`` against ``N(0, 1)``, given ``m^2``: one over the noise's variance, added over a
+    composition.
 
     >>> print(ExactGaussian(Fraction(1, 4)).curve()(Ball(1)).str(10))
     [0.1974126514 +/- ...]
@@ -37,7 +48,9 @@ class ExactGaussian(ExactCurve):
 
 @dataclass(frozen=True)
 class ExactLabelled(ExactCurve):
-    """``N(m_i, 1)`` against ``N(0, 1)`` with probability ``weights_i``, by a label that everybody sees; ``m_i > 0``."""
+    """``N(m_i, 1)`` against ``N(0, 1)`` with probability ``weights_i``, by a label that everybody sees; ``m_i
+    > 0``.
+    """
 
     squares: tuple[Fraction, ...]
     weights: tuple[Fraction, ...]
@@ -45,7 +58,9 @@ class ExactLabelled(ExactCurve):
     def curve(self) -> Callable[[Ball], Ball]:
         curves = [ExactGaussian(square).curve() for square in self.squares]
         weights = [ball(weight) for weight in self.weights]
-        return lambda ratio: sum((w * curve(ratio) for w, curve in zip(weights, curves, strict=True)), Ball(0))
+        return lambda ratio: sum(
+            (w * curve(ratio) for w, curve in zip(weights, curves, strict=True)), Ball(0)
+        )
 
 
 @dataclass(frozen=True)
@@ -98,7 +113,9 @@ def by_side(above: Callable[[Ball], Ball], below: Callable[[Ball], Ball]) -> Cal
 
 @dataclass(frozen=True)
 class ExactTwoSidedLaplace(ExactCurve):
-    """``(1-q) Lap(0, b) + q Lap(1, b)`` against ``(1-q) Lap(0, b) + q Lap(-1, b)``, ``b = scale``, ``0 < q < 1``."""
+    """``(1-q) Lap(0, b) + q Lap(1, b)`` against ``(1-q) Lap(0, b) + q Lap(-1, b)``, ``b = scale``, ``0 < q <
+    1``.
+    """
 
     scale: Fraction
     q: Fraction
@@ -123,8 +140,9 @@ class ExactTwoSidedLaplace(ExactCurve):
 
 @dataclass(frozen=True)
 class ExactMixture(ExactCurve):
-    """``sum_i p_i N(m_i, 1)`` against ``N(0, 1)`` (remove), ``N(0, 1)`` against ``sum_i p_i N(-m_i, 1)`` (add), or the
-    first mixture against the second one (None, which serves both directions); ``m_i = sizes_i sqrt(square)``.
+    """``sum_i p_i N(m_i, 1)`` against ``N(0, 1)`` (remove), ``N(0, 1)`` against ``sum_i p_i N(-m_i, 1)``
+    (add), or the first mixture against the second one (None, which serves both directions); ``m_i = sizes_i
+    sqrt(square)``.
 
     The sizes are non-negative and rise, not all zero; the weights are positive with sum 1.
     """
@@ -137,9 +155,17 @@ class ExactMixture(ExactCurve):
     def curve(self) -> Callable[[Ball], Ball]:
         one, zero, floor, unit = Ball(1), Ball(0), ball(self._floor), ball(self.square).sqrt()
         means, weights = [ball(size) * unit for size in self.sizes], [ball(p) for p in self.weights]
-        mixed, mirrored, alone = _above(means, weights), _above([-m for m in means], weights), _above([zero], [one])
+        mixed, mirrored, alone = (
+            _above(means, weights),
+            _above([-m for m in means], weights),
+            _above([zero], [one]),
+        )
         closed = self.direction is None and len(means) == 2 and self.sizes[0] == 0
-        place = _closed(means[1], *weights) if closed else _place(means, weights, two_sided=self.direction is None)
+        place = (
+            _closed(means[1], *weights)
+            if closed
+            else _place(means, weights, two_sided=self.direction is None)
+        )
 
         def remove(ratio: Ball) -> Ball:
             if ratio <= floor:
@@ -166,7 +192,9 @@ class ExactMixture(ExactCurve):
         return sum((p for p, size in zip(self.weights, self.sizes, strict=True) if size == 0), Fraction(0))
 
     def least(self) -> Ball:
-        return ball(self._floor).log() if self.direction is Direction.REMOVE and self._floor else Ball.neg_inf()
+        return (
+            ball(self._floor).log() if self.direction is Direction.REMOVE and self._floor else Ball.neg_inf()
+        )
 
     def greatest(self) -> Ball:
         return -ball(self._floor).log() if self.direction is Direction.ADD and self._floor else Ball.pos_inf()
@@ -195,8 +223,12 @@ def _closed(mean: Ball, rest: Ball, q: Ball) -> Callable[[Ball], Ball]:
     return place
 
 
-def _place(means: Sequence[Ball], weights: Sequence[Ball], *, two_sided: bool = False) -> Callable[[Ball], Ball]:
-    """From ``r`` to a root of ``g(t) = r``, two-sided ``g(t) = r g(-t)``, ``g(t) = sum_i p_i e^{m_i t - m_i^2/2}``."""
+def _place(
+    means: Sequence[Ball], weights: Sequence[Ball], *, two_sided: bool = False
+) -> Callable[[Ball], Ball]:
+    """From ``r`` to a root of ``g(t) = r``, two-sided ``g(t) = r g(-t)``, ``g(t) = sum_i p_i e^{m_i t -
+    m_i^2/2}``.
+    """
     terms = [(m, p * (-m * m / 2).exp()) for p, m in zip(weights, means, strict=True)]
     floats = [(float(m), float(scale.log())) for m, scale in terms]
 
@@ -216,8 +248,8 @@ def _place(means: Sequence[Ball], weights: Sequence[Ball], *, two_sided: bool = 
 
 
 def _start(terms: list[tuple[float, float]], loss: float, two_sided: bool) -> float:
-    """The place of a loss in floats: by Newton's steps from the right, where one term alone is enough. A step that
-    leaves the bracket becomes a halving. Two-sided losses are odd.
+    """The place of a loss in floats: by Newton's steps from the right, where one term alone is enough. A step
+    that leaves the bracket becomes a halving. Two-sided losses are odd.
     """
 
     def log_and_slope(t: float) -> tuple[float, float]:
@@ -251,7 +283,9 @@ _ORDER, _MOST = 16, 0.5  # a usual order of the moments, and the greatest shift
 
 @dataclass(frozen=True)
 class ExactShifted(ExactCurve):
-    """``N(m, 1)`` against ``e^-shift N(0, 1)`` and a rest apart, given ``m^2``. Both numbers add over a composition."""
+    """``N(m, 1)`` against ``e^-shift N(0, 1)`` and a rest apart, given ``m^2``. Both numbers add over a
+    composition.
+    """
 
     square: Fraction
     shift: Fraction
@@ -262,8 +296,9 @@ class ExactShifted(ExactCurve):
 
 
 def factors(sigma: Fraction, dimension: int, rounding: Fraction, clients: int = 1) -> tuple[Ball, Ball]:
-    """``log A`` and ``log(A / a)``: how far the sum of ``clients`` discrete Gaussians, on so many coordinates, is from
-    rounded continuous noise of variance ``clients sigma^2 - rounding^2``. Any ``rounding`` with ``eta < 1`` is valid.
+    """``log A`` and ``log(A / a)``: how far the sum of ``clients`` discrete Gaussians, on so many
+    coordinates, is from rounded continuous noise of variance ``clients sigma^2 - rounding^2``. Any
+    ``rounding`` with ``eta < 1`` is valid.
     """
     of_rounding, of_noise = _eta(rounding**2), _eta(clients * sigma**2)
     summed = last = Ball(0)
@@ -287,8 +322,11 @@ def _log_ratio(eta: Ball) -> Ball:
     return (1 + eta).log() - (1 - eta).log()
 
 
-def integer_gaussian(sigma: float, sensitivity: float, dimension: int, clients: int = 1) -> ExactShifted | None:
-    """The law of integer values of that L2 sensitivity with integer noise; None where no rounding is near enough.
+def integer_gaussian(
+    sigma: float, sensitivity: float, dimension: int, clients: int = 1
+) -> ExactShifted | None:
+    """The law of integer values of that L2 sensitivity with integer noise; None where no rounding is near
+    enough.
 
     >>> print(integer_gaussian(50.0, 10.0, 10**6).curve()(Ball(1).exp()).str(4))
     [1.769e-8 +/- ...]
@@ -303,13 +341,17 @@ def integer_gaussian(sigma: float, sensitivity: float, dimension: int, clients: 
         cost = 3 * shift + (_ORDER + 1) / 2 * sensitivity**2 / (variance - t * t)
         if shift < _MOST and (best is None or cost < best[0]):
             best = cost, Fraction(part, 64)
-    return None if best is None else rounded(Fraction(sigma), Fraction(sensitivity), dimension, best[1], clients)
+    return (
+        None if best is None else rounded(Fraction(sigma), Fraction(sensitivity), dimension, best[1], clients)
+    )
 
 
 def rounded(
     sigma: Fraction, sensitivity: Fraction, dimension: int, rounding: Fraction, clients: int = 1
 ) -> ExactShifted | None:
-    """The law by a given rounding: the shift is raised until it covers the factor ``A`` at ratio 1, and so at all."""
+    """The law by a given rounding: the shift is raised until it covers the factor ``A`` at ratio 1, and so at
+    all.
+    """
     square = sensitivity**2 / (clients * sigma**2 - rounding**2)
     with at_precision(_BITS):
         up, ratio = factors(sigma, dimension, rounding, clients)

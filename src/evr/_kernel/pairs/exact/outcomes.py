@@ -1,5 +1,6 @@
-"""Exact laws on outcomes: discrete mechanisms (guarantees_strict, S6; guarantees_relations, R6), and laws known by
-bounds of their curve at finitely many ratios (guarantees_state, G1): zCDP (G3) and runs of bounded range (G4, G5).
+"""Exact laws on outcomes: discrete mechanisms (guarantees_strict, S6; guarantees_relations, R6), and laws
+known by bounds of their curve at finitely many ratios (guarantees_state, G1): zCDP (G3) and runs of bounded
+range (G4, G5).
 """
 
 import abc
@@ -16,13 +17,23 @@ import numpy as np
 from flint import ctx
 
 from evr._kernel.order import ceil_div
-from evr._kernel.pairs.exact.law import Ball, ExactCurve, ExactOutcomes, OutcomeSet, at_precision, ball, integer_above
+from evr._kernel.pairs.exact.law import (
+    Ball,
+    ExactCurve,
+    ExactOutcomes,
+    OutcomeSet,
+    at_precision,
+    ball,
+    integer_above,
+)
 
 
 def rational_sets(masses: Iterable[tuple[Fraction, Fraction]]) -> list[OutcomeSet]:
     """Outcomes with rational probabilities, one by one."""
     return [
-        OutcomeSet(ball(p), ball(q), ball(p / q).log() if p and q else Ball.pos_inf() if p else Ball.neg_inf())
+        OutcomeSet(
+            ball(p), ball(q), ball(p / q).log() if p and q else Ball.pos_inf() if p else Ball.neg_inf()
+        )
         for p, q in masses
         if p or q
     ]
@@ -41,15 +52,21 @@ class RationalOutcomes(ExactOutcomes):
 
     @classmethod
     def of(cls, p: Iterable[Fraction | float | int], q: Iterable[Fraction | float | int]) -> Self:
-        """Two laws over the same outcomes; each must sum to exactly 1 (floats are read as the numbers they are)."""
+        """Two laws over the same outcomes; each must sum to exactly 1 (floats are read as the numbers they
+        are).
+        """
         laws = tuple(tuple(Fraction(x) for x in law) for law in (p, q))
         sizes = [len(law) for law in laws]
         if sizes[0] == 0 or sizes[0] != sizes[1]:
-            raise ValueError(f"p and q have {sizes[0]} and {sizes[1]} entries: give as many of each, at least 1")
+            raise ValueError(
+                f"p and q have {sizes[0]} and {sizes[1]} entries: give as many of each, at least 1"
+            )
         for name, law in zip("pq", laws, strict=True):
             if min(law) < 0 or sum(law) != 1:
                 why = f"{name} has entries below 0, or a sum of {float(sum(law))!r} that is not exactly 1"
-                raise ValueError(f"{why}: give Fractions, or one entry as 1 minus the Fractions of the others")
+                raise ValueError(
+                    f"{why}: give Fractions, or one entry as 1 minus the Fractions of the others"
+                )
         return cls(*laws)
 
     def sets(self) -> list[OutcomeSet]:
@@ -90,7 +107,9 @@ class Noise(NamedTuple):
 
 @dataclass(frozen=True)
 class ExactDiscreteLaplace(ExactOutcomes):
-    """Noise of probability ``tanh(a/2) e^{-a|x|}`` on the integers; ``P`` is centred at ``sensitivity``, ``Q`` at 0."""
+    """Noise of probability ``tanh(a/2) e^{-a|x|}`` on the integers; ``P`` is centred at ``sensitivity``,
+    ``Q`` at 0.
+    """
 
     parameter: Fraction
     sensitivity: int
@@ -116,7 +135,9 @@ class ExactDiscreteLaplace(ExactOutcomes):
 
 @dataclass(frozen=True)
 class ExactDiscreteGaussian(ExactOutcomes):
-    """Noise of probability proportional to ``e^{-x^2 / (2 sigma^2)}`` on the integers; the support is infinite."""
+    """Noise of probability proportional to ``e^{-x^2 / (2 sigma^2)}`` on the integers; the support is
+    infinite.
+    """
 
     sigma: Fraction
     sensitivity: int
@@ -124,7 +145,8 @@ class ExactDiscreteGaussian(ExactOutcomes):
     def noise(self) -> Noise:
         """Its ``at`` takes ``x`` up to twice the sensitivity beyond its reach."""
         variance = self.sigma**2
-        reach = math.isqrt(math.ceil(2 * variance * (ctx.prec + 8))) + 1  # any is sound; this one leaves out e^-prec
+        # any is sound; this one leaves out e^-prec
+        reach = math.isqrt(math.ceil(2 * variance * (ctx.prec + 8))) + 1
         terms = [ball(-x * x / (2 * variance)).exp() for x in range(reach + 2 * self.sensitivity + 1)]
 
         def beyond(last: int) -> Ball:
@@ -140,7 +162,9 @@ class ExactDiscreteGaussian(ExactOutcomes):
         (at, beyond, reach), shift = self.noise(), self.sensitivity
         assert reach is not None
         near, far = beyond(reach), beyond(reach + shift)
-        kept = [OutcomeSet(at(abs(x - shift)), at(abs(x)), self.loss(x)) for x in range(-reach, shift + reach + 1)]
+        kept = [
+            OutcomeSet(at(abs(x - shift)), at(abs(x)), self.loss(x)) for x in range(-reach, shift + reach + 1)
+        ]
         return [OutcomeSet(far, near, self.loss(-reach)), *kept, OutcomeSet(near, far, Ball.pos_inf())]
 
     def loss(self, x: int) -> Ball:
@@ -153,7 +177,9 @@ class ExactDiscreteGaussian(ExactOutcomes):
 
 @dataclass(frozen=True)
 class ExactTwoSidedOutcomes(ExactOutcomes):
-    """``(1-q) f(x) + q f(x - D)`` against ``(1-q) f(x) + q f(x + D)``: the noise ``f`` of ``base``, ``0 < q < 1``."""
+    """``(1-q) f(x) + q f(x - D)`` against ``(1-q) f(x) + q f(x + D)``: the noise ``f`` of ``base``, ``0 < q <
+    1``.
+    """
 
     base: ExactDiscreteLaplace | ExactDiscreteGaussian
     q: Fraction
@@ -181,7 +207,8 @@ P = TypeVar("P", bound=tuple[Fraction | int, Fraction | int])
 
 _BITS = 64  # of a bound, beyond its leading one
 _SPANS = (-6.0, -2.0, 0.5), (-2.0, 1.0, 0.05), (1.0, 7.0, 0.02), (7.0, 40.0, 0.5)
-_PLACES = np.concatenate([np.arange(*span) for span in _SPANS])  # where zCDP is bounded, in deviations of the loss
+# where zCDP is bounded, in deviations of the loss
+_PLACES = np.concatenate([np.arange(*span) for span in _SPANS])
 
 
 def above(exponent: Fraction, bits: int) -> Fraction:
@@ -192,7 +219,9 @@ def above(exponent: Fraction, bits: int) -> Fraction:
 
 
 def falling_hull(points: Iterable[P]) -> list[P]:
-    """The points, which rise in their first number, at which the greatest convex and falling function below bends."""
+    """The points, which rise in their first number, at which the greatest convex and falling function below
+    bends.
+    """
     lower: list[P] = []
     for point in points:
         g, h = point
@@ -208,8 +237,8 @@ def falling_hull(points: Iterable[P]) -> list[P]:
 
 
 def hull(points: Sequence[Point]) -> list[tuple[Fraction, Fraction]]:
-    """The pair of the greatest convex curve below ``(0, 1)`` and the points, whose ratios rise: the masses of ``P`` and
-    ``Q`` at ratio 0, at the ratios where the curve bends, and at an infinite ratio.
+    """The pair of the greatest convex curve below ``(0, 1)`` and the points, whose ratios rise: the masses of
+    ``P`` and ``Q`` at ratio 0, at the ratios where the curve bends, and at an infinite ratio.
 
     >>> hull([(Fraction(1), Fraction(1, 2)), (Fraction(2), Fraction(0))])
     [(Fraction(0, 1), Fraction(1, 2)), (Fraction(1, 1), Fraction(1, 2)), (Fraction(0, 1), Fraction(0, 1))]
@@ -238,7 +267,8 @@ def _hull_of(law: ExactPoints) -> list[tuple[Fraction, Fraction]]:
 
 @dataclass(frozen=True)
 class ExactConcentrated(ExactPoints):
-    """A mechanism of which only ``(xi, rho)``-zCDP is known, in both directions; both numbers add over a composition.
+    """A mechanism of which only ``(xi, rho)``-zCDP is known, in both directions; both numbers add over a
+    composition.
 
     >>> print(ExactConcentrated(Fraction(1, 2)).bound(Fraction(4)).str(8))
     [0.00019579542 +/- ...]
@@ -248,7 +278,9 @@ class ExactConcentrated(ExactPoints):
     xi: Fraction = Fraction(0)
 
     def bound(self, epsilon: Fraction) -> Ball:
-        """``e^{(a-1)(a rho + xi - epsilon)} (1 - 1/a)^a / (a-1)`` at a good order ``a``; any ``a > 1`` is valid."""
+        """``e^{(a-1)(a rho + xi - epsilon)} (1 - 1/a)^a / (a-1)`` at a good order ``a``; any ``a > 1`` is
+        valid.
+        """
         a = Fraction(_order(float(self.rho), float(epsilon - self.xi)))
         exponent = ball((a - 1) * (a * self.rho + self.xi - epsilon))
         return (exponent + ball(a) * ball(1 - 1 / a).log()).exp() / ball(a - 1)
@@ -325,7 +357,9 @@ class ExactBoundedRange(ExactCurve):
 
 @dataclass(frozen=True)
 class ExactRun(ExactPoints):
-    """``steps`` mechanisms of range ``epsilon`` one after the other, each chosen from the outputs of those before."""
+    """``steps`` mechanisms of range ``epsilon`` one after the other, each chosen from the outputs of those
+    before.
+    """
 
     epsilon: Fraction
     steps: int
@@ -334,7 +368,9 @@ class ExactRun(ExactPoints):
         return self.steps * self.epsilon
 
     def points(self) -> list[Point]:
-        """The values with their ratios, both rounded up: most of them where the usual deltas are, few elsewhere."""
+        """The values with their ratios, both rounded up: most of them where the usual deltas are, few
+        elsewhere.
+        """
         cells = max(_FEWEST, min(_MOST, _WORK // self.steps))
         run, last = _Run(self.epsilon, cells), self.steps * cells
         for size in range(cells, last + 1, cells):
@@ -344,11 +380,15 @@ class ExactRun(ExactPoints):
         kept = {*range(0, usual, ceil_div(usual, _DENSE)), *range(usual, last, sparse), last}
         mirrored = run.mirror(last)
         points = {j: run.values[j] for j in kept} | {-j: mirrored[-j] for j in range(last, 0, -sparse)}
-        return [(above(j * run.wide, run.bits), Fraction(value, run.unit)) for j, value in sorted(points.items())]
+        return [
+            (above(j * run.wide, run.bits), Fraction(value, run.unit)) for j, value in sorted(points.items())
+        ]
 
 
 class _Run:
-    """The recursion on the places ``j epsilon / cells``: integers not below ``V_k`` there, in units of ``2^-bits``."""
+    """The recursion on the places ``j epsilon / cells``: integers not below ``V_k`` there, in units of
+    ``2^-bits``.
+    """
 
     def __init__(self, epsilon: Fraction, cells: int) -> None:
         self.cells, self.wide = cells, epsilon / cells
@@ -365,18 +405,25 @@ class _Run:
         self.values = [0]  # at the places from 0 on, the last one 0
 
     def mirror(self, places: int) -> list[int]:
-        """The values at ``-places .. -1``: by its mirror image each is ``unit - e^{-place h} (unit - value)``."""
+        """The values at ``-places .. -1``: by its mirror image each is ``unit - e^{-place h} (unit -
+        value)``.
+        """
         held = self.values + [0] * max(0, places + 1 - len(self.values))
         with at_precision(self.bits + 64):
             lowered = [ball(-j * self.wide).exp() * (held[j] - self.unit) for j in range(places, 0, -1)]
             return [self.unit + min(0, integer_above(number)) for number in lowered]
 
     def step(self, last: int) -> None:
-        """From ``V_{k-1}`` to ``V_k``, which is 0 from the place ``last`` on: at each place the greatest value over
-        where the range of the step lies, at the ends of cells and, by a parabola, between them (G5).
+        """From ``V_{k-1}`` to ``V_k``, which is 0 from the place ``last`` on: at each place the greatest
+        value over where the range of the step lies, at the ends of cells and, by a parabola, between them
+        (G5).
         """
         n, bits = self.cells, self.bits
-        earlier = [*self.mirror(n + 1), *self.values, *[0] * (last + n + 1 - len(self.values))]  # from place -n-1 on
+        earlier = [
+            *self.mirror(n + 1),
+            *self.values,
+            *[0] * (last + n + 1 - len(self.values)),
+        ]  # from place -n-1 on
         bends, values = self._bends(earlier), []
         for here in range(n + 1, last + n + 1):  # places 0 to last - 1
             stays, moves = earlier[here : here - n - 1 : -1], earlier[here + n : here - 1 : -1]
@@ -391,7 +438,11 @@ class _Run:
         self.values = [*values, 0]
 
     def _bends(self, earlier: list[int]) -> list[int]:
-        """How far a cell bends, at the most: ``E dV - dW`` times ``bend``, of the falls ``n`` places apart (G5)."""
+        """How far a cell bends, at the most: ``E dV - dW`` times ``bend``, of the falls ``n`` places apart
+        (G5).
+        """
         falls = [0, *(a - b for a, b in pairwise(earlier))]
         apart = zip(falls, falls[self.cells :], strict=False)
-        return [(max(0, self.whole * a - (b << self.bits)) * self.bend >> 2 * self.bits) + 2 for a, b in apart]
+        return [
+            (max(0, self.whole * a - (b << self.bits)) * self.bend >> 2 * self.bits) + 2 for a, b in apart
+        ]

@@ -30,7 +30,9 @@ def sampled_loss(loss: Ball, q: Ball, rest: Ball, direction: Direction) -> Ball:
     return (rest + q * rare).log()
 
 
-def _seen_through(base: Callable[[Ball], Ball], q: Ball, rest: Ball, direction: Direction) -> Callable[[Ball], Ball]:
+def _seen_through(
+    base: Callable[[Ball], Ball], q: Ball, rest: Ball, direction: Direction
+) -> Callable[[Ball], Ball]:
     """The curve of a pair seen through Poisson sampling with probability ``q``; ``rest`` is ``1 - q``."""
     zero, one = Ball(0), Ball(1)
 
@@ -124,7 +126,9 @@ def _sampled_set(one: OutcomeSet, q: Ball, rest: Ball, direction: Direction) -> 
 
 
 def exact_sampled(law: ExactLaw, q: Fraction, direction: Direction) -> ExactLaw:
-    """The law seen through Poisson sampling, ``0 < q <= 1``. Sampling twice is sampling with the product of both."""
+    """The law seen through Poisson sampling, ``0 < q <= 1``. Sampling twice is sampling with the product of
+    both.
+    """
     if q == 1:
         return law
     if isinstance(law, SampledOutcomes | SampledCurve) and law.direction is direction:
@@ -179,7 +183,9 @@ class WithoutReplacementOutcomes(ExactOutcomes):
             elif one.loss.is_zero():
                 even = even + one.p
             else:
-                raise ArithmeticError(f"the sign of a loss of {self.base!r} is not certain: raise the precision")
+                raise ArithmeticError(
+                    f"the sign of a loss of {self.base!r} is not certain: raise the precision"
+                )
         return [*found, OutcomeSet(even, even, zero)]
 
 
@@ -192,7 +198,9 @@ def exact_without_replacement(law: ExactLaw, g: Fraction) -> ExactLaw:
 
 @dataclass(frozen=True)
 class ExactTruncated(ExactCurve):
-    """A Gaussian on Poisson batches of ``size`` records, ``0 < q < 1``, of which at most ``most < size`` are kept."""
+    """A Gaussian on Poisson batches of ``size`` records, ``0 < q < 1``, of which at most ``most < size`` are
+    kept.
+    """
 
     size: int
     q: Fraction
@@ -206,7 +214,9 @@ class ExactTruncated(ExactCurve):
         return SampledCurve(ExactGaussian(1 / self.noise**2), self.q, self.direction)
 
     def chances(self) -> tuple[Ball, Ball, Ball]:
-        """``1 - p``, ``p`` and ``g`` of R3.1: of batches that are whole, that are cut, and to be in one of these."""
+        """``1 - p``, ``p`` and ``g`` of R3.1: of batches that are whole, that are cut, and to be in one of
+        these.
+        """
         kept, cut = _binomial_tails(self.size - 1, self.q, self.most)
         _, beyond = _binomial_tails(self.size, self.q, self.most + 1)
         return kept, cut, beyond * self.most / (cut * self.size)
@@ -225,8 +235,8 @@ class ExactTruncated(ExactCurve):
 
 
 def _binomial_tails(n: int, q: Fraction, k: int) -> tuple[Ball, Ball]:
-    """``Pr[Bin(n, q) < k]`` and ``Pr[Bin(n, q) >= k]``: the one away from the mean is enclosed, since the series of the
-    other would need as many digits as the small one has zeros.
+    """``Pr[Bin(n, q) < k]`` and ``Pr[Bin(n, q) >= k]``: the one away from the mean is enclosed, since the
+    series of the other would need as many digits as the small one has zeros.
     """
     if k <= n * q:
         below = (1 - ball(q)).beta_lower(n - k + 1, k, True)

@@ -1,4 +1,6 @@
-"""Pairs of laws on finitely many outcomes: the ground of every discrete mechanism, and noise on the integers."""
+"""Pairs of laws on finitely many outcomes: the ground of every discrete mechanism, and noise on the
+integers.
+"""
 
 import math
 from dataclasses import dataclass
@@ -28,34 +30,47 @@ class DiscretePair(DominatingPair):
     error: float = 0.0  # of a loss, beyond 8 UNIT of the greatest
 
     @classmethod
-    def from_logs(cls, log_p: Any, log_q: Any, losses: Any = None, *, is_cut: bool = False, error: float = 0.0) -> Self:
-        """Sort outcomes by loss and join those of equal loss. Give ``losses`` where a difference would lose digits."""
+    def from_logs(
+        cls, log_p: Any, log_q: Any, losses: Any = None, *, is_cut: bool = False, error: float = 0.0
+    ) -> Self:
+        """Sort outcomes by loss and join those of equal loss. Give ``losses`` where a difference would lose
+        digits.
+        """
         log_p, log_q = np.asarray(log_p, float), np.asarray(log_q, float)
         keep = np.isfinite(log_p) | np.isfinite(log_q)
         log_p, log_q = log_p[keep], log_q[keep]
         if losses is None:
             losses = log_p - log_q
-            error = 8.0 * UNIT * float(np.max(np.abs([log_p, log_q]), where=np.isfinite([log_p, log_q]), initial=1.0))
+            error = (
+                8.0
+                * UNIT
+                * float(np.max(np.abs([log_p, log_q]), where=np.isfinite([log_p, log_q]), initial=1.0))
+            )
         else:
             losses = np.asarray(losses, float)[keep]
         groups, index = np.unique(losses, return_inverse=True)
         joined = np.full((2, groups.size), -np.inf)
         np.logaddexp.at(joined[0], index, log_p)
         np.logaddexp.at(joined[1], index, log_q)
-        return cls(tuple(groups.tolist()), tuple(joined[0].tolist()), tuple(joined[1].tolist()), is_cut, error)
+        return cls(
+            tuple(groups.tolist()), tuple(joined[0].tolist()), tuple(joined[1].tolist()), is_cut, error
+        )
 
     @classmethod
     def from_probabilities(cls, p: Any, q: Any) -> Self:
         """Outcomes in any order, by their probabilities, which must each sum to one, to an ulp for each."""
         p, q = np.asarray(p, float), np.asarray(q, float)
         if p.ndim != 1 or p.shape != q.shape or p.size == 0:
-            raise ValueError(f"p and q have shapes {p.shape} and {q.shape}: give two lists of one length, at least 1")
+            raise ValueError(
+                f"p and q have shapes {p.shape} and {q.shape}: give two lists of one length, at least 1"
+            )
         for name, law in (("p", p), ("q", q)):
             validate.law(**{name: law.tolist()})
         with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
             log_p, log_q, ratio = np.log(p), np.log(q), p / q
             far = np.where((ratio > 0) & (ratio < np.inf), np.log(ratio), log_p - log_q)
-            losses = np.where(np.abs(p - q) <= q / 2, np.log1p((p - q) / q), far)  # near 1 a ratio loses digits
+            # near 1 a ratio loses digits
+            losses = np.where(np.abs(p - q) <= q / 2, np.log1p((p - q) / q), far)
         return cls.from_logs(log_p, log_q, losses)
 
     @cached_property
@@ -68,7 +83,9 @@ class DiscretePair(DominatingPair):
 
     @cached_property
     def _cumulated(self) -> dict[Measure, tuple[Floats, Floats]]:
-        """``log`` of the mass of the first ``n`` outcomes and of all but these, for relative accuracy at both ends."""
+        """``log`` of the mass of the first ``n`` outcomes and of all but these, for relative accuracy at both
+        ends.
+        """
         ends = {m: (np.append(-np.inf, law), np.append(-np.inf, law[::-1])) for m, law in self.logs.items()}
         return {m: (log_partial_sums(a), log_partial_sums(b)[::-1]) for m, (a, b) in ends.items()}
 
@@ -128,8 +145,8 @@ TRIVIAL_PAIR = DiscretePair((0.0,), (0.0,), (0.0,))
 
 
 def discrete_laplace(a: float, shift: int, q: float | None = None) -> DiscretePair:
-    """Noise of probability ``tanh(a/2) e^{-a|x|}`` on the integers, moved up by ``shift`` or not; with ``q``, moved up
-    or down with that probability (docs/guarantees_relations.md, Section R6). Both tails are atoms.
+    """Noise of probability ``tanh(a/2) e^{-a|x|}`` on the integers, moved up by ``shift`` or not; with ``q``,
+    moved up or down with that probability (docs/guarantees_relations.md, Section R6). Both tails are atoms.
     """
     x = np.arange(0.0 if q is None else -shift, shift + 1.0)
     log_atom, log_tail = math.log(math.tanh(a / 2)), -math.log1p(math.exp(-a))
@@ -140,8 +157,8 @@ def discrete_laplace(a: float, shift: int, q: float | None = None) -> DiscretePa
 
 
 def discrete_gaussian(sigma: float, shift: int, q: float | None = None) -> DiscretePair:
-    """Noise of probability proportional to ``e^{-x^2 / (2 sigma^2)}``, moved as that of ``discrete_laplace``. The pair
-    leaves out noise beyond 39 ``sigma``, of probability below 1e-329, and says so (``is_cut``).
+    """Noise of probability proportional to ``e^{-x^2 / (2 sigma^2)}``, moved as that of ``discrete_laplace``.
+    The pair leaves out noise beyond 39 ``sigma``, of probability below 1e-329, and says so (``is_cut``).
     """
     reach = math.ceil(NORMAL_REACH * sigma) + 2
     x = np.arange(-reach if q is None else -reach - shift, shift + reach + 1.0)

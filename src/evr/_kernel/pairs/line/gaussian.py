@@ -1,4 +1,6 @@
-"""Gaussian noise: alone, with raised losses (guarantees_state, G2), and mixed (Choquette-Choo et al. 2024)."""
+"""Gaussian noise: alone, with raised losses (guarantees_state, G2), and mixed (Choquette-Choo et al.
+2024).
+"""
 
 import math
 from dataclasses import dataclass
@@ -12,7 +14,9 @@ from evr._kernel.pairs.line.pair import DominatingPair, Measure, log_difference
 from evr.types import Direction
 
 NORMAL_REACH = 39.0
-"""In standard deviations: the logarithm of the normal tail beyond is below -760, less than the least positive float."""
+"""In standard deviations: the logarithm of the normal tail beyond is below -760, less than the least positive
+float.
+"""
 _START = -NORMAL_REACH - 1  # below it is what Q alone has of a shifted pair
 
 
@@ -97,14 +101,18 @@ class ShiftedPair(DominatingPair):
 
 
 def log_mean_exp(exponent: Floats, p: Floats) -> Floats:
-    """``log sum_i p_i e^{exponent_i}`` for ``sum_i p_i = 1``, with relative accuracy where all exponents are small."""
+    """``log sum_i p_i e^{exponent_i}`` for ``sum_i p_i = 1``, with relative accuracy where all exponents are
+    small.
+    """
     small = np.max(np.abs(exponent), axis=-1) < 1.0
     near = np.log1p(np.sum(p * np.expm1(np.clip(exponent, -1.0, 1.0)), axis=-1))
     return np.where(small, near, _log_weighted_sum(exponent, p))
 
 
 def _log_weighted_sum(exponent: Floats, p: Floats) -> Floats:
-    """``log sum_i p_i e^{exponent_i}``; SciPy's does the same for any array, and takes several times as long."""
+    """``log sum_i p_i e^{exponent_i}``; SciPy's does the same for any array, and takes several times as
+    long.
+    """
     top = np.max(exponent, axis=-1)
     shift = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore", over="ignore"):
@@ -113,8 +121,9 @@ def _log_weighted_sum(exponent: Floats, p: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class MixturePair(DominatingPair):
-    """``sum_i p_i N(m_i, 1)`` against ``N(0, 1)`` (remove), ``N(0, 1)`` against ``sum_i p_i N(-m_i, 1)`` (add), or the
-    first mixture against the second one (None, which serves both directions); ``0 <= m_i``, not all zero.
+    """``sum_i p_i N(m_i, 1)`` against ``N(0, 1)`` (remove), ``N(0, 1)`` against ``sum_i p_i N(-m_i, 1)``
+    (add), or the first mixture against the second one (None, which serves both directions); ``0 <= m_i``, not
+    all zero.
 
     The loss is ``f(t)`` if ``P`` is a mixture, less ``f(-t)`` if ``Q`` is one, where the convex function
     ``f(t) = log sum_i p_i e^{m_i t - m_i^2/2}`` rises.
@@ -172,8 +181,8 @@ class MixturePair(DominatingPair):
         return sign * t
 
     def _solved(self, target: Floats, low: float) -> Floats:
-        """The root of ``f(t) = target``, or with two mixtures of ``f(t) - f(-t) = target``: by Newton's steps from the
-        right, where one term alone is enough. A step that leaves the bracket becomes a halving.
+        """The root of ``f(t) = target``, or with two mixtures of ``f(t) - f(-t) = target``: by Newton's steps
+        from the right, where one term alone is enough. A step that leaves the bracket becomes a halving.
         """
         m, p = np.array(self.means), np.array(self.probabilities)
         t = high = np.min((target[..., None] - np.log(p[m > 0])) / m[m > 0] + m[m > 0] / 2, axis=-1)
@@ -193,12 +202,17 @@ class MixturePair(DominatingPair):
         return t
 
     def _closed(self, loss: Floats) -> Floats:
-        """``(y/2 + asinh((1-q)/q e^{mu^2/2} sinh(y/2))) / mu``, for two mixtures of two means, one of them 0."""
+        """``(y/2 + asinh((1-q)/q e^{mu^2/2} sinh(y/2))) / mu``, for two mixtures of two means, one of
+        them 0.
+        """
         rest, q = self.probabilities
         mu, half = self.means[1], loss / 2
         scale = math.log(rest) - math.log(q) + mu * mu / 2
         with np.errstate(divide="ignore", over="ignore"):
-            near, far = np.log(np.sinh(np.minimum(half, 1.0))), half + np.log1p(-np.exp(-2.0 * half)) - math.log(2.0)
+            near, far = (
+                np.log(np.sinh(np.minimum(half, 1.0))),
+                half + np.log1p(-np.exp(-2.0 * half)) - math.log(2.0),
+            )
             size = scale + np.where(half < 1.0, near, far)  # the logarithm of the hyperbolic sine
             found = np.where(size < 300.0, np.arcsinh(np.exp(np.minimum(size, 300.0))), size + math.log(2.0))
         return (half + found) / mu
@@ -221,7 +235,10 @@ class MixturePair(DominatingPair):
     def describe(self) -> str:
         laws = []
         for measure, sign in ((Measure.P, ""), (Measure.Q, "-")):
-            parts = [f"{p:.4g} N({sign}{m:.6g}, 1)" for p, m in zip(self.probabilities[:3], self.means, strict=False)]
+            parts = [
+                f"{p:.4g} N({sign}{m:.6g}, 1)"
+                for p, m in zip(self.probabilities[:3], self.means, strict=False)
+            ]
             mixture = " + ".join(parts) + (" + ..." if len(self.means) > 3 else "")
             laws.append(mixture if self.is_mixed(measure) else "N(0, 1)")
         return " | ".join(laws)

@@ -1,4 +1,6 @@
-"""Pairs of bounded losses: Laplace noise, also on both sides (guarantees_relations, R6), and bounded range (G4)."""
+"""Pairs of bounded losses: Laplace noise, also on both sides (guarantees_relations, R6), and bounded range
+(G4).
+"""
 
 import math
 from dataclasses import dataclass
@@ -17,7 +19,9 @@ def log_cdf(x: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class LaplacePair(DominatingPair):
-    """``Lap(1, b)`` against ``Lap(0, b)``, ``b = scale``: the loss is ``(2t - 1)/b`` between two atoms at 0 and 1."""
+    """``Lap(1, b)`` against ``Lap(0, b)``, ``b = scale``: the loss is ``(2t - 1)/b`` between two atoms at 0
+    and 1.
+    """
 
     scale: float
 
@@ -56,9 +60,11 @@ class LaplacePair(DominatingPair):
 
 @dataclass(frozen=True)
 class TwoSidedLaplacePair(DominatingPair):
-    """``(1-q) Lap(0, b) + q Lap(1, b)`` against ``(1-q) Lap(0, b) + q Lap(-1, b)``, ``b = scale``, ``0 < q < 1``.
+    """``(1-q) Lap(0, b) + q Lap(1, b)`` against ``(1-q) Lap(0, b) + q Lap(-1, b)``, ``b = scale``, ``0 < q <
+    1``.
 
-    The loss is odd. From 0 to 1 it is ``log(1 + c (e^{2t/b} - 1))``, ``c = q e^{-1/b} / (1 - q + q e^{-1/b})``.
+    The loss is odd. From 0 to 1 it is ``log(1 + c (e^{2t/b} - 1))``, ``c = q e^{-1/b} / (1 - q + q
+    e^{-1/b})``.
     """
 
     scale: float
@@ -106,7 +112,9 @@ class TwoSidedLaplacePair(DominatingPair):
 
 @dataclass(frozen=True)
 class BoundedRangePair(DominatingPair):
-    """The loss ``t`` has the density ``e^{(epsilon + t)/2} / (2 (e^epsilon - 1))`` under ``P``, ``|t| <= epsilon``."""
+    """The loss ``t`` has the density ``e^{(epsilon + t)/2} / (2 (e^epsilon - 1))`` under ``P``, ``|t| <=
+    epsilon``.
+    """
 
     epsilon: float
 
@@ -122,7 +130,9 @@ class BoundedRangePair(DominatingPair):
         low, high = np.broadcast_arrays(self.privacy_loss(low), self.privacy_loss(high))
         if measure is Measure.Q:  # the mirror image
             low, high = -high, -low
-        return log_difference(high / 2, np.minimum(low, high) / 2) - log_difference(self.epsilon / 2, -self.epsilon / 2)
+        return log_difference(high / 2, np.minimum(low, high) / 2) - log_difference(
+            self.epsilon / 2, -self.epsilon / 2
+        )
 
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
         drawn = 2 * np.log1p(generator.random(size) * math.expm1(self.epsilon)) - self.epsilon

@@ -1,7 +1,7 @@
 """Dominating pairs on a line (Zhu, Dong and Wang 2022, Definition 7).
 
-The coordinate ``t`` is chosen so that the privacy loss ``log dP/dQ`` is *non-decreasing in t*. Intervals are half-open,
-``(low, high]``. A discrete law lives on the integers ``0, 1, 2, ...`` in the order of its losses.
+The coordinate ``t`` is chosen so that the privacy loss ``log dP/dQ`` is *non-decreasing in t*. Intervals are
+half-open, ``(low, high]``. A discrete law lives on the integers ``0, 1, 2, ...`` in the order of its losses.
 """
 
 import abc
@@ -23,19 +23,27 @@ class Measure(enum.Enum):
 
 
 class DominatingPair(LossLaw):
-    """A pair of laws on a line with a non-decreasing privacy loss. Immutable, hashable, comparable by value."""
+    """A pair of laws on a line with a non-decreasing privacy loss. Immutable, hashable, comparable by
+    value.
+    """
 
     @abc.abstractmethod
     def privacy_loss(self, t: Any) -> Floats:
-        """``log dP/dQ`` at ``t``, non-decreasing; ``+inf`` where only ``P`` has mass, ``-inf`` where only ``Q`` has."""
+        """``log dP/dQ`` at ``t``, non-decreasing; ``+inf`` where only ``P`` has mass, ``-inf`` where only
+        ``Q`` has.
+        """
 
     @abc.abstractmethod
     def point(self, loss: Any) -> Floats:
-        """The largest ``t`` with ``privacy_loss(t) <= loss``; ``-inf`` if no ``t`` has one, ``+inf`` if every has."""
+        """The largest ``t`` with ``privacy_loss(t) <= loss``; ``-inf`` if no ``t`` has one, ``+inf`` if every
+        has.
+        """
 
     @abc.abstractmethod
     def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
-        """``log`` of the probability of ``(low, high]``, accurate relative to the probability in both tails."""
+        """``log`` of the probability of ``(low, high]``, accurate relative to the probability in both
+        tails.
+        """
 
     @abc.abstractmethod
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
@@ -43,12 +51,16 @@ class DominatingPair(LossLaw):
 
     @property
     def flats(self) -> Floats:
-        """Intervals ``(low, high]`` of constant loss, infinite loss included, in order, as rows: its atoms."""
+        """Intervals ``(low, high]`` of constant loss, infinite loss included, in order, as rows: its
+        atoms.
+        """
         return np.empty((0, 2))
 
     @abc.abstractmethod
     def span(self, order: float = 0.0) -> tuple[float, float]:
-        """A range of ``t`` that holds all but a negligible part (below 1e-300) of ``Q`` and of ``P e^{order loss}``."""
+        """A range of ``t`` that holds all but a negligible part (below 1e-300) of ``Q`` and of ``P e^{order
+        loss}``.
+        """
 
     @property
     def loss_magnitude(self) -> float:
@@ -60,13 +72,19 @@ class DominatingPair(LossLaw):
 def line_pair(law: LossLaw) -> DominatingPair:
     """The law as a pair on a line; one in many dimensions is refused by name."""
     if not isinstance(law, DominatingPair):
-        remedy = "Use the default method of estimate_delta, estimate_epsilon and verify, which serves such laws"
-        raise UnsupportedEventError(f"{law.describe()} has no pair on a line, which this method needs. {remedy}")
+        remedy = (
+            "Use the default method of estimate_delta, estimate_epsilon and verify, which serves such laws"
+        )
+        raise UnsupportedEventError(
+            f"{law.describe()} has no pair on a line, which this method needs. {remedy}"
+        )
     return law
 
 
 def log_difference(larger: Any, smaller: Any) -> Floats:
-    """``log(e^larger - e^smaller)`` for ``larger >= smaller`` without overflow; ``-inf`` where they are equal."""
+    """``log(e^larger - e^smaller)`` for ``larger >= smaller`` without overflow; ``-inf`` where they are
+    equal.
+    """
     larger, smaller = np.broadcast_arrays(np.asarray(larger, float), np.asarray(smaller, float))
     gap = np.where(np.isneginf(larger), 0.0, smaller - np.where(np.isneginf(larger), 0.0, larger))
     with np.errstate(divide="ignore"):
@@ -74,13 +92,17 @@ def log_difference(larger: Any, smaller: Any) -> Floats:
 
 
 def log_sum_exp(x: Floats) -> float:
-    """``log(sum(e^x))`` of a non-empty array; SciPy's does the same for any array, and takes ten times as long."""
+    """``log(sum(e^x))`` of a non-empty array; SciPy's does the same for any array, and takes ten times as
+    long.
+    """
     top = float(x.max())
     return top + math.log(float(np.exp(x - top).sum())) if math.isfinite(top) else top
 
 
 def partial_sums(x: Floats) -> Floats:
-    """Sums of the first terms, by sums of pairs: ``2 log2(n)`` roundings on top of each other, and not ``n``."""
+    """Sums of the first terms, by sums of pairs: ``2 log2(n)`` roundings on top of each other, and not
+    ``n``.
+    """
     if x.size < 2:
         return x
     found, paired = x.copy(), partial_sums(x[:-1:2] + x[1::2])
@@ -102,7 +124,9 @@ def log_partial_sums(x: Floats) -> Floats:
 
 
 def mix(loss: Any, q: float) -> Floats:
-    """``log(1 - q + q e^loss)``, relatively accurate, also where ``1 - q`` nearly cancels or ``e^loss`` overflows."""
+    """``log(1 - q + q e^loss)``, relatively accurate, also where ``1 - q`` nearly cancels or ``e^loss``
+    overflows.
+    """
     loss = np.asarray(loss, float)
     change = q * np.expm1(np.minimum(loss, 600.0))
     with np.errstate(divide="ignore"):
@@ -111,8 +135,8 @@ def mix(loss: Any, q: float) -> Floats:
 
 
 def mix_error(loss: Any, error: Any, q: float) -> Floats:
-    """How far ``mix`` may be off where the loss is off by ``error``: its slope is at most 1, and about ``q e^loss``
-    where that is small.
+    """How far ``mix`` may be off where the loss is off by ``error``: its slope is at most 1, and about ``q
+    e^loss`` where that is small.
     """
     loss = np.asarray(loss, float)
     with np.errstate(over="ignore", invalid="ignore"):

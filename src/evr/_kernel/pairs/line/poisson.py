@@ -1,4 +1,6 @@
-"""Sampled pairs: by Poisson (Zhu, Dong and Wang 2022, Theorem 11), without replacement (guarantees_relations, R2)."""
+"""Sampled pairs: by Poisson (Zhu, Dong and Wang 2022, Theorem 11), without replacement (guarantees_relations,
+R2).
+"""
 
 import math
 from dataclasses import dataclass
@@ -19,8 +21,8 @@ from evr.types import Direction
 class SampledPair(DominatingPair):
     """A base pair ``(P, Q)`` seen through Poisson sampling with probability ``q``, ``0 < q < 1``.
 
-    In the remove direction it is ``((1-q)Q + qP, Q)``, in the add direction ``(P, (1-q)P + qQ)``: the mixture is in the
-    second slot. To swap the base pair and apply the remove formula is wrong for asymmetric pairs.
+    In the remove direction it is ``((1-q)Q + qP, Q)``, in the add direction ``(P, (1-q)P + qQ)``: the mixture
+    is in the second slot. To swap the base pair and apply the remove formula is wrong for asymmetric pairs.
     """
 
     base: DominatingPair
@@ -85,8 +87,8 @@ class SampledPair(DominatingPair):
 
 
 def sampled(base: DominatingPair, q: Fraction | float, direction: Direction) -> DominatingPair:
-    """The base seen through Poisson sampling, ``0 < q <= 1``. Sampling twice is sampling with the product of both
-    probabilities.
+    """The base seen through Poisson sampling, ``0 < q <= 1``. Sampling twice is sampling with the product of
+    both probabilities.
     """
     if isinstance(base, SampledPair) and base.direction is direction and base.q * float(q) > 0.0:
         q, base = Fraction(base.q) * Fraction(q), base.base
@@ -117,23 +119,29 @@ def _mixed_error(base: DiscretePair, losses: Floats, q: float) -> float:
 
 @lru_cache(maxsize=64)  # a search for tilts asks thousands of times
 def finite_part(pair: DominatingPair) -> DominatingPair:
-    """The finite losses of a discrete pair, where infinite ones are counted apart; other pairs as they are."""
+    """The finite losses of a discrete pair, where infinite ones are counted apart; other pairs as they
+    are.
+    """
     pair = outcomes(pair)
     if not isinstance(pair, DiscretePair):
         return pair
     kept = np.isfinite(pair.losses) & (pair.logs[Measure.P] > -np.inf)
     if kept.all() or not kept.any():
         return pair
-    losses, log_p, log_q = (tuple(np.array(x)[kept].tolist()) for x in (pair.loss_values, pair.log_p, pair.log_q))
+    losses, log_p, log_q = (
+        tuple(np.array(x)[kept].tolist()) for x in (pair.loss_values, pair.log_p, pair.log_q)
+    )
     return DiscretePair(losses, log_p, log_q, pair.is_cut, pair.error)
 
 
 @dataclass(frozen=True)
 class WithoutReplacementPair(DominatingPair):
-    """A base pair without an atom at loss 0 seen through sampling of a share ``g`` of the records, ``0 < g < 1``.
+    """A base pair without an atom at loss 0 seen through sampling of a share ``g`` of the records, ``0 < g <
+    1``.
 
-    Where the base loss is positive the pair is ``((1-g)Q + gP, Q)``, where it is negative ``(P, (1-g)P + gQ)``. The
-    rest of both laws is an atom at loss 0: an interval of length 1, put where the line of the base is cut.
+    Where the base loss is positive the pair is ``((1-g)Q + gP, Q)``, where it is negative ``(P, (1-g)P +
+    gQ)``. The rest of both laws is an atom at loss 0: an interval of length 1, put where the line of the base
+    is cut.
     """
 
     base: DominatingPair
@@ -240,7 +248,9 @@ def _of_outcomes(base: DiscretePair, g: float) -> DiscretePair:
     """A discrete pair, sampled without replacement: the outcome of loss 0 takes what is left of both laws."""
     losses, log_p, log_q = base.losses, np.array(base.log_p), np.array(base.log_q)
     above, sides = losses > 0, np.sign(losses)
-    mixed = np.logaddexp(math.log1p(-g) + np.where(above, log_q, log_p), math.log(g) + np.where(above, log_p, log_q))
+    mixed = np.logaddexp(
+        math.log1p(-g) + np.where(above, log_q, log_p), math.log(g) + np.where(above, log_p, log_q)
+    )
     kept, p = losses != 0, np.exp(log_p)
     with np.errstate(divide="ignore"):
         rest = np.log(p[~kept].sum() + (1.0 - g) * (p[above] @ -np.expm1(-losses[above])))
@@ -253,8 +263,9 @@ def _of_outcomes(base: DiscretePair, g: float) -> DiscretePair:
 
 @dataclass(frozen=True)
 class EitherPair(DominatingPair):
-    """One of several pairs without atoms, by a label that everybody sees, each with probability ``e^log_weight``:
-    batches of a bounded size, and users in batches of a fixed size (docs/guarantees_relations.md, R3.2 and R7.3).
+    """One of several pairs without atoms, by a label that everybody sees, each with probability
+    ``e^log_weight``: batches of a bounded size, and users in batches of a fixed size
+    (docs/guarantees_relations.md, R3.2 and R7.3).
 
     The coordinate is that of the first pair; losses of the others lie within the range of its losses.
     """

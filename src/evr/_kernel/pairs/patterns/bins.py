@@ -1,6 +1,6 @@
-"""Balls in bins: a record is in one of ``b`` bins, and takes part whenever its bin's turn comes. With the Gram matrix
-``G`` of the means ``m_j``, the coordinates ``v_j = <m_j, z>`` are ``N(0, G)`` under ``Q``, and ``L`` is the mean of
-``A_j = exp(v_j - G_jj / 2)``.
+"""Balls in bins: a record is in one of ``b`` bins, and takes part whenever its bin's turn comes. With the
+Gram matrix ``G`` of the means ``m_j``, the coordinates ``v_j = <m_j, z>`` are ``N(0, G)`` under ``Q``, and
+``L`` is the mean of ``A_j = exp(v_j - G_jj / 2)``.
 """
 
 import math

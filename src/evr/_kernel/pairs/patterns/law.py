@@ -1,8 +1,9 @@
 """What laws in many dimensions have in common (notation of docs/guarantees_highdim.md).
 
-Without the record the outputs are ``Q = N(0, I)``, with it the mixture ``sum_x w_x N(m_x, I)`` over the sets ``x`` of
-steps that it may take part in. The likelihood ratio ``L = sum_x w_x exp(<m_x, z> - |m_x|^2 / 2)`` depends on ``z``
-through inner products with a few means or columns, the *coordinates*, one row for each sample.
+Without the record the outputs are ``Q = N(0, I)``, with it the mixture ``sum_x w_x N(m_x, I)`` over the sets
+``x`` of steps that it may take part in. The likelihood ratio ``L = sum_x w_x exp(<m_x, z> - |m_x|^2 / 2)``
+depends on ``z`` through inner products with a few means or columns, the *coordinates*, one row for each
+sample.
 """
 
 import abc
@@ -29,7 +30,9 @@ class Mean:
 
 
 class PatternLaw(LossLaw):
-    """The loss is ``log L`` under the mixture in the remove direction, ``-log L`` under ``Q`` in the add direction."""
+    """The loss is ``log L`` under the mixture in the remove direction, ``-log L`` under ``Q`` in the add
+    direction.
+    """
 
     direction: Direction
 
@@ -72,12 +75,17 @@ class PatternLaw(LossLaw):
 
 def magnitude(law: PatternLaw, scale: float) -> float:
     """The greatest exponent of a ratio where means are up to ``scale`` times those of patterns."""
-    energy = law.greatest_energy  # no inner product of two patterns' means exceeds it; no draw is 39 deviations out
-    return 39.0 * math.sqrt(energy) * (1.0 + scale) + (1.0 + scale) ** 2 * energy + math.log(law.dimension + 1.0)
+    # no inner product of two patterns' means exceeds it; no draw is 39 deviations out
+    energy = law.greatest_energy
+    return (
+        39.0 * math.sqrt(energy) * (1.0 + scale) + (1.0 + scale) ** 2 * energy + math.log(law.dimension + 1.0)
+    )
 
 
 def density_error(law: PatternLaw, scale: float) -> float:
-    """A bound on the rounding error of the logarithm of a ratio or density (docs/guarantees_highdim.md, Section 7)."""
+    """A bound on the rounding error of the logarithm of a ratio or density (docs/guarantees_highdim.md,
+    Section 7).
+    """
     return 32.0 * UNIT * (1.0 + magnitude(law, scale)) + law._sum_error(scale)
 
 
@@ -102,8 +110,8 @@ def log_mean_exp(x: Floats, halves: Floats, scale: float = 1.0) -> Floats:
 
 @dataclass(frozen=True)
 class ReplacedPatterns(PatternLaw):
-    """``sum_x w_x N(m_x, I)`` against ``sum_x w_x N(-m_x, I)``, the first being that of ``base``: one law serves both
-    directions. The loss is ``log L(z) - log L(-z)``.
+    """``sum_x w_x N(m_x, I)`` against ``sum_x w_x N(-m_x, I)``, the first being that of ``base``: one law
+    serves both directions. The loss is ``log L(z) - log L(-z)``.
     """
 
     base: PatternLaw

@@ -1,6 +1,7 @@
-"""b-min-sep sampling: a record takes part at random, never twice within ``b`` steps (Dong and Ganesh 2026). With up to
-``b`` bands the columns of its participations are orthogonal: the ratio of a pattern is the product over its steps of
-``A_i = exp(v_i - g_i / 2)``, ``v_i = <C e_i, z> / s``, ``g_i = |C e_i|^2 / s^2``, and a recursion sums over patterns.
+"""b-min-sep sampling: a record takes part at random, never twice within ``b`` steps (Dong and Ganesh 2026).
+With up to ``b`` bands the columns of its participations are orthogonal: the ratio of a pattern is the product
+over its steps of ``A_i = exp(v_i - g_i / 2)``, ``v_i = <C e_i, z> / s``, ``g_i = |C e_i|^2 / s^2``, and a
+recursion sums over patterns.
 """
 
 import math
@@ -30,8 +31,8 @@ class Chain:
     warm: bool
 
     def log_sum(self, values: Any, scale: float = 1.0, halves: Floats | float = 0.0) -> Floats:
-        """``log`` of the mean over patterns of the product of ``A_i = exp(scale values - halves)`` at their steps, by
-        ``L_i = (1 - p) L_{i+1} + p A_i L_{i+b}``. A row for each step, a column for each sample.
+        """``log`` of the mean over patterns of the product of ``A_i = exp(scale values - halves)`` at their
+        steps, by ``L_i = (1 - p) L_{i+1} + p A_i L_{i+b}``. A row for each step, a column for each sample.
         """
         return log_chain_sum(values, self, scale, halves)
 
@@ -80,7 +81,8 @@ class Chain:
         """Whether ``log_sum`` never needs logarithms, where no exponent is above ``steepest``."""
         if self.probability == 1 or not steepest <= _STEEP:
             return False
-        return -2.0 * self.separation * math.log1p(-self.probability) <= -math.log(_LEAST)  # the fall of a step
+        # the fall of a step
+        return -2.0 * self.separation * math.log1p(-self.probability) <= -math.log(_LEAST)
 
     def draw(self, generator: np.random.Generator, size: int) -> Floats:
         """Which steps each of ``size`` records takes part in: rows of zeros and ones."""
@@ -196,8 +198,8 @@ class MinSep(PatternLaw):
         return 8.0 * UNIT * self.dimension + self.logs_error(self.chain, 1.0, scale)
 
     def logs_error(self, chain: Chain, factor: float, scale: float) -> float:
-        """The error that ``chain`` adds where its recursion may be in logarithms: three roundings at each step.
-        Coordinates are taken times ``factor``, means are up to ``scale`` times those of patterns.
+        """The error that ``chain`` adds where its recursion may be in logarithms: three roundings at each
+        step. Coordinates are taken times ``factor``, means are up to ``scale`` times those of patterns.
         """
         of_step, of_pattern = math.sqrt(self.energies.max()), math.sqrt(self.greatest_energy)
         if chain.is_in_range(factor * of_step * (39.0 + scale * of_pattern)):
@@ -209,5 +211,7 @@ class MinSep(PatternLaw):
         return self.chain.log_absent
 
     def describe(self) -> str:
-        sampling = f"{self.separation}-min-sep, p = {self.probability:.6g}, {'warm' if self.warm else 'cold'} start"
+        sampling = (
+            f"{self.separation}-min-sep, p = {self.probability:.6g}, {'warm' if self.warm else 'cold'} start"
+        )
         return f"{sampling}, {self.strategy.describe()}, {self.dimension} steps, noise {self.noise:.6g}"

@@ -1,5 +1,5 @@
-"""Strategy matrices: ``C`` is lower triangular, ``n`` by ``n``, and a matrix mechanism releases ``C x + noise``, or
-``x + C^{-1} noise``, which is the same to whoever knows ``C``.
+"""Strategy matrices: ``C`` is lower triangular, ``n`` by ``n``, and a matrix mechanism releases ``C x +
+noise``, or ``x + C^{-1} noise``, which is the same to whoever knows ``C``.
 """
 
 import math
@@ -43,11 +43,16 @@ class Strategy:
 
     @classmethod
     def of(cls, strategy: Any, size: int, *, signs: bool = False) -> Self:
-        """Check a strategy for ``size`` steps. ``signs`` allows negative entries, which Theorem 1 does not."""
+        """Check a strategy for ``size`` steps. ``signs`` allows negative entries, which Theorem 1 does
+        not.
+        """
         given = frozen(strategy)
         nested = {isinstance(x, tuple) for x in given} if isinstance(given, tuple) else set()
         if len(nested) != 1:
-            why = f"strategy={validate.shown(strategy)} is not a list of numbers, the first column of a Toeplitz matrix"
+            why = (
+                f"strategy={validate.shown(strategy)} is not a list of numbers, the first column of a"
+                " Toeplitz matrix"
+            )
             raise TypeError(f"{why}, nor a list of columns, each from the diagonal down")
         if nested == {False}:
             return cls((_column(given, "strategy", size, signs),), size)
@@ -94,7 +99,9 @@ class Strategy:
         return bool(np.all(scaled == np.rint(scaled)))
 
     def not_below(self, square: float, sums: int) -> float:
-        """A sum of products of entries, raised by what so many sums may have lost (guarantees_highdim, Section 3)."""
+        """A sum of products of entries, raised by what so many sums may have lost (guarantees_highdim,
+        Section 3).
+        """
         return square if self._is_short and square <= _SHORT_SUM else square * (1.0 + (sums + 8) * UNIT)
 
     def square_of(self, pulses: Floats) -> float:
@@ -152,18 +159,26 @@ def _column(entries: tuple[Any, ...], name: str, most: int, signs: bool) -> tupl
         raise ValueError(f"{name}[0]={found!r}: the diagonal of a strategy is positive")
     if numbers[0] < 1 / _LARGEST or max(map(abs, numbers)) > _LARGEST:
         rule = f"the diagonal of a strategy is at least {1 / _LARGEST:g}, and no entry is above {_LARGEST:g}"
-        raise ValueError(f"{name}: {rule}, or squares would be no floats: scale strategy and noise by one number")
+        raise ValueError(
+            f"{name}: {rule}, or squares would be no floats: scale strategy and noise by one number"
+        )
     if not signs and min(numbers) < 0:
         worst = numbers.index(min(numbers))
-        why = f"{name}[{worst}]={numbers[worst]!r} is negative, and contributions at random steps might cancel"
-        raise ValueError(f"{why}: give entries >= 0, or MatrixMechanismDpEvent, which counts no amplification")
+        why = (
+            f"{name}[{worst}]={numbers[worst]!r} is negative, and contributions at random steps might cancel"
+        )
+        raise ValueError(
+            f"{why}: give entries >= 0, or MatrixMechanismDpEvent, which counts no amplification"
+        )
     while numbers[-1] == 0:
         numbers.pop()
     return tuple(numbers)
 
 
 def largest_sum(values: Floats, separation: int, most: int | None = None) -> Floats:
-    """The greatest sum of entries at least ``separation`` apart, at most so many, for each row of ``values >= 0``."""
+    """The greatest sum of entries at least ``separation`` apart, at most so many, for each row of ``values >=
+    0``.
+    """
     rows, size = values.shape
     separation = min(separation, size)  # one entry at the most, either way
     every = math.ceil(size / separation)
@@ -191,9 +206,9 @@ def noise_over(noise: float, square: float) -> float:
 
 
 def square_sensitivity(strategy: Strategy, separation: int, most: int | None = None) -> float:
-    """An upper bound on ``|C x|^2`` over contributions ``x`` of any sign at steps that far apart, rounding included
-    (docs/guarantees_highdim.md, Section 3). It is exact for Toeplitz entries that are non-negative and do not rise, and
-    where there are no more bands than the separation.
+    """An upper bound on ``|C x|^2`` over contributions ``x`` of any sign at steps that far apart, rounding
+    included (docs/guarantees_highdim.md, Section 3). It is exact for Toeplitz entries that are non-negative
+    and do not rise, and where there are no more bands than the separation.
     """
     column = strategy.columns[0]
     if strategy.is_toeplitz and min(column) >= 0 and list(column) == sorted(column, reverse=True):
