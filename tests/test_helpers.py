@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-import messages
 from helpers import assert_follows, assert_mean_within, assert_uniform, ks_radius, near
 
 
@@ -11,14 +10,14 @@ def test_mean_accepts_the_truth_and_refuses_a_shift():
     samples = np.random.default_rng(1).random(20_000)
     assert_mean_within(samples, 0.5)
     assert_mean_within(samples, 0.5, bounds=(0, 1))
-    with pytest.raises(AssertionError, match=messages.MEAN):
+    with pytest.raises(AssertionError, match="mean"):
         assert_mean_within(samples, 0.52)
-    with pytest.raises(AssertionError, match=messages.MEAN):
+    with pytest.raises(AssertionError, match="mean"):
         assert_mean_within(samples, 0.54, bounds=(0, 1))
 
 
 def test_mean_refuses_samples_outside_the_stated_bounds():
-    with pytest.raises(AssertionError, match=messages.ABOVE_THE_STATED_BOUND):
+    with pytest.raises(AssertionError, match="above the stated bound"):
         assert_mean_within([0.0, 2.0], 1.0, bounds=(0, 1))
 
 
@@ -34,7 +33,7 @@ def test_ks_accepts_the_truth_and_refuses_a_change():
     assert_uniform(samples)
     assert_follows(samples**2, np.sqrt)
     for wrong in (samples**1.2, samples * 0.95, np.clip(samples, 0.1, 1)):
-        with pytest.raises(AssertionError, match=messages.KOLMOGOROV):
+        with pytest.raises(AssertionError, match="Kolmogorov"):
             assert_uniform(wrong)
 
 

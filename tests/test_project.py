@@ -4,7 +4,6 @@ what `make` runs.
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import re
 import shutil
@@ -20,7 +19,6 @@ import pytest
 import yaml
 
 import evr
-import messages
 from evr._basics.version import commit
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -164,15 +162,3 @@ def test_targets_named_in_words_exist(page: str) -> None:
     named = {word for groups in code for words in groups for word in words.split()}
     assert named
     assert named <= targets
-
-
-def test_wording_is_in_one_file() -> None:
-    """Tests name the rule that is broken; tests/messages.py has the words, and no more of them than are needed."""
-    texts = {path: path.read_text("utf-8") for path in (ROOT / "tests").rglob("*.py") if path.name != "messages.py"}
-    for path, text in texts.items():
-        for node in ast.walk(ast.parse(text)) if "match=" in text else ():
-            for one in getattr(node, "keywords", []):
-                literal = isinstance(one.value, (ast.Constant, ast.JoinedStr, ast.BinOp))
-                assert not (one.arg == "match" and literal), f"{path.name}:{one.lineno}: name it in tests/messages.py"
-    said = set(re.findall(r"messages\.(\w+)", "".join(texts.values())))
-    assert {name for name in vars(messages) if name.isupper()} <= said

@@ -9,7 +9,6 @@ from dp_accounting import dp_event
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-import messages
 from evr import events
 from evr._kernel.events import Composition
 from evr._spec import load, parse
@@ -217,13 +216,13 @@ def test_any_near_specification_gives_an_event_or_a_spec_error(text, headed):
 
 
 def test_one_bracket_instead_of_two():
-    with pytest.raises(SpecError, match=messages.ONE_TABLE):
+    with pytest.raises(SpecError, match=r"^\[mechanism\] is one table.*write \[\[mechanism\]\]$"):
         parse('[mechanism]\nkind = "gaussian"\nnoise_multiplier = 1.0\n')
 
 
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "[claim]\ndelta = 1e-5\n"])
 def test_an_empty_file_says_what_belongs_there(text):
-    with pytest.raises(SpecError, match=messages.NO_MECHANISM):
+    with pytest.raises(SpecError, match=r"^no mechanism is described: write what ran in a table \[\[mechanism\]\]"):
         parse(text)
 
 
@@ -258,7 +257,7 @@ def test_a_probability_may_be_a_ratio(kind, keys):
     exact = RATIO.format(kind, keys, "x").replace('"x"', repr(256 / 60000))
     assert given == meant == parse(exact).event()
     for wrong in ("256/0", "a lot", "1/3/4", "-1/3"):
-        with pytest.raises(SpecError, match=messages.PROBABILITY_IS_NO_NUMBER):
+        with pytest.raises(SpecError, match=r"sampling_probability: .*number \(found '"):
             parse(RATIO.format(kind, keys, wrong))
-    with pytest.raises(SpecError, match=messages.given(sampling_probability=2.0)):
+    with pytest.raises(SpecError, match=r"sampling_probability=2\.0"):
         parse(RATIO.format(kind, keys, "2/1")).event()

@@ -11,7 +11,6 @@ from absl.testing import absltest
 from dp_accounting import NeighboringRelation, dp_event, privacy_accountant_test
 
 import evr
-import messages
 from evr._kernel.events import Composition
 from helpers import near, switching_often
 
@@ -42,7 +41,7 @@ def test_the_strict_accountant_proves_what_the_other_estimates():
 def test_the_strict_accountant_refuses_what_has_no_exact_law():
     correlated = evr.events.BallsInBinsDpEvent(3.0, 20, 10, (1.0, 0.5))
     accountant = evr.StrictAccountant().compose(correlated)
-    with pytest.raises(evr.errors.UnsupportedEventError, match=messages.no_exact_law("CorrelatedBins")):
+    with pytest.raises(evr.errors.UnsupportedEventError, match=r"CorrelatedBins.*offers no exact law"):
         accountant.get_epsilon(1e-6)
 
 
@@ -89,7 +88,7 @@ def test_an_unsupported_event_leaves_everything_as_it_was():
 def test_no_privacy_even_at_delta_one():
     accountant = evr.FFTAccountant().compose(dp_event.NonPrivateDpEvent())
     assert accountant.get_epsilon(1.0) == math.inf
-    with pytest.raises(ValueError, match=messages.given(target_delta=2)):
+    with pytest.raises(ValueError, match="target_delta=2"):
         accountant.get_epsilon(2)
 
 
@@ -98,7 +97,7 @@ def test_an_accountant_has_one_unit(kind):
     users = evr.events.UsersDpEvent(evr.events.MatrixMechanismDpEvent(40.0, (1.0,), 3, 1), 4)
     accountant = kind().compose(STEP)
     assert not accountant.supports(users)
-    with pytest.raises(dp_accounting.UnsupportedEventError, match=messages.ONE_UNIT):
+    with pytest.raises(dp_accounting.UnsupportedEventError, match="a guarantee has one unit"):
         accountant.compose(users)
     assert accountant.composition == Composition.of(STEP)
 

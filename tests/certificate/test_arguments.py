@@ -10,7 +10,6 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-import messages
 from evr._report.page import write_report
 from evr.errors import CertificateError
 
@@ -39,9 +38,9 @@ def test_what_would_fail_later_is_refused_before_it_counts(
 def test_hooks_of_a_verification_and_of_a_release(
     ledger: evr.Ledger, gaussian: dp_event.DpEvent, delta: float, progress: Any
 ) -> None:
-    with pytest.raises(TypeError, match=messages.of_any_value("progress", messages.NOT_A_FUNCTION)):
+    with pytest.raises(TypeError, match=r"progress=.* is not a function"):
         evr.verify(gaussian, epsilon=1.0, delta=delta, progress=progress, method="sequential")
-    with pytest.raises(TypeError, match=messages.of_any_value("progress", messages.NOT_A_FUNCTION)):
+    with pytest.raises(TypeError, match=r"progress=.* is not a function"):
         evr.release(int, gaussian, epsilon=1.0, delta=delta, ledger=ledger, progress=progress)
     assert ledger.attempts() == []
 
@@ -60,9 +59,9 @@ def test_a_certificate_is_given_by_its_file_too(tmp_path: Path, ledger: evr.Ledg
     evr.certify(gaussian, delta=1e-5, ledger=ledger, path=path)
     assert evr.replay(path).agrees
     assert evr.replay(str(path)).agrees
-    with pytest.raises(CertificateError, match=messages.CANNOT_BE_READ):
+    with pytest.raises(CertificateError, match="cannot be read"):
         evr.replay(str(tmp_path / "nowhere.json"))
-    with pytest.raises(TypeError, match=messages.NOT_A_CERTIFICATE_NAME):
+    with pytest.raises(TypeError, match="certificate=3 is not the name of a file"):
         evr.replay(3)  # type: ignore[arg-type]
     write_report(path, tmp_path / "page.html")
     assert "differentially private" in (tmp_path / "page.html").read_text("utf-8")
@@ -70,5 +69,5 @@ def test_a_certificate_is_given_by_its_file_too(tmp_path: Path, ledger: evr.Ledg
 
 @pytest.mark.parametrize("ledger", [0.5, True, b"ledger"])
 def test_a_ledger_has_a_name(ledger: Any) -> None:
-    with pytest.raises(TypeError, match=messages.of_any_value("ledger", messages.NOT_A_FILE_NAME)):
+    with pytest.raises(TypeError, match=r"ledger=.* is not the name of a file"):
         evr.Ledger(ledger)

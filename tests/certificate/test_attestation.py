@@ -22,7 +22,6 @@ from dp_accounting import dp_event
 from referencing import Registry, Resource
 
 import evr
-import messages
 from attempts import certify_claim
 from evr._certificate.attestation import PREDICATE_TYPE, Attestation
 from evr._certificate.certificate import digest_of
@@ -258,12 +257,12 @@ def test_a_rejected_certificate_is_not_attested(folder: Path, run: Callable[...,
     code, out, err = run("attest", "model.safetensors", "rejected.json")
     assert (code, out, "guarantees nothing" in err) == (3, "", True)
     assert not (folder / "model.attestation.json").exists()
-    with pytest.raises(ValueError, match=messages.REJECTED):
+    with pytest.raises(ValueError, match="rejected"):
         Attestation.of([folder / "model.safetensors"], rejected)
     statement = json.loads((folder / "unsigned.json").read_text("utf-8"))
     statement["predicate"] = rejected.document()
     (folder / "forged.json").write_text(json.dumps(statement))
-    with pytest.raises(CertificateError, match=messages.REJECTED):
+    with pytest.raises(CertificateError, match="rejected"):
         _ = Attestation.load(folder / "forged.json").certificate
 
 

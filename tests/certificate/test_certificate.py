@@ -13,7 +13,6 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-import messages
 from evr._kernel.verdict.attempts import Attempt
 from evr._wording.statement import NOTES, describe_event
 from evr.errors import CertificateError, FalseCertificateError
@@ -170,7 +169,7 @@ def test_a_thorough_forger_is_found(documents: dict[str, dict[str, Any]]) -> Non
     """
     forged = copy.deepcopy(documents["accepted"])
     forged["claim"]["delta"] /= 2
-    with pytest.raises(FalseCertificateError, match=messages.about("guarantee.delta")):
+    with pytest.raises(FalseCertificateError, match=r"guarantee\.delta"):
         evr.Certificate.from_json(text(forged))
     for section in forged["verification"]["directions"].values():
         section["log_wealth"] += 1.0
@@ -183,14 +182,14 @@ def test_a_rejected_certificate_cannot_be_made_an_accepted_one(documents: dict[s
     forged = copy.deepcopy(documents["rejected"])
     forged["verdict"] = "accepted"
     forged["guarantee"] = {"epsilon": 1.0, "delta": forged["claim"]["delta"]}
-    with pytest.raises(FalseCertificateError, match=messages.about("verdict", "'accepted'", "'rejected'")):
+    with pytest.raises(FalseCertificateError, match=r"verdict.*'accepted'.*'rejected'"):
         evr.Certificate.from_json(json.dumps(restated(forged)))
 
 
 def test_seeds_do_not_pass_as_fresh(documents: dict[str, dict[str, Any]]) -> None:
     forged = copy.deepcopy(documents["named"])
     forged["verification"]["entropy_is_fresh"] = True
-    with pytest.raises(FalseCertificateError, match=messages.about("verification.entropy_is_fresh")):
+    with pytest.raises(FalseCertificateError, match=r"verification\.entropy_is_fresh"):
         evr.Certificate.from_json(json.dumps(consistent(forged)))
 
 
@@ -261,12 +260,12 @@ def test_what_is_no_certificate(content: str, message: str, tmp_path: Path) -> N
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(CertificateError, match=messages.CANNOT_BE_READ):
+    with pytest.raises(CertificateError, match="cannot be read"):
         evr.Certificate.load(tmp_path / "missing")
-    with pytest.raises(CertificateError, match=messages.CANNOT_BE_READ):
+    with pytest.raises(CertificateError, match="cannot be read"):
         evr.Certificate.load(tmp_path)
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(CertificateError, match=messages.NOT_UTF8):
+    with pytest.raises(CertificateError, match="not UTF-8"):
         evr.Certificate.load(tmp_path / "bytes")
 
 
@@ -302,7 +301,7 @@ def test_no_field_is_null_or_about_another_method(documents: dict[str, dict[str,
 
 
 def test_no_truth_value(documents: dict[str, dict[str, Any]]) -> None:
-    with pytest.raises(TypeError, match=messages.NO_TRUTH_VALUE):
+    with pytest.raises(TypeError, match="no truth value"):
         bool(evr.Certificate.from_json(text(documents["accepted"])))
 
 
@@ -382,7 +381,10 @@ def test_certify_refuses(options: dict[str, Any], message: str, tmp_path: Path) 
 
 
 def test_certify_of_what_has_no_epsilon(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=messages.NO_EPSILON_IS_ENOUGH):
+    with pytest.raises(
+        ValueError,
+        match=r"no epsilon lets delta=1e-06 be verified, .* fail with a chance of 0.001: claim delta=0.00102",
+    ):
         evr.certify(evr.events.EpsilonDeltaDpEvent(1.0, 1e-3), delta=1e-6, ledger=tmp_path / "l")
 
 

@@ -12,7 +12,6 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-import messages
 from evr import events
 from evr._certificate.event_json import DEEPEST, canonical, event_digest, event_from_json, event_to_json
 from evr._kernel.events import MECHANISMS
@@ -90,7 +89,7 @@ class OwnDpEvent(dp_event.DpEvent):
 
 
 def test_registered_classes_are_named_with_their_module(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match=messages.REGISTER_IT):
+    with pytest.raises(ValueError, match="OwnDpEvent is not a known event: register it"):
         event_to_json(OwnDpEvent(1.0))
     monkeypatch.setitem(MECHANISMS, OwnDpEvent, registered(OwnDpEvent, lambda event: None))
     document = event_to_json(OwnDpEvent(2.0))
@@ -132,9 +131,9 @@ def test_endless_trees_are_refused() -> None:
     for _ in range(DEEPEST + 1):
         deep = dp_event.SelfComposedDpEvent(deep, 1)
         document = {"type": "SelfComposedDpEvent", "event": document, "count": 1}
-    with pytest.raises(ValueError, match=messages.about("levels")):
+    with pytest.raises(ValueError, match="levels"):
         event_to_json(deep)
-    with pytest.raises(CertificateError, match=messages.about("levels")):
+    with pytest.raises(CertificateError, match="levels"):
         event_from_json(document)
-    with pytest.raises(TypeError, match=messages.NOT_A_DP_EVENT):
+    with pytest.raises(TypeError, match="is not a DpEvent"):
         event_to_json(object())

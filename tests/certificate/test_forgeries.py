@@ -22,7 +22,6 @@ import typer
 from dp_accounting import dp_event
 
 import evr
-import messages
 from attempts import certify_claim
 from evr._certificate.attestation import PREDICATE_TYPE, STATEMENT_TYPE, Attestation, sha256_of
 from evr._kernel.verdict.settings import Claim, Settings
@@ -313,7 +312,7 @@ def test_a_contradiction_is_told_by_its_field(made: Made, run: Callable[..., Any
     document = made.documents["strict"]
     for field in ("guarantee.epsilon", "claim.threshold", "verdict", "statement"):
         forged = altered(document, tuple(field.split(".")), lambda x: "rejected" if x == "accepted" else other(x))
-        with pytest.raises(FalseCertificateError, match=messages.about("do not rely on it", field)):
+        with pytest.raises(FalseCertificateError, match=f"do not rely on it.*{re.escape(field)}"):
             evr.Certificate.from_json(text(forged))
         code, said = run("show", json.loads(text(forged)))
         assert (code, field in said) == (3, True)
@@ -322,10 +321,10 @@ def test_a_contradiction_is_told_by_its_field(made: Made, run: Callable[..., Any
 def test_an_attestation_of_a_forgery_is_not_made(made: Made) -> None:
     forged = made.folder / "forged.json"
     forged.write_text(text(made.documents["strict"] | {"guarantee": {"epsilon": 0.01, "delta": 1e-12}}))
-    with pytest.raises(FalseCertificateError, match=messages.about("guarantee.epsilon")):
+    with pytest.raises(FalseCertificateError, match=r"guarantee\.epsilon"):
         Attestation.of([made.folder / "model.bin"], forged)
     built = evr.Certificate.sealed(made.documents["strict"] | {"guarantee": {"epsilon": 0.01, "delta": 1e-12}})
-    with pytest.raises(FalseCertificateError, match=messages.about("guarantee.epsilon")):
+    with pytest.raises(FalseCertificateError, match=r"guarantee\.epsilon"):
         Attestation.of([made.folder / "model.bin"], built)
 
 
@@ -394,7 +393,7 @@ def test_what_is_sealed_is_what_is_read(made: Made, tmp_path: Path, old: str, ne
     genuine = (made.folder / "a.record.jsonl").read_text()
     assert old in genuine
     path.write_text(genuine.replace(old, new, 1))
-    with pytest.raises(RecordError, match=messages.NOT_WHAT_WAS_WRITTEN):
+    with pytest.raises(RecordError, match="not what was written"):
         evr.Record.load(path)
 
 
@@ -405,10 +404,13 @@ def test_words_of_a_record_do_not_command_a_terminal(made: Made, tmp_path: Path,
     (noted,) = (index for index, line in enumerate(lines) if line["kind"] == "note")
     path = tmp_path / "escape.record.jsonl"
     path.write_bytes(resealed([*lines[:noted], {**lines[noted], "kind": kind, "words": escaped}, *lines[noted + 1 :]]))
-    with pytest.raises(RecordError, match=messages.DO_NOT_PRINT) as raised:
+    with pytest.raises(RecordError, match="characters that do not print") as raised:
         evr.Record.load(path)
     assert str(raised.value).isprintable()
-    with pytest.raises(RecordError, match=messages.DO_NOT_PRINT), Recorder(tmp_path / "own.record.jsonl") as writing:
+    with (
+        pytest.raises(RecordError, match="characters that do not print"),
+        Recorder(tmp_path / "own.record.jsonl") as writing,
+    ):
         writing.find("note", "other", escaped)
 
 
@@ -418,7 +420,9 @@ def test_a_record_supports_its_own_relation_only(tmp_path: Path) -> None:
     record = recorded(tmp_path / "a.record.jsonl")
     plain = evr.certify(record.event, **kept)
     assert plain.record is None
-    with pytest.raises(RecordError, match=messages.MUST_BE_CONSTANT):
+    with pytest.raises(
+        RecordError, match=r"the number of records included; this record does not say so\. Certify under"
+    ):
         record.add(plain)
     with contextlib.closing(Chain(record.paths[0])) as chain:
         chain.write("certificate", digest=plain.digest, verdict="accepted")

@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 
 import evr
-import messages
 from evr._certificate.certificate import MOST_BYTES
 from evr._certificate.limits import MAX_SECONDS, understood
 from evr._report import page
@@ -135,7 +134,7 @@ def names(alterations: Sequence[Alter]) -> Any:
 def test_what_would_keep_a_replay_busy_is_refused_before_it_is_begun(genuine: dict[str, Any], alter: Alter) -> None:
     certificate = hostile(genuine, alter)
     start = time.process_time()
-    with pytest.raises(TooLongError, match=messages.ABOVE_THE_LIMIT_BUT):
+    with pytest.raises(TooLongError, match=r"more than the limit of .*--max-seconds"):
         evr.replay(certificate, workers=1)
     assert time.process_time() - start < SOON
 
@@ -144,7 +143,7 @@ def test_what_would_keep_a_replay_busy_is_refused_before_it_is_begun(genuine: di
 def test_what_would_keep_a_page_busy_is_refused_before_it_is_begun(genuine: dict[str, Any], alter: Alter) -> None:
     certificate = hostile(genuine, alter)
     start = time.process_time()
-    with pytest.raises(TooLongError, match=messages.ABOVE_THE_LIMIT):
+    with pytest.raises(TooLongError, match="more than the limit of"):
         page.render(certificate, max_seconds=600.0)
     assert time.process_time() - start < SOON
 
@@ -154,14 +153,14 @@ def test_what_would_keep_a_page_busy_is_refused_before_it_is_begun(genuine: dict
 def test_an_alarm_stops_what_is_slow_and_not_large(genuine: dict[str, Any], alter: Alter) -> None:
     certificate = hostile(genuine, alter)
     start = time.process_time()
-    with pytest.raises(TooLongError, match=messages.took_longer_than("1")):
+    with pytest.raises(TooLongError, match="more than 1 s"):
         evr.replay(certificate, workers=1, max_seconds=1.0)
     assert time.process_time() - start < SOON
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it may ring in a destructor
 def test_an_alarm_stops_a_slow_page(genuine: dict[str, Any]) -> None:
-    with pytest.raises(TooLongError, match=messages.took_longer_than("0.1")):
+    with pytest.raises(TooLongError, match=r"more than 0.1 s"):
         page.render(hostile(genuine, many_kinds), max_seconds=0.1)
 
 
@@ -182,7 +181,7 @@ def test_words_for_them_are_few_and_quick(genuine: dict[str, Any], alter: Alter)
 
 def test_how_long_a_replay_may_take_is_the_callers_to_say(genuine: dict[str, Any]) -> None:
     certificate = sealed(genuine)
-    with pytest.raises(TooLongError, match=messages.took_longer_than("1e-09")):
+    with pytest.raises(TooLongError, match="more than 1e-09 s"):
         evr.replay(certificate, max_seconds=1e-9)
     assert evr.replay(certificate, max_seconds=None).agrees
     assert evr.replay(certificate, max_seconds=1e9).agrees
@@ -204,7 +203,7 @@ def test_a_fresh_replay_stops_in_time(genuine: dict[str, Any]) -> None:
 
     certificate = hostile(genuine, tight)
     start = time.monotonic()
-    with pytest.raises(TooLongError, match=messages.took_longer_than("1")):
+    with pytest.raises(TooLongError, match="more than 1 s"):
         evr.replay(certificate, fresh=True, workers=1, max_seconds=1.0)
     assert time.monotonic() - start < 60
     assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
@@ -271,11 +270,11 @@ def test_what_is_too_large_is_not_read(
 
 def test_files_without_end_are_not_read(tmp_path: Path) -> None:
     if Path("/dev/zero").exists():
-        with pytest.raises(CertificateError, match=messages.TOO_LARGE_A_FILE):
+        with pytest.raises(CertificateError, match="larger than 32 MiB"):
             evr.Certificate.load("/dev/zero")
     file = tmp_path / "large.json"
     file.write_bytes(b" " * (MOST_BYTES + 1))
-    with pytest.raises(CertificateError, match=messages.TOO_LARGE_A_FILE):
+    with pytest.raises(CertificateError, match="larger than 32 MiB"):
         evr.Certificate.load(file)
 
 
@@ -306,7 +305,7 @@ def test_an_endless_integer_in_a_plan_is_no_crash(genuine: dict[str, Any]) -> No
     document = copy.deepcopy(genuine)
     section = next(iter(document["verification"]["directions"].values()))
     section["plan"]["variance"] = 10**400
-    with pytest.raises(CertificateError, match=messages.about("JSON cannot hold")):
+    with pytest.raises(CertificateError, match="JSON cannot hold"):
         evr.Certificate.from_json(json.dumps(document))
 
 

@@ -9,7 +9,6 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-import messages
 from evr._certificate.certificate import Certificate
 from evr.errors import AlreadyReleasedError, CertificateError, FalseCertificateError, LedgerError
 from forging import text
@@ -50,14 +49,14 @@ def test_a_certificate_is_never_one_of_another_relation(ledger: Path, method: st
     replayed = evr.replay(Certificate.sealed(forged), workers=1)
     assert not replayed.agrees
     assert replayed.undecided is None
-    with pytest.raises(FalseCertificateError, match=messages.about("statement")):  # the words still say what was made
+    with pytest.raises(FalseCertificateError, match="statement"):  # the words still say what was made
         Certificate.from_json(text(forged))
 
 
 def test_a_relation_that_the_event_does_not_have(ledger: Path) -> None:
     certificate = evr.certify(FIXED, epsilon=1.0, tau=0.7, ledger=ledger, neighboring_relation="replace-one")
     document = certificate.document() | {"neighboring_relation": "add-or-remove"}
-    with pytest.raises(CertificateError, match=messages.about("the certificate is false")):
+    with pytest.raises(CertificateError, match="the certificate is false"):
         Certificate.from_json(text(document))
 
 
@@ -65,7 +64,9 @@ def test_a_release_has_one_relation(ledger: Path) -> None:
     """Under a name another relation is refused; without one the releases are two."""
     options: dict[str, Any] = {"epsilon": 2.0, "tau": 0.7, "ledger": ledger}
     evr.certify(GAUSSIAN, **options, name="mine")
-    with pytest.raises(LedgerError, match=messages.BEGUN_UNDER_ANOTHER_RELATION):
+    with pytest.raises(
+        LedgerError, match="'mine' was begun per record under add-or-remove, and this is per record under"
+    ):
         evr.certify(GAUSSIAN, **options, name="mine", neighboring_relation="replace-one")
     delta = evr.estimate_delta(GAUSSIAN, 2.0, neighboring_relation="replace-one").value
     common: dict[str, Any] = {"epsilon": 2.0, "delta": delta / 0.7, "tau": 0.7, "ledger": ledger}

@@ -13,7 +13,6 @@ from dp_accounting import dp_event
 from scipy.special import log_ndtr
 
 import evr
-import messages
 from evr._estimate.monte_carlo import WeightedSamples
 from evr._estimate.points import rough_points
 from evr._estimate.tilting import is_certain, plan_tilt
@@ -82,7 +81,7 @@ def test_bins_where_e_to_epsilon_is_no_float():
     """Delta is some e^-250000."""
     event = evr.events.BallsInBinsDpEvent(1.0, 20, 10)
     assert evr.estimate_delta(event, 1000.0, method="monte_carlo").value == 0.0
-    with pytest.raises(ValueError, match=messages.SMALLER_EPSILON) as refused:
+    with pytest.raises(ValueError, match=r"losses up to 1,0\d\d: a smaller epsilon") as refused:
         evr.estimate_delta(event, 1000.0, method="strict")
     assert len(str(refused.value)) < 200
 
@@ -151,12 +150,12 @@ def test_rdp_takes_a_composition_and_refuses_a_direction_that_is_none():
     of_event = evr.estimate_delta(DPSGD, 1.0, method="rdp").value
     bound = evr.estimate_delta(Composition.of(DPSGD), 1.0, method="rdp").value
     assert evr.estimate_delta(DPSGD, 1.0).value < bound <= of_event * (1 + 1e-9)
-    with pytest.raises(ValueError, match=messages.not_one_of(direction="up")):
+    with pytest.raises(ValueError, match="direction='up' is not one of "):
         evr.estimate_delta(DPSGD, 1.0, method="rdp", direction="up")
 
 
 def test_rdp_still_refuses_what_has_no_pair_on_a_line():
-    with pytest.raises(UnsupportedEventError, match=messages.NO_PAIR_ON_A_LINE):
+    with pytest.raises(UnsupportedEventError, match="no pair on a line"):
         evr.estimate_delta(evr.events.BallsInBinsDpEvent(1.0, 20, 10), 1.0, method="rdp")
 
 
@@ -175,7 +174,7 @@ def test_a_probability_that_is_next_to_nothing_is_refused_in_words(probability):
         lambda: evr.estimate_delta(event, 0.5),
         lambda: evr.verify(event, epsilon=0.5, delta=1e-5 / 0.9, tau=0.9, method="sequential"),
     ):
-        with pytest.raises(ValueError, match=messages.GIVE_THE_LEAST_DELTA):
+        with pytest.raises(ValueError, match=r"is below 1e-250, .* give 1e-250, which covers it"):
             ask()
     covered = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-250, steps=10)
     assert evr.estimate_delta(covered, 0.5).value < 1e-248
@@ -237,8 +236,8 @@ def test_epsilon_where_infinite_losses_have_all_of_delta_in_a_composition():
 
 def test_a_pair_that_is_true_to_the_last_digit_is_verified_and_not_called_false(tmp_path):
     assert evr.verify(FAILING, epsilon=1.0, delta=0.01, method="strict").accepted
-    with pytest.raises(FalseClaimError, match=messages.TRUE_BY_TOO_LITTLE):
+    with pytest.raises(FalseClaimError, match="true by too little to be verified"):
         evr.certify(FAILING, epsilon=1.0, delta=0.01, ledger=tmp_path / "ledger.sqlite")
-    with pytest.raises(ValueError, match=messages.NO_ROOM_AT_ANY_EPSILON):
+    with pytest.raises(ValueError, match=r"no epsilon lets delta=0.01 be verified.*claim delta=0.0102 or more"):
         evr.certify(FAILING, delta=0.01, ledger=tmp_path / "ledger.sqlite")
     assert evr.certify(FAILING, delta=0.0102, ledger=tmp_path / "ledger.sqlite").guarantee.epsilon == 1.0

@@ -13,7 +13,6 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-import messages
 from estimation.independent import gaussian_delta
 from evr._accounting.online import MOST_RUNS, timeline
 from evr._estimate import atoms
@@ -109,7 +108,7 @@ def test_a_large_loss_beside_small_ones(epsilon: float, noise: float, count: int
 
 def test_a_loss_that_hides_all_others() -> None:
     """It was 0 with an error of 0; 0.738 is right, but floats know sums of losses to within 16."""
-    with pytest.raises(AccuracyError, match=messages.LARGE_ERROR_AT_A_HUGE_EPSILON):
+    with pytest.raises(AccuracyError, match=r"epsilon=1e\+17: delta would be 0\.738 with an error of"):
         evr.estimate_delta(with_responses(1e17, 0.75, 20), 1e17)
 
 
@@ -195,7 +194,7 @@ class TestAbsurdNumbersOfSteps:
         assert most.value == near(10**12, rel=1e-3)
 
     def test_too_many_reports_are_refused(self) -> None:
-        with pytest.raises(ValueError, match=messages.TOO_MANY_REPORTS):
+        with pytest.raises(ValueError, match=r"1000000000 steps with every=1 are .* reports.*every="):
             evr.online_epsilon(dpsgd(10**9, 0.01, 1.0), 1e-5)
 
 
@@ -223,7 +222,7 @@ class TestTinyNoise:
         assert abs(found.value - gaussian_delta(1000.0, 500_100.0)) <= found.error
 
     def test_no_float_is_near_enough(self) -> None:
-        with pytest.raises(AccuracyError, match=messages.LARGE_ERROR):
+        with pytest.raises(AccuracyError, match="with an error of"):
             evr.estimate_delta(gaussian(1e-17), 5e33)
 
 
@@ -266,7 +265,7 @@ class TestTrees:
 
     def test_too_many_changes_are_refused(self) -> None:
         event = repeat(composed([gaussian(1.0), dp_event.LaplaceDpEvent(1.0)]), MOST_RUNS)
-        with pytest.raises(ValueError, match=messages.too_many_changes(MOST_RUNS)):
+        with pytest.raises(ValueError, match=f"count={MOST_RUNS} at event repeats 2 changes"):
             evr.online_epsilon(event, 1e-5, every=10**6)
 
 

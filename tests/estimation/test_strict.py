@@ -14,7 +14,6 @@ from dp_accounting import dp_event
 from flint import ctx
 
 import evr
-import messages
 from estimation.references import REFERENCES
 from evr import events
 from evr._kernel import strict
@@ -184,9 +183,9 @@ def test_a_smaller_tolerance_is_met():
     event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000)
     found = evr.estimate_delta(event, 0.5, method="strict", tolerance=2e-5).value
     assert 1 <= found / 2.05824121613704e-10 <= 1 + 2e-5
-    with pytest.raises(ValueError, match=messages.given(tolerance=0)):
+    with pytest.raises(ValueError, match="tolerance=0"):
         evr.estimate_delta(event, 0.5, method="strict", tolerance=0)
-    with pytest.raises(TypeError, match=messages.no_option("tolerance")):
+    with pytest.raises(TypeError, match="takes no option 'tolerance'"):
         evr.estimate_delta(event, 0.5, tolerance=1e-3)
 
 
@@ -240,7 +239,7 @@ def test_a_mechanism_without_an_exact_law_is_refused_by_name():
     pair = DiscretePair.from_probabilities([0.3, 0.7], [0.6, 0.4])
     evr.register(UnknownDpEvent, lambda event: Pairs(pair, pair))
     try:
-        with pytest.raises(UnsupportedEventError, match=messages.no_exact_law("DiscretePair")):
+        with pytest.raises(UnsupportedEventError, match=r"DiscretePair.*offers no exact law"):
             evr.estimate_delta(UnknownDpEvent(), 0.1, method="strict")
     finally:
         del MECHANISMS[UnknownDpEvent]
@@ -294,7 +293,9 @@ def test_beyond_the_losses_of_a_selection_that_may_fail(epsilon):
 
 def test_what_no_grid_holds_is_refused_with_a_remedy():
     grid = strict.Grid(Fraction(0), 0, 0, 0, 0, 1 << 27)
-    with pytest.raises(ValueError, match=messages.NO_GRID_HOLDS_IT):
+    with pytest.raises(
+        ValueError, match=r"exact proof of this would need .*: claim a greater delta or a smaller epsilon"
+    ):
         strict.ProofPlan(64, Fraction(1), (grid,), ())
 
 

@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-import messages
-
 distributed = pytest.importorskip("distributed")
 
 import cloudpickle
@@ -103,14 +101,14 @@ def test_an_error_of_the_work_comes_back(client: Client) -> None:
 
 def test_a_worker_with_other_software_is_refused(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dask, "software", lambda: {**software(), "numpy": "0.1"})
-    with pytest.raises(ClusterError, match=messages.WORKER_OF_OTHER_SOFTWARE):
+    with pytest.raises(ClusterError, match=r"worker tcp://.* draws with .*numpy"):
         dask.executor(client)
 
 
 def test_a_worker_that_joins_later_is_checked_too(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     with dask.executor(client) as pool:
         monkeypatch.setattr(dask, "software", lambda: {**software(), "numpy": "0.1"})
-        with pytest.raises(ClusterError, match=messages.JOINED_WITH_OTHER_SOFTWARE):
+        with pytest.raises(ClusterError, match=r"that joined draws with .*numpy"):
             pool.submit(int).result()
 
 
@@ -119,6 +117,6 @@ def test_no_worker() -> None:
     with (
         LocalCluster(n_workers=0, **options) as none,
         Client(none, set_as_default=False) as client,
-        pytest.raises(ClusterError, match=messages.NO_WORKER),
+        pytest.raises(ClusterError, match="has no worker"),
     ):
         dask.executor(client)

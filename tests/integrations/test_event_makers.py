@@ -9,7 +9,6 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-import messages
 from evr._release.filters import PrivacyFilter
 from evr.errors import BudgetExceededError, EvrError, UnsupportedEventError
 
@@ -99,7 +98,7 @@ def test_unknown_fields_are_refused():
         noise_multiplier: float
         sensitivity: float = 2.0
 
-    with pytest.raises(UnsupportedEventError, match=messages.about("Its fields are noise_multiplier, sensitivity")):
+    with pytest.raises(UnsupportedEventError, match="Its fields are noise_multiplier, sensitivity"):
         evr.estimate_epsilon(dp_event.ComposedDpEvent([GaussianDpEvent(1.0)]), 1e-6)
 
 

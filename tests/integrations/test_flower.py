@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-import messages
 from helpers import near
 
 reason = "needs the extra: pip install evr-dp[flower]"
@@ -101,7 +100,7 @@ def test_it_stops_before_the_round_that_would_exceed():
 def test_nothing_costs_nothing():
     one = Accountant(config())
     assert (one.get_epsilon(1e-5), one.get_delta(1.0), one.num_releases) == (0.0, 0.0, 0)
-    with pytest.raises(ValueError, match=messages.about("nothing to certify")):
+    with pytest.raises(ValueError, match="nothing to certify"):
         one.certify()
 
 
@@ -142,14 +141,14 @@ def test_fields_that_are_not_known(monkeypatch):
         fields = [(name, "float", None) for name in [*cls.__dataclass_fields__, "weight"]]
         other = make_dataclass(cls.__name__, fields, frozen=True)
         monkeypatch.setitem(reader._FIELDS, other, reader._FIELDS[cls])
-        with pytest.raises(TypeError, match=messages.about(f"{cls.__name__} has other fields than evr knows (weight)")):
+        with pytest.raises(TypeError, match=rf"{cls.__name__} has other fields than evr knows \(weight\)"):
             reader._check(other(), other)
 
 
 def test_noise_of_a_seed_is_public():
     one = accountant()
     np.random.seed(42)  # noqa: NPY002
-    with pytest.raises(ValueError, match=messages.about("was seeded by hand")):
+    with pytest.raises(ValueError, match="was seeded by hand"):
         one.compose(ROUND)
     assert one.num_releases == 500
     one.load_state_dict(one.state_dict())  # draws nothing
@@ -179,7 +178,7 @@ def test_states_of_others():
         with pytest.raises(ValueError, match=words):
             fresh.load_state_dict({**state, **changes})
         assert fresh.num_releases == 3
-    with pytest.raises(ValueError, match=messages.about("there is no limit: give max_epsilon")):
+    with pytest.raises(ValueError, match="there is no limit: give max_epsilon"):
         accountant(max_epsilon=None).would_exceed(ROUND)
 
 

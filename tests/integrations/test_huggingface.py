@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-import messages
-
 reason = "needs the extra: pip install evr-dp[huggingface]"
 pytest.importorskip("opacus", reason=reason, exc_type=ImportError)
 pytest.importorskip("transformers", reason=reason, exc_type=ImportError)
@@ -109,22 +107,22 @@ def test_a_trainer_that_was_made_private_by_hand(tmp_path, path):
 
 
 def test_a_loader_that_shuffles(tmp_path, path):
-    with pytest.raises(RecordError, match=messages.about("does not sample by Poisson")):
+    with pytest.raises(RecordError, match="does not sample by Poisson"):
         by_hand(tmp_path, path, poisson=False)
 
 
 def test_a_loss_that_weighs_one_record_by_others(tmp_path):
     pytest.importorskip("peft", reason=reason)
-    with pytest.raises(RecordError, match=messages.NUMBERS_OF_LABELS):
+    with pytest.raises(RecordError, match=r"different numbers of labels.*compute_loss_func="):
         trainer(tmp_path, adapted(), labels="ragged").train()
 
 
 def test_gradient_accumulation(tmp_path):
-    with pytest.raises(RecordError, match=messages.about("gradient_accumulation_steps=2: a step must be on one")):
+    with pytest.raises(RecordError, match="gradient_accumulation_steps=2: a step must be on one"):
         trainer(tmp_path, gradient_accumulation_steps=2).train()
 
 
 def test_the_same_script_twice(tmp_path):
     trainer(tmp_path).train()
-    with pytest.raises(RecordError, match=messages.about("the record is finished, with 12 steps")):
+    with pytest.raises(RecordError, match="the record is finished, with 12 steps"):
         trainer(tmp_path).train()

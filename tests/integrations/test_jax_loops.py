@@ -7,8 +7,6 @@ import sys
 
 import pytest
 
-import messages
-
 os.environ.setdefault("KERAS_BACKEND", "jax")
 reason = "needs jax-privacy: pip install evr-dp[jax]"
 pytest.importorskip("jax_privacy", reason=reason, exc_type=ImportError)
@@ -79,7 +77,7 @@ def test_a_trainer(path, monkeypatch):
     trainer.fit = lambda data, state, *, rng_or_seed, callback: [callback(n, state, data) for n in range(1, 21)]
     assert recorded_trainer(path, trainer, (None, None), callback=lambda n, *_: called.append(n)).event == BY_HAND
     assert called == list(range(1, 21))
-    with pytest.raises(RecordError, match=messages.about("the sampler has the seed 3, which looks chosen by hand")):
+    with pytest.raises(RecordError, match="the sampler has the seed 3, which looks chosen by hand"):
         recorded_trainer(path.with_name("other.jsonl"), trainer, (None, None), rng_or_seed=3)
 
 
@@ -98,9 +96,9 @@ def test_their_trainer(path):
     )
     fitted = ((features.astype(np.float32), labels.astype(np.int32)), np.zeros(features.shape[1], np.float32))
     assert recorded_trainer(path, trainer, fitted).event == BY_HAND
-    with pytest.raises(RecordError, match=messages.about("the sampler has the seed 0, which looks chosen by hand")):
+    with pytest.raises(RecordError, match="the sampler has the seed 0, which looks chosen by hand"):
         recorded_trainer(path.with_name("other.jsonl"), trainer, fitted, rng_or_seed=0)
-    with pytest.raises(TypeError, match=messages.about("fit() is for a DPTrainer")):
+    with pytest.raises(TypeError, match=r"fit\(\) is for a DPTrainer"):
         recorded_trainer(path.with_name("third.jsonl"), configuration(), fitted)
 
 
@@ -108,9 +106,9 @@ def test_their_trainer(path):
 
 
 def test_refused_before_the_first_step(path):
-    with pytest.raises(UnsupportedEventError, match=messages.about("clipping is switched off: a clipping norm of inf")):
+    with pytest.raises(UnsupportedEventError, match="clipping is switched off: a clipping norm of inf"):
         record(configuration(l2_clip_norm=np.inf, rescale_to_unit_norm=False), path)
-    with pytest.raises(RecordError, match=messages.about("certify the configuration")):
+    with pytest.raises(RecordError, match="certify the configuration"):
         record(configuration(strategy=(1.0, 0.5)), path)
     assert not path.exists()
 
@@ -118,18 +116,18 @@ def test_refused_before_the_first_step(path):
 @of_2_0
 def test_a_key_that_was_chosen_by_hand(path):
     """In a plan that was made by hand: the configuration says that it has no seed."""
-    with pytest.raises(UnsupportedEventError, match=messages.NOISE_SEED):
+    with pytest.raises(UnsupportedEventError, match=r"noise_seed=42: whoever knows the seed knows the noise.*\(None\)"):
         record(configuration(noise_seed=42), path)
     config = configuration()
     seeded = configuration(noise_seed=7).plan.noise_addition_transform
     object.__setattr__(config.plan, "noise_addition_transform", seeded)
-    with pytest.raises(RecordError, match=messages.about("the noise has the key 7")):
+    with pytest.raises(RecordError, match="the noise has the key 7"):
         recorded(path, config)
 
 
 def test_the_same_script_twice(path):
     recorded(path)
-    with pytest.raises(RecordError, match=messages.about("the record is finished, with 20 steps")):
+    with pytest.raises(RecordError, match="the record is finished, with 20 steps"):
         recorded(path)
 
 
@@ -143,14 +141,14 @@ def test_keras(path):
 
     model, config = private_model()
     assert fit(model, Record(config, path)).event == BY_HAND
-    with pytest.raises(RecordError, match=messages.about("the record is finished")):
+    with pytest.raises(RecordError, match="the record is finished"):
         fit(model, Record(config, path), 1)
-    with pytest.raises(RecordError, match=messages.about("this seed has drawn a part of the record already")):
+    with pytest.raises(RecordError, match="this seed has drawn a part of the record already"):
         fit(model, Record(config, path, resume=True), 1)
     again, other = private_model()
     again.set_weights(model.get_weights())
     assert fit(again, Record(other, path, resume=True), 1).event.count == 30
-    with pytest.raises(RecordError, match=messages.about("has taken 30 steps, and the record holds 0")):
+    with pytest.raises(RecordError, match="has taken 30 steps, and the record holds 0"):
         fit(again, Record(other, path, new=True), 1)
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-import messages
 from helpers import near
 
 reason = "needs jax-privacy: pip install jax-privacy==2.0.0"
@@ -67,14 +66,14 @@ def test_a_plan_with_bands_and_defaults_is_for_zero_out(tmp_path):
         iterations=200, strategy=[1, 0.5, 0.375, 0.3125], epsilon=3, delta=0.99e-5, sampling_prob=0.2
     )
     event = read(bands)
-    with pytest.raises(ValueError, match=messages.GIVE_THE_CONFIGURATION):
+    with pytest.raises(ValueError, match="give the configuration that makes it"):
         read(bands.plan)
     certificate = evr.certify(event, epsilon=3, delta=1e-5, ledger=tmp_path / "ledger.sqlite")
     assert certificate.accepted
     assert "4 fixed groups in turn" in certificate.statement
     assert "200 iterations" in certificate.statement
     assert "under zero-out adjacency" in certificate.statement
-    with pytest.raises(ValueError, match=messages.no_law_under("add-or-remove")):
+    with pytest.raises(ValueError, match="no law under 'add-or-remove'"):
         evr.certify(event, epsilon=3, delta=1e-5, neighboring_relation="add-or-remove")
 
 
@@ -85,7 +84,7 @@ def test_the_bare_event_of_a_plan_with_bands_is_refused(tmp_path):
     more = dp_accounting.ComposedDpEvent([made.dp_event, dp_accounting.GaussianDpEvent(9.0)])
     twice = dp_accounting.ComposedDpEvent([dp_accounting.SelfComposedDpEvent(more, 2)])
     for event in (made.dp_event, more, twice):
-        with pytest.raises(UnsupportedEventError, match=messages.about("a plan of JAX Privacy with 4 bands")):
+        with pytest.raises(UnsupportedEventError, match="a plan of JAX Privacy with 4 bands"):
             evr.certify(event, delta=1e-5, ledger=tmp_path / "ledger.sqlite")
     single = plan(iterations=50, sampling_prob=0.2, noise_multiplier=2.0)
     assert evr.certify(single.dp_event, delta=1e-5, ledger=tmp_path / "ledger.sqlite").accepted

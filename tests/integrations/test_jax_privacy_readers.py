@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass, make_dataclass, replace
 
@@ -11,7 +12,6 @@ from dp_accounting import NeighboringRelation
 
 import evr
 import evr.integrations.jax_privacy as reader
-import messages
 from evr._kernel.events import Composition
 from evr._kernel.events.relations import name_of
 from evr.errors import OtherRelationError, UnsupportedEventError
@@ -68,14 +68,14 @@ def test_bands(kind, version, tmp_path):
     event = read(bands)
     norm = float(np.linalg.norm(BANDS))
     assert event == E.ZeroOutDpEvent(E.CyclicPoissonDpEvent(2.0 * norm, 200, 4, 0.2, "fixed", BANDS))
-    with pytest.raises(OtherRelationError, match=messages.about("'zero-out'")):
+    with pytest.raises(OtherRelationError, match="'zero-out'"):
         evr.certify(event, delta=1e-5, neighboring_relation="add-or-remove")
     certificate = evr.certify(event, delta=1e-5, ledger=tmp_path / "ledger.sqlite")
     assert "(4 fixed groups in turn, sampling probability 0.2, 200 it" in certificate.statement
     assert "under zero-out adjacency" in certificate.statement
     theirs = evr.estimate_epsilon((bands.plan if kind == "2.0" else bands.make()).dp_event, 1e-5).value
     assert evr.estimate_epsilon(event, 1e-5).value == near(theirs, rel=1e-9), "the law is theirs: no number changes"
-    with pytest.raises(UnsupportedEventError, match=messages.FIXED_GROUPS):
+    with pytest.raises(UnsupportedEventError, match=r"fixed groups take turns.*neighboring_relation='zero-out'"):
         read(bands, neighboring_relation="add-or-remove")
 
 
@@ -98,19 +98,22 @@ def test_random_groups_of_2_0():
 def test_batches_that_are_cut_off(kind, version):
     version(kind)
     cut = config(kind, truncated_batch_size=300, num_examples=1000)
-    with pytest.raises(UnsupportedEventError, match=messages.TAKES_A_PLACE):
+    with pytest.raises(
+        UnsupportedEventError,
+        match=r"under zero-out the empty record takes a place.*neighboring_relation='add-or-remove'",
+    ):
         read(cut)
     event = read(cut, neighboring_relation="add-or-remove")
     assert event == cut.event()
     assert name_of(Composition.of(event).relation) == "add-or-remove"
-    with pytest.raises(UnsupportedEventError, match=messages.TRUNCATED_BATCHES):
+    with pytest.raises(UnsupportedEventError, match="truncates batches at 64"):
         read(config(kind, (1.0, 0.5), truncated_batch_size=64, num_examples=1000), neighboring_relation=ADD_OR_REMOVE)
 
 
 def test_a_trainer_is_its_configuration(version):
     version("2.3")
     assert read(J.DPTrainer(config=config("2.3"))) == PLAIN
-    with pytest.raises(UnsupportedEventError, match=messages.NOISE_SEED):
+    with pytest.raises(UnsupportedEventError, match=r"noise_seed=42: whoever knows the seed knows the noise.*\(None\)"):
         read(J.DPTrainer(config=config("2.3"), performance_flags=J.PerformanceFlags(noise_seed=42)))
 
 
@@ -132,7 +135,9 @@ def test_normalised_columns_of_2_0():
 @pytest.mark.parametrize("kind", MADE)
 def test_normalised_columns_where_versions_differ_in_the_noise(kind, version):
     version(kind)
-    with pytest.raises(UnsupportedEventError, match=messages.DIVIDE_THE_STRATEGY):
+    with pytest.raises(
+        UnsupportedEventError, match=r"norm 5: versions .* differ in the noise. Divide the strategy by its norm"
+    ):
         read(config(kind, [3.0, 4.0], column_normalize=True))
     assert read(config(kind, [0.6, 0.8], column_normalize=True)).noise_multiplier == near(2.0)
 
@@ -155,7 +160,7 @@ def test_schemes():
 
 def test_allocation_in_cycles_is_not_allocation():
     """5 of 100 was certified at (3.49, 1e-6) where each record has 5 of the 10 turns of its group: delta was 1.9e-3."""
-    with pytest.raises(UnsupportedEventError, match=messages.OF_ONE_GROUP):
+    with pytest.raises(UnsupportedEventError, match="cycle_length=10: each record has the turns of one group only"):
         read(J.CyclicAllocationSampling(5, 100, cycle_length=10), noise_multiplier=1.0)
 
 
@@ -165,7 +170,7 @@ def test_allocation_in_cycles_is_not_allocation():
 @pytest.mark.parametrize("name", ["1.0.0", "2.4.0", "3.0.0", "of an unknown version"])
 def test_versions_that_nobody_read(name, version):
     version(name)
-    with pytest.raises(UnsupportedEventError, match=messages.about(f"JAX Privacy {name}: evr has read 2.0 to 2.3")):
+    with pytest.raises(UnsupportedEventError, match=f"JAX Privacy {re.escape(name)}: evr has read 2.0 to 2.3"):
         read(J.BallsInBinsSampling(100, 10), noise_multiplier=2.0)
 
 
@@ -180,7 +185,7 @@ def test_a_field_more_or_less_is_refused_by_name(cls):
         other = make_dataclass(cls.__name__, changed)
         other.__module__, other.__qualname__ = cls.__module__, cls.__name__
         missing = "burn_in" if len(changed) > len(fields) else fields[0][0]
-        with pytest.raises(UnsupportedEventError, match=messages.about(f"other fields than evr knows ({missing}")):
+        with pytest.raises(UnsupportedEventError, match=rf"other fields than evr knows \({missing}"):
             read(other(), noise_multiplier=1.0)
 
 
@@ -195,64 +200,66 @@ def test_subclasses_and_classes_of_others():
         iterations: int
         cycle_length: int
 
-    with pytest.raises(UnsupportedEventError, match=messages.about("Twice is derived from JAX Privacy's Cyclic")):
+    with pytest.raises(UnsupportedEventError, match="Twice is derived from JAX Privacy's Cyclic"):
         read(Twice(0.1, 100), noise_multiplier=2.0)
     for foreign in (BallsInBinsSampling(100, 10), 3, None):
-        with pytest.raises(UnsupportedEventError, match=messages.about(f"{type(foreign).__name__} is not of JAX Priv")):
+        with pytest.raises(UnsupportedEventError, match=f"{type(foreign).__name__} is not of JAX Priv"):
             read(foreign, noise_multiplier=2.0)
-    with pytest.raises(UnsupportedEventError, match=messages.about("not account for JAX Privacy's FixedBatchSampl")):
+    with pytest.raises(UnsupportedEventError, match="not account for JAX Privacy's FixedBatchSampl"):
         read(J.FixedBatchSampling(10, 100), noise_multiplier=2.0)
 
 
 def test_members_of_enums_that_are_not_known():
-    with pytest.raises(UnsupportedEventError, match=messages.about("PartitionType.SORTED is not one of EQUAL_SPLIT")):
+    with pytest.raises(UnsupportedEventError, match=r"PartitionType\.SORTED is not one of EQUAL_SPLIT"):
         read(J.CyclicPoissonSampling(0.1, 100, partition_type=J.PartitionType.SORTED), noise_multiplier=2.0)
 
 
 def test_what_no_theorem_covers(version):
-    with pytest.raises(UnsupportedEventError, match=messages.TRUNCATED_BATCHES):
+    with pytest.raises(UnsupportedEventError, match="truncates batches at 64"):
         read(J.BMinSepSampling(0.1, 100, 8, truncated_batch_size=64), noise_multiplier=2.0)
-    with pytest.raises(UnsupportedEventError, match=messages.LIMITED_PARTICIPATION):
+    with pytest.raises(UnsupportedEventError, match="total_participations=3 and correlated noise"):
         read(J.RandomAllocationSampling(3, 100), noise_multiplier=2.0, strategy=(1.0, 0.5))
-    with pytest.raises(UnsupportedEventError, match=messages.FOR_REPLACE_ONE):
+    with pytest.raises(UnsupportedEventError, match="for replace-one adjacency"):
         read(config(accountant=J.Accountant(NeighboringRelation.REPLACE_ONE)))
-    with pytest.raises(UnsupportedEventError, match=messages.NOISE_SEED):
+    with pytest.raises(UnsupportedEventError, match=r"noise_seed=42: whoever knows the seed knows the noise.*\(None\)"):
         read(config(noise_seed=42))
     for norm in (0.0, float("inf"), float("nan")):
-        with pytest.raises(UnsupportedEventError, match=messages.about("clipping is switched off")):
+        with pytest.raises(UnsupportedEventError, match="clipping is switched off"):
             read(config(l2_clip_norm=norm))
     version("2.2")
-    with pytest.raises(UnsupportedEventError, match=messages.CALIBRATE_FIRST):
+    with pytest.raises(UnsupportedEventError, match=r"no noise_multiplier: calibrate\(\) it first"):
         read(config("2.2", noise_multiplier=None))
-    with pytest.raises(UnsupportedEventError, match=messages.about("give 'zero-out' or 'add-or-remove'")):
+    with pytest.raises(UnsupportedEventError, match="give 'zero-out' or 'add-or-remove'"):
         read(config("2.2"), neighboring_relation="replace-one")
 
 
 def test_plans_that_do_not_say_enough():
     bands = config(strategy=[1.0, 0.5])
-    with pytest.raises(UnsupportedEventError, match=messages.GIVE_THE_CONFIGURATION):
+    with pytest.raises(UnsupportedEventError, match="give the configuration that makes it"):
         read(bands.plan)
-    with pytest.raises(UnsupportedEventError, match=messages.GIVE_THE_CONFIGURATION):
+    with pytest.raises(UnsupportedEventError, match="give the configuration that makes it"):
         read(config(truncated_batch_size=64, num_examples=1000).plan)
     plan = config().plan
     others = ({"dp_event": bands.plan.dp_event}, {"dp_event": None})
     schemes = (J.BallsInBinsSampling(200, 1), J.CyclicPoissonSampling(0.3, 200))
     for changes in (*others, *({"batch_selection_strategy": scheme} for scheme in schemes)):
-        with pytest.raises(UnsupportedEventError, match=messages.GIVE_THE_CONFIGURATION):
+        with pytest.raises(UnsupportedEventError, match="give the configuration that makes it"):
             read(replace(plan, **changes))
 
 
 def test_what_is_given_twice_or_not_at_all():
-    with pytest.raises(TypeError, match=messages.STATES_ITS_NOISE):
+    with pytest.raises(TypeError, match="says its noise and its strategy itself"):
         read(config(), noise_multiplier=2.0)
-    with pytest.raises(TypeError, match=messages.NOISE_IS_MISSING):
+    with pytest.raises(TypeError, match="does not say how much noise was added"):
         read(J.CyclicPoissonSampling(0.1, 100))
 
 
 @pytest.mark.parametrize("ask", [evr.certify, evr.estimate_epsilon])
 def test_a_plan_where_an_event_belongs_is_answered_in_one_line(ask):
     for source in (config(strategy=np.ones(500)), config(strategy=np.ones(50)).plan):
-        with pytest.raises(TypeError, match=messages.FROM_JAX_PRIVACY) as refused:
+        with pytest.raises(
+            TypeError, match=r"of JAX Privacy at event is not a DpEvent: give evr.events.from_jax_privacy\(config\)"
+        ) as refused:
             ask(source, delta=1e-5)
         assert len(str(refused.value)) < 160
 

@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-import messages
-
 reason = "needs the extra: pip install evr-dp[lightning]"
 pytest.importorskip("opacus", reason=reason, exc_type=ImportError)
 pl = pytest.importorskip("lightning.pytorch", reason=reason, exc_type=ImportError)
@@ -71,7 +69,7 @@ def test_their_other_package_and_data_module(path):
 def test_a_loader_without_a_data_module(path):
     data = Data()
     data.setup()
-    with pytest.raises(RecordError, match=messages.OBSERVED_LOADER):
+    with pytest.raises(RecordError, match=r"DPDataLoader was not observed from the start.*observed\(loader\)"):
         fit(path, data=data.train_dataloader())
     callback = Record(path)
     trainer(path.parent, callback).fit(Classifier(), observed(data.train_dataloader()))
@@ -89,25 +87,25 @@ def test_the_data_module_is_left_as_it_was(path):
 
 def test_a_loader_that_does_not_sample(path):
     """The example of Opacus trained like this until 2022 (its issue 313)."""
-    with pytest.raises(RecordError, match=messages.about("draws by SequentialSampler and does not sample by Poisson")):
+    with pytest.raises(RecordError, match="draws by SequentialSampler and does not sample by Poisson"):
         fit(path, data=Data(poisson=False))
 
 
 def test_seed_everything_makes_the_noise_public(path, monkeypatch):
     monkeypatch.setenv("PL_GLOBAL_SEED", "42")  # which it sets, for its other processes
     pl.seed_everything(42, verbose=False)
-    with pytest.raises(RecordError, match=messages.about("the generator of the noise has the seed 42")):
+    with pytest.raises(RecordError, match="the generator of the noise has the seed 42"):
         fit(path)
 
 
 def test_batches_that_are_accumulated(path):
-    with pytest.raises(RecordError, match=messages.about("accumulate_grad_batches=2")):
+    with pytest.raises(RecordError, match="accumulate_grad_batches=2"):
         fit(path, accumulate_grad_batches=2)
 
 
 def test_the_same_script_twice(path):
     fit(path)
-    with pytest.raises(RecordError, match=messages.about("the record is finished, with 20 steps")):
+    with pytest.raises(RecordError, match="the record is finished, with 20 steps"):
         fit(path)
 
 

@@ -10,7 +10,6 @@ from typing import Any, cast
 
 import pytest
 
-import messages
 from helpers import near
 
 pytest.importorskip("opacus", reason="needs the extra: pip install evr-dp[opacus]", exc_type=ImportError)
@@ -61,7 +60,7 @@ def test_a_training_is_recorded(path):
 @pytest.mark.parametrize("accountant", ["rdp", "prv", "gdp"])
 def test_with_any_accountant(path, accountant):
     training = Training(accountant=accountant)
-    with pytest.raises(TypeError, match=messages.GIVE_THE_ENGINE):
+    with pytest.raises(TypeError, match=r"would go unseen: give evr.record\(..., engine=engine\)"):
         evr.record(training.optimizer, training.loader, path)
     with evr.record(training.optimizer, training.loader, path, engine=training.engine):
         training.epochs()
@@ -145,7 +144,7 @@ def test_divisor_rate_and_steps_are_recorded(path):
     conditions = record.conditions[0]
     assert (conditions["divisor"], conditions["batches_per_epoch"]) == (18.0, 11)
     assert record.relation is NeighboringRelation.REPLACE_SPECIAL
-    with pytest.raises(RecordError, match=messages.NUMBER_IS_PRIVATE):
+    with pytest.raises(RecordError, match="keeps the number of records private"):
         record.certify(delta=1e-5, neighboring_relation="add-or-remove")
 
 
@@ -191,7 +190,7 @@ def test_constants_that_the_training_does_not_have(path):
     with evr.record(training.optimizer, training.loader, path, constants=CONSTANTS):
         training.optimizer.expected_batch_size = 19
         before = weights(training)
-        with pytest.raises(RecordError, match=messages.DIVISOR_AFTER_THE_START):
+        with pytest.raises(RecordError, match=r"after step 0: the divisor was 19\.0"):
             training.epochs()
         assert same(before, weights(training))
 
@@ -285,7 +284,7 @@ def test_noted_and_the_record_has_no_event(path, make):
     record = evr.Record.load(path)
     assert record.steps == 10
     assert record.breaches
-    with pytest.raises(RecordError, match=messages.NOT_WHAT_IS_ACCOUNTED_FOR):
+    with pytest.raises(RecordError, match="what ran is not what is accounted for: at the start"):
         _ = record.event
 
 
@@ -401,11 +400,11 @@ def test_a_refused_step_leaves_the_weights_alone(path):
 def test_a_filled_empty_batch_is_a_breach(path):
     training = Training(records=30, batch=1, rand_on_empty=True)
     with (
-        pytest.raises(RecordError, match=messages.EMPTY_BATCH_WAS_DROPPED),
+        pytest.raises(RecordError, match="an empty batch was dropped"),
         evr.record(training.optimizer, training.loader, path),
     ):
         training.epochs(2)
-    with pytest.raises(RecordError, match=messages.EMPTY_BATCH):
+    with pytest.raises(RecordError, match="empty batch"):
         _ = evr.Record.load(path).event
 
 
@@ -417,7 +416,7 @@ class LastIsEmpty(UniformWithReplacementSampler):
 def test_a_class_made_of_the_sampler_is_another_sampler(path):
     training = Training()
     training.loader.batch_sampler.__class__ = LastIsEmpty
-    with pytest.raises(RecordError, match=messages.about("draws by LastIsEmpty and does not sample by Poisson")):
+    with pytest.raises(RecordError, match="draws by LastIsEmpty and does not sample by Poisson"):
         evr.record(training.optimizer, training.loader, path)
 
 
@@ -426,9 +425,9 @@ def test_an_empty_batch_dropped_at_the_very_end(path, monkeypatch):
     monkeypatch.setattr(UniformWithReplacementSampler, "__iter__", LastIsEmpty.__iter__)
     recording = evr.record(training.optimizer, training.loader, path)
     drop_empty(training)
-    with pytest.raises(RecordError, match=messages.EMPTY_BATCH_WAS_DROPPED):
+    with pytest.raises(RecordError, match="an empty batch was dropped"):
         recording.finish()
-    with pytest.raises(RecordError, match=messages.EMPTY_BATCH):
+    with pytest.raises(RecordError, match="empty batch"):
         _ = evr.Record.load(path).event
 
 
@@ -485,14 +484,14 @@ def test_a_checkpoint_of_another_training_is_refused(path, tmp_path):
         )
     training = Training()
     training.engine.load_checkpoint(path=tmp_path / "0.pt", module=training.model, optimizer=training.optimizer)
-    with pytest.raises(RecordError, match=messages.OTHER_RECORD_OF_TEN):
+    with pytest.raises(RecordError, match="after 10 steps of another record"):
         evr.record(training.optimizer, training.loader, tmp_path / "1.jsonl", resume=True)
 
 
 def test_steps_before_the_recorder_are_missed(path):
     training = Training()
     training.epochs()
-    with pytest.raises(RecordError, match=messages.ACCOUNTANT_COUNTED_MORE):
+    with pytest.raises(RecordError, match="the accountant has counted 10 steps, and the record holds 0"):
         evr.record(training.optimizer, training.loader, path)
 
 
@@ -501,11 +500,11 @@ def test_steps_before_the_recorder_are_missed(path):
 
 def test_what_cannot_be_recorded(path):
     training = Training()
-    with pytest.raises(TypeError, match=messages.OPTIMIZER_IS_NOT_RECORDED):
+    with pytest.raises(TypeError, match="SGD is not recorded: give the optimizer"):
         evr.record(training.optimizer.original_optimizer, training.loader, path)
-    with pytest.raises(TypeError, match=messages.NO_BATCH_SAMPLER):
+    with pytest.raises(TypeError, match="list has no batch sampler"):
         evr.record(training.optimizer, [1, 2], path)
-    with pytest.raises(ValueError, match=messages.not_one_of(breaches="ignore")):
+    with pytest.raises(ValueError, match="breaches='ignore' is not one of "):
         evr.record(training.optimizer, training.loader, path, breaches=cast(Any, "ignore"))
 
 
@@ -513,7 +512,7 @@ def test_optimizers_are_known_by_name(path):
     training = Training()
     other = type("FSDPOptimizerFastGradientClipping", (type(training.optimizer),), {})
     training.optimizer.__class__ = other
-    with pytest.raises(TypeError, match=messages.about("FSDPOptimizerFastGradientClipping is not recorded: evr knows")):
+    with pytest.raises(TypeError, match="FSDPOptimizerFastGradientClipping is not recorded: evr knows"):
         evr.record(training.optimizer, training.loader, path)
 
 
@@ -536,7 +535,7 @@ def test_a_loader_that_was_being_iterated(path):
     batches = iter(training.loader)
     next(batches)
     with (
-        pytest.raises(RecordError, match=messages.BEFORE_ANYTHING_ITERATES),
+        pytest.raises(RecordError, match=r"after step 0: .* record before anything iterates over the loader"),
         evr.record(training.optimizer, training.loader, path),
     ):
         training.step(*next(batches))
@@ -553,7 +552,7 @@ def test_a_finished_record_is_not_continued_without_a_word(path, tmp_path, caplo
     assert caplog.text == ""
     assert sorted(file.name for file in tmp_path.iterdir()) == ["training.2.record.jsonl", "training.record.jsonl"]
     training = Training()
-    with pytest.raises(RecordError, match=messages.IS_FINISHED):
+    with pytest.raises(RecordError, match=r"the record is finished.*with 10 steps.*new=True.*resume=True"):
         evr.record(training.optimizer, training.loader, path)
     with evr.record(training.optimizer, training.loader, path, resume=True):
         training.epochs()

@@ -11,8 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import messages
-
 pytest.importorskip("opacus", reason="needs the extra: pip install evr-dp[opacus]", exc_type=ImportError)
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -437,7 +435,7 @@ def test_no_alarm_in_plain_pytorch():
 def test_dropout_needs_a_replaced_neighbour():
     training = Training(model=nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.3), nn.Linear(8, 3)))
     asked = (lambda batch: training.step(*batch), training.model, training.optimizer, training.loader)
-    with pytest.raises(ValueError, match=messages.about("replaced")):
+    with pytest.raises(ValueError, match="replaced"):
         check_sensitivity(*asked)
     assert check_sensitivity(*asked, neighbor="replaced").findings == ()
 
@@ -461,20 +459,17 @@ def test_final_weights_tell_too():
 def test_bad_input_is_refused(tmp_path):
     training = Training()
     asked = (lambda batch: training.step(*batch), training.model, training.optimizer, training.loader)
-    with pytest.raises(ValueError, match=messages.about("steps")):
+    with pytest.raises(ValueError, match="steps"):
         check_sensitivity(*asked, steps=0)
-    with pytest.raises(ValueError, match=messages.about("neighbor")):
+    with pytest.raises(ValueError, match="neighbor"):
         check_sensitivity(*asked, neighbor="gone")
-    with pytest.raises(ValueError, match=messages.SENSITIVITY_IS_MISSING):
+    with pytest.raises(ValueError, match="sensitivity= is missing"):
         check_sensitivity(asked[0], training.model, torch.optim.SGD(training.model.parameters(), 0.1), asked[3])
-    with (
-        evr.record(training.optimizer, training.loader, tmp_path / "r.jsonl"),
-        pytest.raises(ValueError, match=messages.about("rec")),
-    ):
+    with evr.record(training.optimizer, training.loader, tmp_path / "r.jsonl"), pytest.raises(ValueError, match="rec"):
         check_sensitivity(*asked)
-    with pytest.raises(TypeError, match=messages.about("float32")):
+    with pytest.raises(TypeError, match="float32"):
         Canaries(1000).dataset(TensorDataset(torch.zeros(3, 4, dtype=torch.uint8)))
-    with pytest.raises(ValueError, match=messages.about("unit")):
+    with pytest.raises(ValueError, match="unit"):
         Canaries(10).watch(torch.optim.SGD([nn.Parameter(torch.zeros(1))], 0.1))
 
 

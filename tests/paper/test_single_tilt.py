@@ -17,7 +17,6 @@ import pytest
 from scipy.integrate import quad
 
 import evr
-import messages
 from evr._estimate.fft import FftCurve
 from evr._kernel.events import Composition
 from evr._kernel.pairs import Direction, Floats, Measure, Step
@@ -212,7 +211,7 @@ def test_more_steps_than_fit_in_the_cache() -> None:
 @pytest.mark.parametrize("setting", MISSED)
 def test_warns_where_many_steps_share_the_loss(setting: tuple[Any, ...], theta: Any) -> None:
     epsilon, k, q, noise = setting
-    with pytest.warns(OutOfReachWarning, match=messages.MANY_STEPS_SHARE_THE_LOSS):
+    with pytest.warns(OutOfReachWarning, match="many steps share the loss"):
         proposal = single_proposal(steps_of(k, q, noise), epsilon, theta=theta)
     assert not reaches(proposal, epsilon)
 
@@ -262,9 +261,9 @@ def test_refuses_other_compositions(steps: tuple[Step, ...], reason: str) -> Non
 
 def test_refuses_other_tilts() -> None:
     steps = steps_of(100, 1e-3, 0.6)
-    with pytest.raises(ValueError, match=messages.NEITHER):
+    with pytest.raises(ValueError, match="neither"):
         single_proposal(steps, 1.0, theta=cast(Any, "best"))
-    with pytest.raises(ValueError, match=messages.given(theta=0)):
+    with pytest.raises(ValueError, match="theta=0"):
         single_proposal(steps, 1.0, theta=0.0)
 
 

@@ -18,7 +18,6 @@ from dp_accounting import dp_event
 from flint import ctx, fmpz
 
 import evr
-import messages
 from evr._kernel.events import Composition
 from evr._kernel.pairs.exact import ExactBins, ExactCurve, ExactGaussian, exact_sampled
 from evr._kernel.pairs.exact.law import ball
@@ -92,7 +91,7 @@ def test_vectors_in_python(name):
     data = (VECTORS / f"{name}.proof").read_bytes()
     expected = ANSWERS[name]
     if expected["status"] not in CODES:
-        with pytest.raises(check_proof.NotReadError, match=messages.status(expected["status"])):
+        with pytest.raises(check_proof.NotReadError, match=f"^{expected['status']}: "):
             check_proof.check(data)
         return
     answer = check_proof.check(data)
@@ -310,7 +309,9 @@ def test_the_checker_needs_nothing_of_evr_and_no_new_python():
 
 def test_a_proof_that_no_checker_would_take_is_refused(monkeypatch):
     monkeypatch.setattr(check_proof, "MOST_EFFORT", 1000)
-    with pytest.raises(ValueError, match=messages.TOO_LARGE_A_PROOF):
+    with pytest.raises(
+        ValueError, match=r"a proof file of this is too large: .*: claim a little more, or leave the proof file out"
+    ):
         made(evr.dpsgd(noise_multiplier=1.1, sampling_probability=0.01, steps=37), 0.25)
 
 
@@ -318,7 +319,9 @@ def test_laws_without_a_text_are_refused_by_name():
     assert law_text(ExactGaussian(Fraction(1, 4))) == "gaussian(2)"
     assert law_text(ExactGaussian(Fraction(2, 5))) == "gaussians(2/5)"
     assert law_text(ExactGaussian(1 / Fraction(1.1) ** 2)) == "gaussian(2476979795053773/2251799813685248)"
-    with pytest.raises(UnsupportedEventError, match=messages.NO_TEXT):
+    with pytest.raises(
+        UnsupportedEventError, match=r"a training in shuffled batches .* cannot be stated in a proof file"
+    ):
         law_text(ExactBins(Direction.REMOVE, 10, Fraction(1)))
 
 

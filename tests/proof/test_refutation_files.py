@@ -19,7 +19,6 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-import messages
 from evr._kernel.events import Composition
 from evr._kernel.strict.lower import bounds_below
 from evr._plan.lower import strict_delta_below
@@ -251,7 +250,11 @@ def test_no_script_takes_a_refutation_for_a_proof():
     assert (run(listed).returncode, run("--listed", listed).returncode) == (4, 5)
     assert run("--listed", VECTORS / "forged-delta.proof").returncode == 3
     said = run(own).stdout
-    for words in messages.REFUTATION_FILE:
+    for words in (
+        "delta is greater than",
+        "Answer: refuted for DP-SGD.",
+        "It says nothing about one training. The mathematics is on paper",
+    ):
         assert words in said
     assert "at most" not in said
 
@@ -260,10 +263,13 @@ def test_words_of_one_kind_of_file_do_not_stand_in_the_other():
     text = (VECTORS / "good-poisson-100.proof").read_bytes()[:-72].decode()
     seal = proof_script("make_vectors").sealed
     for forged in (text.replace("evr-refutation", "evr-proof"), re.sub("(?m)^tests", "own", text)):
-        with pytest.raises(check_proof.NotReadError, match=messages.UNREADABLE_PROOF):
+        with pytest.raises(check_proof.NotReadError, match="unreadable"):
             check_proof.check(seal(forged))
 
 
 def test_a_claim_that_the_file_would_not_refute_is_said(monkeypatch):
-    with pytest.raises(ValueError, match=messages.NOT_REFUTED_BY_FILE):
+    with pytest.raises(
+        ValueError,
+        match=r"the file would not refute the claim: direction remove: delta of 37 x .*; refute a smaller delta",
+    ):
         refuting(DPSGD, 0.25, share=1.01)

@@ -11,7 +11,6 @@ from dp_accounting import dp_event
 from scipy.stats import norm
 
 import evr
-import messages
 from evr._accounting.calibration import Goal
 from evr._certificate.certificate import digest_of
 from evr.errors import FalseCertificateError, FalseClaimError
@@ -46,7 +45,7 @@ def test_the_noise_is_certified_and_the_statement_begins_with_the_risk(risk, led
         assert proved.advantage <= risk["advantage"]
     else:
         assert proved.true_positive_rate(risk["false_positive_rate"]) <= risk["true_positive_rate"]
-    with pytest.raises(FalseClaimError, match=messages.RISK_WITH_NOISE.format(noise)):
+    with pytest.raises(FalseClaimError, match=rf"would follow from .* or this risk with noise_multiplier={noise}$"):
         evr.certify(trained(0.99 * noise), **risk, ledger=ledger)
 
 
@@ -87,14 +86,14 @@ def test_a_statement_says_what_follows_from_the_pair_and_not_what_was_asked(ledg
     document = json.loads(certificate.to_json())
     document["description"]["false_positive_rate"] = 0.0001
     document["digest"] = digest_of(document)
-    with pytest.raises(FalseCertificateError, match=messages.about("statement")):
+    with pytest.raises(FalseCertificateError, match="statement"):
         evr.Certificate.from_document(document)
 
 
 def test_certificates_without_a_risk_have_no_such_field(ledger):
     certificate = evr.certify(dp_event.GaussianDpEvent(4.0), delta=1e-5, ledger=ledger)
     assert "description" not in certificate.document()
-    with pytest.raises(ValueError, match=messages.about("description", "false_positive_rate")):
+    with pytest.raises(ValueError, match=r"description.*false_positive_rate"):
         evr.certify(dp_event.GaussianDpEvent(4.0), delta=1e-5, ledger=ledger, description={"fpr": 0.1})
 
 
@@ -108,12 +107,12 @@ def test_the_words_of_replacing_a_record(ledger):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, messages.NO_TARGET),
-        ({"epsilon": 1.0}, messages.given(epsilon=1.0)),
-        ({"advantage": 0.1, "delta": 1e-5}, messages.given(delta=1e-5, advantage=0.1)),
-        ({"true_positive_rate": 0.1}, messages.given(true_positive_rate=0.1)),
-        ({"true_positive_rate": 0.1, "false_positive_rate": 0.1}, messages.A_GUESS_DOES_AS_WELL),
-        ({"advantage": 1.0}, messages.given(advantage=1.0)),
+        ({}, "no target: give epsilon and delta; or advantage; or true_positive_rate and false_positive_rate"),
+        ({"epsilon": 1.0}, r"epsilon=1\.0"),
+        ({"advantage": 0.1, "delta": 1e-5}, r"delta=1e-05.*advantage=0\.1"),
+        ({"true_positive_rate": 0.1}, r"true_positive_rate=0\.1"),
+        ({"true_positive_rate": 0.1, "false_positive_rate": 0.1}, "a guess does as well, whatever the noise"),
+        ({"advantage": 1.0}, r"advantage=1\.0"),
     ],
 )
 def test_targets_that_are_refused(given, message):

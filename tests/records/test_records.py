@@ -13,7 +13,6 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-import messages
 from evr._certificate.certificate import Certificate
 from evr._records import Recorder
 from evr._records.chain import _sealed, rank_path
@@ -118,9 +117,9 @@ def test_an_altered_record_is_refused(path, tamper):
     lines = write(path).read_text().splitlines()
     tamper(lines)
     path.write_text("\n".join(lines) + "\n")
-    with pytest.raises(RecordError, match=messages.NOT_WHAT_WAS_WRITTEN):
+    with pytest.raises(RecordError, match="not what was written"):
         evr.Record.load(path)
-    with pytest.raises(RecordError, match=messages.NOT_WHAT_WAS_WRITTEN):
+    with pytest.raises(RecordError, match="not what was written"):
         Recorder(path)
 
 
@@ -129,7 +128,7 @@ def test_lost_lines_at_the_end_leave_no_event(path):
     path.write_text("\n".join(lines[:-3]) + "\n")
     record = evr.Record.load(path)
     assert record.steps == 3
-    with pytest.raises(RecordError, match=messages.NOT_FINISHED):
+    with pytest.raises(RecordError, match="not finished"):
         _ = record.event
 
 
@@ -144,7 +143,7 @@ def test_a_checkpoint_tells_lost_lines(path):
     lines = path.read_text().splitlines()
     path.write_text("\n".join(lines[:4]) + "\n")
     recorder = Recorder(path)
-    with pytest.raises(RecordError, match=messages.OTHER_RECORD):
+    with pytest.raises(RecordError, match="after 5 steps of another record, or of this one before lines were lost"):
         recorder.require(mark)
     recorder.close()
 
@@ -153,36 +152,36 @@ def test_breaches_leave_no_event(path):
     with Recorder(path) as recorder:
         recorder.step(**STEP)
         recorder.find("breach", "seed", "the noise is known")
-    with pytest.raises(RecordError, match=messages.NOISE_IS_KNOWN):
+    with pytest.raises(RecordError, match="after step 1: the noise is known"):
         _ = evr.Record.load(path).event
 
 
 def test_numbers_that_are_none_are_refused(path):
     recorder = Recorder(path)
-    with pytest.raises(RecordError, match=messages.FINITE_NUMBERS):
+    with pytest.raises(RecordError, match="finite numbers"):
         recorder.step(noise_multiplier=1.0, clipping_norm=float("inf"), sampling_probability=0.01)
     assert recorder.steps == 0  # it was not written
     recorder.close()
-    with pytest.raises(RecordError, match=messages.CLOSED):
+    with pytest.raises(RecordError, match="closed"):
         recorder.step(**STEP)
 
 
 def test_what_is_no_record(path):
-    with pytest.raises(RecordError, match=messages.CANNOT_BE_READ):
+    with pytest.raises(RecordError, match="cannot be read"):
         evr.Record.load(path)
     path.write_text("")
-    with pytest.raises(RecordError, match=messages.NOT_A_RECORD):
+    with pytest.raises(RecordError, match="not a record"):
         evr.Record.load(path)
-    with pytest.raises(RecordError, match=messages.CANNOT_BE_WRITTEN):
+    with pytest.raises(RecordError, match="cannot be written"):
         Recorder(path / "no" / "folder")
 
 
 def test_a_finished_record_is_not_continued_by_accident(path, tmp_path):
     write(path, steps=10)
-    with pytest.raises(RecordError, match=messages.IS_FINISHED):
+    with pytest.raises(RecordError, match=r"the record is finished.*with 10 steps.*new=True.*resume=True"):
         Recorder(path)
     certified(path)
-    with pytest.raises(RecordError, match=messages.about("the record is finished and certified, with 10 steps")):
+    with pytest.raises(RecordError, match="the record is finished and certified, with 10 steps"):
         Recorder(path)
     assert evr.Record.load(write(path, steps=1, resume=True)).steps == 11
 
@@ -191,7 +190,7 @@ def test_a_seed_draws_one_part_of_a_record_only(path):
     """The seed itself is not in the file."""
     for seed in (2**60 + 1, 2**60 + 2, None, None):
         Recorder(path, seed=seed).close()
-    with pytest.raises(RecordError, match=messages.about("this seed has drawn a part of the record already")):
+    with pytest.raises(RecordError, match="this seed has drawn a part of the record already"):
         Recorder(path, seed=2**60 + 1)
     assert str(2**60) not in path.read_text()
     Recorder(path.with_name("other.jsonl"), seed=2**60 + 1).close()
@@ -199,7 +198,7 @@ def test_a_seed_draws_one_part_of_a_record_only(path):
 
 def test_two_writers_at_once_are_refused(path):
     recorder = Recorder(path)
-    with pytest.raises(RecordError, match=messages.BEING_WRITTEN):
+    with pytest.raises(RecordError, match="being written already"):
         Recorder(path)
     recorder.close()
     Recorder(path).close()
@@ -210,10 +209,10 @@ def test_ranks_agree_or_are_refused(path):
         write(rank_path(path, rank), rank=rank, ranks=2, run="one")
     record = evr.Record.load(path)
     assert (record.rank, record.ranks, record.steps, record.event.count) == (None, 2, 5, 5)
-    with pytest.raises(RecordError, match=messages.LOAD_ALL_RANKS):
+    with pytest.raises(RecordError, match="rank 1 of 2: load all"):
         _ = evr.Record.load(rank_path(path, 1)).event
     rank_path(path, 1).rename(path.parent / "elsewhere")
-    with pytest.raises(RecordError, match=messages.RANKS_ARE_MISSING):
+    with pytest.raises(RecordError, match="of 2 processes there are records of 0"):
         evr.Record.load(path)
 
 
@@ -233,13 +232,13 @@ def test_ranks_that_differ(path, monkeypatch, changes, words):
     if changed:
         monkeypatch.setattr(sys.modules[__name__], "STEP", changed)
     write(rank_path(path, 1), **{"rank": 1, "ranks": 2, "run": "one", **changes})
-    with pytest.raises(RecordError, match=messages.ranks_differ(words)):
+    with pytest.raises(RecordError, match=f"ranks 0 and 1 differ in {words}"):
         evr.Record.load(path)
 
 
 def test_another_rank_cannot_continue(path):
     write(path, rank=0, ranks=2, finish=False)
-    with pytest.raises(RecordError, match=messages.OTHER_RANK):
+    with pytest.raises(RecordError, match=r"begun with .'rank': 0, .* and .'rank': 1, "):
         Recorder(path, rank=1, ranks=2)
 
 
@@ -281,11 +280,11 @@ def test_the_certificate_is_about_the_record(path, tmp_path):
     # the same event, another training
     assert not evr.Record.load(write(tmp_path / "twin.jsonl")).is_certified_by(certificate)
     longer = evr.Record.load(write(path, steps=1, resume=True))  # trained on: the certificate is of less
-    with pytest.raises(RecordError, match=messages.CHANGED_SINCE):
+    with pytest.raises(RecordError, match="changed since it was read"):
         record.is_certified_by(certificate)
     assert certificate.digest in longer.certificates
     assert not longer.is_certified_by(certificate)
-    with pytest.raises(RecordError, match=messages.OF_ANOTHER_EVENT):
+    with pytest.raises(RecordError, match="of another event"):
         longer.add(certificate)
 
 
@@ -344,7 +343,7 @@ def test_the_gate_names_the_record(path):
     assert record.is_certified_by(certificate)
     assert certificate.record.steps == 5
     assert certificate.neighboring_relation == "zero-out"
-    with pytest.raises(RecordError, match=messages.NUMBER_IS_PRIVATE):
+    with pytest.raises(RecordError, match="keeps the number of records private"):
         record.release(lambda: "weights", **options, neighboring_relation="add-or-remove")
 
 
@@ -360,7 +359,9 @@ def test_without_constants_the_number_of_records_is_public(path):
     assert "the number of records is public" in certificate.statement
     same = evr.certify(plan(), delta=1e-6, ledger=path.parent / "other.sqlite")
     assert same.guarantee == certificate.guarantee  # no number changes
-    with pytest.raises(RecordError, match=messages.MUST_BE_CONSTANT):
+    with pytest.raises(
+        RecordError, match=r"the number of records included; this record does not say so\. Certify under"
+    ):
         certified(path, neighboring_relation="add-or-remove")
 
 
@@ -399,7 +400,7 @@ def test_a_step_that_differs_from_the_constants_is_refused(path, step, words):
 def test_another_number_of_steps_than_the_constant(path, monkeypatch, steps):
     monkeypatch.setattr(sys.modules[__name__], "STEP", {**STEP, "divisor": 20.0})
     assert certified(write(path, steps, constants=FIXED)).neighboring_relation == "zero-out"
-    with pytest.raises(RecordError, match=messages.other_number_of_steps(steps)):
+    with pytest.raises(RecordError, match=f"{steps} steps ran, and the constant is 5"):
         certified(path, neighboring_relation="add-or-remove")
 
 
@@ -407,17 +408,17 @@ def test_steps_lost_in_a_crash_run_again(path, monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "STEP", {**STEP, "divisor": 20.0})
     write(path, 3, finish=False, constants=FIXED)
     for other in (None, {**FIXED, "steps": 9}):
-        with pytest.raises(RecordError, match=messages.CONTINUE_WITH_THE_SAME):
+        with pytest.raises(RecordError, match="continue it with the same"):
             Recorder(path, constants=other)
     record = evr.Record.load(write(path, 3, constants=FIXED))
     assert (record.steps, record.relation.name) == (6, "REPLACE_SPECIAL")  # how many were lost is no constant
-    with pytest.raises(RecordError, match=messages.other_number_of_steps(6)):
+    with pytest.raises(RecordError, match="6 steps ran, and the constant is 5"):
         certified(path, neighboring_relation="add-or-remove")
 
 
 @pytest.mark.parametrize("bad", [{"divisor": 1}, {**FIXED, "steps": 0}, {**FIXED, "rate": 1}, 3])
 def test_what_are_not_constants(path, bad):
-    with pytest.raises(ValueError, match=messages.about("steps")):
+    with pytest.raises(ValueError, match="steps"):
         Recorder(path, constants=bad)
     assert not path.exists()
 
@@ -449,7 +450,7 @@ def test_a_forged_record_does_not_strengthen_the_claim(path):
         assert evr.replay(altered).agrees
         assert "a replay does not read the record" in altered.statement
         assert not record.is_certified_by(altered)
-    with pytest.raises(CertificateError, match=messages.UNKNOWN_NOTE):
+    with pytest.raises(CertificateError, match=r"record\.notes\.0='all is well' is not as evr writes it"):
         Certificate.sealed({**certificate.document(), "record": {**section, "notes": ["all is well"]}})
 
 
@@ -504,7 +505,7 @@ def test_a_budget_takes_records_with_and_without_constants(path, tmp_path):
     assert epsilons[0] == epsilons[1]
     evr.Budget.create("strict", epsilon=1.0, delta=1e-5, neighboring_relation="add-or-remove", ledger=budget.ledger)
     assert fixed.certify(delta=1e-5, budget="strict", ledger=budget.ledger).budget.name == "strict"
-    with pytest.raises(RecordError, match=messages.CONSTANTS_BEFORE_THE_TRAINING):
+    with pytest.raises(RecordError, match="give the recorder these constants before the training"):
         plain.certify(delta=1e-5, budget="strict", ledger=budget.ledger)
 
 
@@ -518,5 +519,5 @@ def test_a_record_that_was_spent_twice_is_taken_back_once(path, tmp_path):
         with pytest.raises(LedgerError):
             budget.refund(number, why="by mistake")
     assert budget.refund(1, why="certified twice").number == 1
-    with pytest.raises(LedgerError, match=messages.RECORDED_TRAINING_RAN):
+    with pytest.raises(LedgerError, match="is of a recorded training, which ran"):
         budget.refund(3, why="certified twice")

@@ -19,7 +19,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import evr
-import messages
 from evr._estimate.closed_forms import pair_delta
 from evr._kernel.pairs.line.gaussian import GaussianPair
 from evr._release import account
@@ -60,7 +59,7 @@ def test_gaussians_are_spent_to_the_last_and_never_beyond(place: str) -> None:
     while budget.fits(GAUSSIAN(noises[count % 3])):
         budget.spend(GAUSSIAN(noises[count % 3]))
         count += 1
-    with pytest.raises(BudgetExceededError, match=messages.NOTHING_WAS_SPENT):
+    with pytest.raises(BudgetExceededError, match="nothing was spent"):
         budget.spend(GAUSSIAN(noises[count % 3]))
     spent = [one.event["noise_multiplier"] for one in budget.account().spent]
     assert len(spent) == count > 3
@@ -75,7 +74,7 @@ def test_the_trial_thirty_three_of_its_runs_fit_and_no_more(tmp_path: Path) -> N
     budget = Budget.create("patients", epsilon=8.0, delta=1e-5, neighboring_relation="zero-out", ledger=place)
     budget.spend(dp_event.SelfComposedDpEvent(MNIST, 32))
     assert budget.spend(MNIST).number == 2
-    with pytest.raises(BudgetExceededError, match=messages.WHAT_WOULD_FIT):
+    with pytest.raises(BudgetExceededError, match=r"99\.3% is used\. What would fit: 1,351 steps instead of 3,516, or"):
         budget.spend(MNIST)
     assert budget.spend(dp_event.SelfComposedDpEvent(MNIST.event, 1351)).number == 3
     assert not budget.fits(dp_event.SelfComposedDpEvent(MNIST.event, 8))
@@ -105,7 +104,7 @@ def test_an_adaptive_budget_repeats_one_law_exactly_and_others_by_moments(tmp_pa
     kinds: dict[str, Any] = {"neighboring_relation": "zero-out", "adaptive": True, "ledger": tmp_path / "ledger.sqlite"}
     same = Budget.create("same", epsilon=8.0, delta=1e-5, **kinds)
     same.spend(dp_event.SelfComposedDpEvent(MNIST, 31))
-    with pytest.raises(BudgetExceededError, match=messages.STEPS_THAT_FIT):
+    with pytest.raises(BudgetExceededError, match="2,128 steps instead of 3,516"):
         same.spend(MNIST)
     other = Budget.create("other", epsilon=8.0, delta=1e-5, **kinds)
     other.spend(dp_event.SelfComposedDpEvent(MNIST, 26))
@@ -155,7 +154,7 @@ def test_an_attempt_cannot_spend_another_event(tmp_path: Path) -> None:
     with evr.Ledger(ledger) as opened:
         (attempt,) = opened.attempts()
     assert budget.spend(GAUSSIAN(8.0), attempt=attempt).attempt_id == attempt.id
-    with pytest.raises(LedgerError, match=messages.ANOTHER_EVENT):
+    with pytest.raises(LedgerError, match="another event"):
         budget.spend(GAUSSIAN(0.5), attempt=attempt)
 
 
@@ -204,7 +203,7 @@ def test_killed_after_spending_resumes_without_spending_again(
         raise OSError("the disk is full")
 
     monkeypatch.setattr(evr.Certificate, "save", break_down)
-    with pytest.raises(OSError, match=messages.FULL):
+    with pytest.raises(OSError, match="full"):
         evr.certify(GAUSSIAN(10.0), delta=1e-5, budget="data", ledger=place, path=tmp_path / "c.json")
     monkeypatch.undo()
     assert len(Budget("data", ledger=place).account().spent) == 1
@@ -284,11 +283,11 @@ def test_what_let_out_nothing_is_taken_back_and_stays_in_the_journal(place: str)
     with pytest.raises(BudgetExceededError):
         budget.spend(GAUSSIAN(5.0))
     budget.refund(2, why="cancelled")
-    with pytest.raises(LedgerError, match=messages.NO_SPENDING_TO_TAKE_BACK):
+    with pytest.raises(LedgerError, match="no spending 1 to take back: give one of none"):
         budget.refund(1, why="twice")
     odd: Any
     for odd in ("", "  ", "a\nb", "\u202egnorw", "x" * 501, None):
-        with pytest.raises(ValueError, match=messages.NOT_A_LINE):
+        with pytest.raises(ValueError, match="is not a line of text"):
             budget.refund(1, why=odd)
     with evr.Ledger(place) as ledger:
         ledger.check()
@@ -298,12 +297,12 @@ def test_what_let_out_nothing_is_taken_back_and_stays_in_the_journal(place: str)
 def test_what_may_have_gone_out_is_not_taken_back(place: str) -> None:
     budget = Budget.create("data", epsilon=1.0, delta=1e-5, ledger=place)
     evr.release(lambda: 1, GAUSSIAN(10.0), epsilon=1.0, delta=1e-4, budget="data", ledger=place)
-    with pytest.raises(LedgerError, match=messages.OUTPUT_MAY_HAVE_GONE_OUT):
+    with pytest.raises(LedgerError, match="has run its mechanism, whose output may have gone out: it stays"):
         budget.refund(1, why="the model was bad")
     failing: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-4, "budget": "data", "ledger": place, "name": "second"}
     with pytest.raises(ZeroDivisionError):
         evr.release(lambda: 1 // 0, GAUSSIAN(10.0), **failing)
-    with pytest.raises(LedgerError, match=messages.OUTPUT_MAY_HAVE_GONE_OUT):
+    with pytest.raises(LedgerError, match="has run its mechanism, whose output may have gone out: it stays"):
         budget.refund(2, why="it failed")
     assert len(budget.account().spent) == 2
 
@@ -316,20 +315,20 @@ def test_a_spending_that_is_taken_back_lets_nothing_out_later(place: str, monkey
         budget.refund(certificate.budget.spending, why="cancelled")
 
     asked: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-4, "budget": "data", "ledger": place}
-    with pytest.raises(LedgerError, match=messages.TAKEN_BACK):
+    with pytest.raises(LedgerError, match="spent was taken back: start another attempt"):
         evr.release(lambda: ran.append(1), GAUSSIAN(10.0), certified=take_back, **asked)
     assert not ran
 
     def break_down(self: Any, path: Any) -> None:
-        with pytest.raises(LedgerError, match=messages.STILL_BEING_MADE):
+        with pytest.raises(LedgerError, match="which is still being made: it stays"):
             budget.refund(2, why="cancelled")
         raise OSError("the disk is full")
 
     monkeypatch.setattr(evr.Certificate, "save", break_down)
-    with pytest.raises(OSError, match=messages.FULL):
+    with pytest.raises(OSError, match="full"):
         evr.certify(GAUSSIAN(10.0), delta=1e-5, budget="data", ledger=place, path="c.json")
     budget.refund(2, why="cancelled")
-    with pytest.raises(LedgerError, match=messages.TAKEN_BACK):
+    with pytest.raises(LedgerError, match="spent was taken back: start another attempt"):
         evr.resume(place)
     assert not budget.account().spent
 
@@ -399,11 +398,13 @@ def test_a_closed_budget_stays_as_it_is(place: str, monkeypatch: pytest.MonkeyPa
         return proves(self, *args)
 
     monkeypatch.setattr(Account, "proves", slowly)
-    with pytest.raises(LedgerError, match=messages.BUDGET_IS_CLOSED):
+    with pytest.raises(LedgerError, match=r"budget 'data' was closed at .* by vision: nothing is spent or taken back"):
         Budget("data", ledger=place).spend(GAUSSIAN(10.0))
     tries = (lambda: budget.spend(GAUSSIAN(10.0)), lambda: budget.refund(1, why="cancelled"), budget.close)
     for again in tries:
-        with pytest.raises(LedgerError, match=messages.BUDGET_IS_CLOSED):
+        with pytest.raises(
+            LedgerError, match=r"budget 'data' was closed at .* by vision: nothing is spent or taken back"
+        ):
             again()
     assert [one.number for one in budget.account().spent] == [1]
     with evr.Ledger(place) as ledger:
@@ -413,20 +414,20 @@ def test_a_closed_budget_stays_as_it_is(place: str, monkeypatch: pytest.MonkeyPa
 def test_names_numbers_and_relations_are_checked(tmp_path: Path) -> None:
     place = tmp_path / "ledger.sqlite"
     budget = Budget.create("data", epsilon=1.0, delta=1e-5, neighboring_relation="zero-out", ledger=place)
-    with pytest.raises(LedgerError, match=messages.BUDGET_IS_THERE):
+    with pytest.raises(LedgerError, match="there is a budget 'data' already"):
         Budget.create("data", epsilon=1.0, delta=1e-5, ledger=place)
-    with pytest.raises(LedgerError, match=messages.NO_BUDGET):
+    with pytest.raises(LedgerError, match=r"there is no budget 'dat' \(budgets here: 'data'\)"):
         Budget("dat", ledger=place).account()
-    with pytest.raises(ValueError, match=messages.BUDGET_UNDER_ANOTHER_RELATION):
+    with pytest.raises(ValueError, match="but budget 'data' is under 'zero-out'"):
         evr.certify(GAUSSIAN(9.0), delta=1e-5, neighboring_relation="replace-one", budget="data", ledger=place)
     assert evr.certify(GAUSSIAN(9.0), delta=1e-5, budget="data", ledger=place).neighboring_relation == "zero-out"
-    with pytest.raises(ValueError, match=messages.LIES_ELSEWHERE):
+    with pytest.raises(ValueError, match="lies elsewhere"):
         evr.certify(GAUSSIAN(9.0), delta=1e-5, budget=budget, ledger=tmp_path / "other.sqlite")
     odd: Any
     for odd in ("", "a\nb", "x" * 65, 3, None, "../data"):
-        with pytest.raises(ValueError, match=messages.NOT_A_NAME):
+        with pytest.raises(ValueError, match="is not a name"):
             Budget(odd, ledger=place)
-    with pytest.raises(TypeError, match=messages.NOT_A_DP_EVENT):
+    with pytest.raises(TypeError, match="is not a DpEvent"):
         budget.spend(3)
     adaptive = Budget.create("ours", epsilon=1.0, delta=1e-5, adaptive=True, ledger=place)
     adaptive.spend(GAUSSIAN(30.0))
@@ -462,7 +463,7 @@ def test_an_altered_budget_is_noticed(place: str, change: str) -> None:
     budget = Budget.create("data", epsilon=1.0, delta=1e-5, ledger=place)
     budget.spend(GAUSSIAN(10.0))
     altered(place, change)
-    with pytest.raises(LedgerError, match=messages.DAMAGED):
+    with pytest.raises(LedgerError, match="the ledger is damaged"):
         budget.spend(GAUSSIAN(10.0))
 
 

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 import evr
-import messages
 from attempts import certify_claim, start
 from evr._kernel.sampled import driver
 from evr._kernel.verdict.settings import Claim, Settings
@@ -43,7 +42,7 @@ def test_a_full_disk_keeps_the_ledger_whole(small_disk: Path, gaussian: Any, del
     claim = Claim(1.0, delta / 0.9, 0.9)
     with evr.Ledger(path) as ledger:
         certify_claim(gaussian, claim, Settings(), ledger=ledger, path=small_disk / "first.json")
-        with pytest.raises(OSError, match=messages.NO_SPACE_LEFT):
+        with pytest.raises(OSError, match="No space left"):
             (small_disk / "filler").write_bytes(b"x" * 1_000_000)
         begun = 1
 
@@ -53,7 +52,7 @@ def test_a_full_disk_keeps_the_ledger_whole(small_disk: Path, gaussian: Any, del
                 start(ledger, gaussian, claim, Settings())
                 begun += 1
 
-        with pytest.raises(LedgerError, match=messages.CANNOT_BE_USED):
+        with pytest.raises(LedgerError, match="cannot be used"):
             go_on()
     (small_disk / "filler").unlink()
     with evr.Ledger(path) as ledger:
@@ -73,7 +72,7 @@ def test_a_certificate_that_cannot_be_written_is_not_lost(
     target = tmp_path / "c.json"
     with monkeypatch.context() as patch:
         patch.setattr("evr._basics.atomic.os.fsync", full)
-        with pytest.raises(OSError, match=messages.NO_SPACE_FOR_THE_CERTIFICATE):
+        with pytest.raises(OSError, match=r"No space left on device: .*c\.json"):
             certify_claim(gaussian, Claim(1.0, delta / 0.9, 0.9), Settings(), ledger=ledger, path=target, seed=3)
     assert list(tmp_path.glob("*.json*")) == []
     assert [a.state for a in ledger.attempts()] == ["interrupted"]
@@ -91,7 +90,7 @@ def test_a_ledger_that_cannot_be_written_stops_the_attempt(
     with monkeypatch.context() as patch:
         patch.setattr(driver, "_ALIVE_SECONDS", 0.0)
         patch.setattr(evr.Ledger, "keep", fail)
-        with pytest.raises(LedgerError, match=messages.DISK_IS_FULL):
+        with pytest.raises(LedgerError, match="disk is full"):
             certify_claim(gaussian, Claim(1.0, delta / 0.9, 0.9), Settings(), ledger=ledger)
     assert [a.state for a in ledger.attempts()] == ["interrupted"]
     assert evr.resume(ledger).accepted
@@ -116,12 +115,12 @@ def locked(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_read_only_folder(locked: Path, ledger: evr.Ledger, gaussian: Any, delta: float) -> None:
     claim = Claim(1.0, delta / 0.9, 0.9)
-    with pytest.raises(LedgerError, match=messages.CANNOT_BE_USED):
+    with pytest.raises(LedgerError, match="cannot be used"):
         certify_claim(gaussian, claim, Settings(), ledger=locked / ".evr" / "ledger.sqlite")
-    with pytest.raises(LedgerError, match=messages.CANNOT_BE_USED):
+    with pytest.raises(LedgerError, match="cannot be used"):
         certify_claim(gaussian, claim, Settings(), ledger=locked / "ledger.sqlite")
     target = locked / "c.json"
-    with pytest.raises(ValueError, match=messages.CANNOT_BE_WRITTEN_THERE):
+    with pytest.raises(ValueError, match=r"path=.*c\.json' cannot be written"):
         certify_claim(gaussian, claim, Settings(), ledger=ledger, path=target)
     assert list(locked.iterdir()) == []
     assert ledger.attempts() == []  # refused before it was counted

@@ -18,7 +18,6 @@ import pytest
 from dp_accounting import NeighboringRelation, dp_event
 
 import evr
-import messages
 from evr._estimate.closed_forms import pair_delta
 from evr._estimate.points import log_mgf
 from evr._kernel.events import Composition
@@ -40,7 +39,7 @@ def test_what_is_refused_costs_nothing() -> None:
     budget = PrivacyFilter(epsilon=1.0, delta=1e-6)
     budget.spend(gaussian(0.1))
     before = budget.used
-    with pytest.raises(BudgetExceededError, match=messages.WOULD_USE):
+    with pytest.raises(BudgetExceededError, match=r"would use .* of which .* is spent"):
         budget.spend(gaussian(0.5))
     assert budget.used == before
     budget.spend(gaussian(0.1))
@@ -187,7 +186,7 @@ def test_moments_are_those_of_the_law(step: dp_event.DpEvent | Composition) -> N
 def test_what_has_no_proved_moments_is_refused() -> None:
     budget = PrivacyFilter(epsilon=3.0, delta=1e-6)
     mixture = dp_event.MixtureOfGaussiansDpEvent(2.0, [0.0, 1.0, 2.0], [0.5, 0.25, 0.25])
-    with pytest.raises(UnsupportedEventError, match=messages.NO_PROVED_MOMENTS):
+    with pytest.raises(UnsupportedEventError, match=r"no moments of ExactMixture.* are proved"):
         budget.fits(mixture)
 
 
@@ -195,13 +194,13 @@ def test_infinite_losses_never_fit() -> None:
     budget = PrivacyFilter(epsilon=3.0, delta=0.5)
     for event in (dp_event.NonPrivateDpEvent(), evr.events.EpsilonDeltaDpEvent(0.1, 1e-9)):
         assert not budget.fits(event)
-        with pytest.raises(BudgetExceededError, match=messages.WOULD_USE_ALL):
+        with pytest.raises(BudgetExceededError, match="would use inf of the budget"):
             budget.spend(event)
     assert budget.used == 0
 
 
 def test_values_that_are_none() -> None:
-    with pytest.raises(ValueError, match=messages.given(epsilon=0)):
+    with pytest.raises(ValueError, match="epsilon=0"):
         PrivacyFilter(epsilon=0, delta=1e-6)
 
 
@@ -236,7 +235,7 @@ class OtherSelfComposedDpEvent(dp_event.SelfComposedDpEvent):
 def test_a_class_that_is_derived_from_a_known_one_is_refused(event: dp_event.DpEvent) -> None:
     budget = PrivacyFilter(epsilon=1.0, delta=1e-6)
     for ask in (budget.spend, budget.fits, budget.would_use):
-        with pytest.raises(UnsupportedEventError, match=messages.UNSUPPORTED_AT):
+        with pytest.raises(UnsupportedEventError, match=r"unsupported \w+ at event"):
             ask(event)
     assert budget.used == 0
 
@@ -249,12 +248,12 @@ USERS = evr.events.UsersDpEvent(evr.events.MatrixMechanismDpEvent(40.0, (1.0,), 
 def test_a_budget_has_one_unit(first: dp_event.DpEvent, second: dp_event.DpEvent) -> None:
     budget = PrivacyFilter(epsilon=2.0, delta=1e-6)
     budget.spend(dp_event.ZCDpEvent(1e-4))  # whose data it protects is not said
-    with pytest.raises(UnsupportedEventError, match=messages.ONE_UNIT):
+    with pytest.raises(UnsupportedEventError, match="a guarantee has one unit"):
         budget.spend(dp_event.ComposedDpEvent([first, second]))
     budget.spend(first)
     used = budget.used
     for ask in (budget.spend, budget.fits, budget.would_use):
-        with pytest.raises(UnsupportedEventError, match=messages.ONE_UNIT):
+        with pytest.raises(UnsupportedEventError, match="a guarantee has one unit"):
             ask(second)
     assert budget.used == used
     budget.spend(first)
@@ -262,7 +261,7 @@ def test_a_budget_has_one_unit(first: dp_event.DpEvent, second: dp_event.DpEvent
 
 def test_a_step_that_does_not_fit_says_nothing_of_the_unit() -> None:
     budget = PrivacyFilter(epsilon=2.0, delta=1e-6)
-    with pytest.raises(BudgetExceededError, match=messages.WOULD_USE):
+    with pytest.raises(BudgetExceededError, match=r"would use .* of which .* is spent"):
         budget.spend(dp_event.GaussianDpEvent(0.1))
     budget.spend(USERS)
 
@@ -293,7 +292,7 @@ def test_a_budget_can_be_stored_with_a_training() -> None:
     budget.spend(RECORDS)
     again = pickle.loads(pickle.dumps(budget))
     assert again.used == budget.used
-    with pytest.raises(UnsupportedEventError, match=messages.ONE_UNIT):
+    with pytest.raises(UnsupportedEventError, match="a guarantee has one unit"):
         again.spend(USERS)
 
 

@@ -12,7 +12,6 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-import messages
 from evr._kernel.events import Composition
 from evr._kernel.pairs import Direction
 from evr._kernel.sampled import driver
@@ -163,7 +162,7 @@ def test_what_only_a_plan_shows_is_refused_before_it_counts(name: str, tmp_path:
 
 
 def test_a_gpu_is_not_named_for_laws_that_it_does_not_draw() -> None:
-    with pytest.raises(ValueError, match=messages.TOO_MANY_SAMPLES) as refused:
+    with pytest.raises(ValueError, match=r"would take about .* samples") as refused:
         evr.verify(EVENT, epsilon=2.0, delta=2.6e-5 / 0.99999, tau=0.99999, proposal="simple")
     remedies = "lower tau (now 0.99999), use proposal='capped', use method='strict', or set max_samples"
     assert remedies in str(refused.value)
@@ -171,7 +170,7 @@ def test_a_gpu_is_not_named_for_laws_that_it_does_not_draw() -> None:
 
 
 def test_a_release_refuses_before_it_counts_too(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=messages.given(max_samples=10)):
+    with pytest.raises(ValueError, match="max_samples=10"):
         evr.release(
             lambda: 1,
             EVENT,

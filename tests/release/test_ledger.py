@@ -13,7 +13,6 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-import messages
 from attempts import certify_claim, start
 from evr._kernel.verdict.settings import Claim, Settings
 from evr._release import databases
@@ -67,24 +66,24 @@ def test_a_name_groups_claims_from_its_first_on(ledger: evr.Ledger) -> None:
     assert (first.number, second.number) == (1, 2)
     kappa = 0.5 / 40
     assert [a.allowance for a in ledger.attempts()] == near([kappa * 1e-7 / 2, kappa * 1e-7 / 4])
-    with pytest.raises(LedgerError, match=messages.BELOW_THE_NAMED_CLAIM):
+    with pytest.raises(LedgerError, match=r"below 1e-07, .*'thesis'"):
         begin(ledger, Claim(1.0, 8e-8, 0.5), name="thesis")
     assert len(ledger.attempts()) == 2
 
 
 @pytest.mark.parametrize("name", ["", "  ", "x" * 201, "a\nb", 3])
 def test_odd_names_are_refused(ledger: evr.Ledger, name: Any) -> None:
-    with pytest.raises(ValueError, match=messages.NOT_A_NAME):
+    with pytest.raises(ValueError, match="is not a name"):
         begin(ledger, Claim(1.0, 1e-6, 0.5), name=name)
 
 
 def test_a_seed_is_good_once_in_a_release(ledger: evr.Ledger) -> None:
     begin(ledger, Claim(1.0, 1e-6, 0.9), seed=7)
-    with pytest.raises(LedgerError, match=messages.ENTROPY_WAS_USED):
+    with pytest.raises(LedgerError, match="entropy 0x7 was used before in this release"):
         begin(ledger, Claim(1.0, 1e-6, 0.9), seed=7)
     begin(ledger, Claim(1.0, 1.25e-06, 0.8), seed=7)
     assert [a.number for a in ledger.attempts()] == [1, 1]
-    with pytest.raises(ValueError, match=messages.given(seed=-1)):
+    with pytest.raises(ValueError, match="seed=-1"):
         begin(ledger, Claim(1.0, 1e-6, 0.9), seed=-1)
 
 
@@ -104,7 +103,7 @@ def test_what_fails_is_written_down(ledger: evr.Ledger, gaussian: Any, delta: fl
     def break_down(_: Any) -> None:
         raise ArithmeticError("out of numbers")
 
-    with pytest.raises(ArithmeticError, match=messages.OUT_OF_NUMBERS):
+    with pytest.raises(ArithmeticError, match="out of numbers"):
         certify_claim(gaussian, Claim(1.0, delta / 0.9, 0.9), Settings(), ledger=ledger, progress=break_down)
     (attempt,) = ledger.attempts()
     assert attempt.state == "failed"
@@ -128,7 +127,7 @@ def test_an_interruption_can_be_continued(ledger: evr.Ledger, gaussian: Any, del
     assert certificate.accepted
     assert evr.replay(certificate).mismatches == ()
     assert ledger.attempts()[0].state == "accepted"
-    with pytest.raises(LedgerError, match=messages.NOTHING_WAS_INTERRUPTED):
+    with pytest.raises(LedgerError, match="no verification was interrupted"):
         evr.resume(ledger)
 
 
@@ -136,7 +135,7 @@ def test_continuing_wants_the_same_software(ledger: evr.Ledger, monkeypatch: pyt
     attempt = begin(ledger, Claim(1.0, 1e-6, 0.9))
     ledger.finish(attempt, "interrupted")
     monkeypatch.setattr("numpy.__version__", "9.9.9")
-    with pytest.raises(LedgerError, match=messages.BEGUN_WITH_OTHER_SOFTWARE):
+    with pytest.raises(LedgerError, match=r"was begun with numpy .* and this is 9\.9\.9"):
         evr.resume(ledger)
 
 
@@ -145,7 +144,7 @@ def test_only_one_process_continues_an_attempt(ledger: evr.Ledger) -> None:
     ledger.finish(attempt, "interrupted")
     (waiting,) = ledger.interrupted()
     ledger.take_over(waiting)
-    with pytest.raises(LedgerError, match=messages.TAKEN_OVER_BY_ANOTHER):
+    with pytest.raises(LedgerError, match="was taken over by another process"):
         ledger.take_over(waiting)
 
 
@@ -186,7 +185,7 @@ def test_schema_versions(tmp_path: Path) -> None:
         with sqlite3.connect(path) as other:
             other.execute(f"UPDATE head SET version = {version}")
         other.close()
-        with pytest.raises(LedgerError, match=messages.schema_version(version, databases.VERSION)):
+        with pytest.raises(LedgerError, match=f"schema version {version}, and this evr uses {databases.VERSION}"):
             evr.Ledger(path)
         path.unlink()
 
@@ -194,20 +193,20 @@ def test_schema_versions(tmp_path: Path) -> None:
 def test_other_files_are_no_ledgers(tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_text("not a database, but long enough to be taken for one" * 100)
-    with pytest.raises(LedgerError, match=messages.NOT_A_DATABASE):
+    with pytest.raises(LedgerError, match="not a database"):
         evr.Ledger(text)
     other = tmp_path / "other"
     connection = sqlite3.connect(other)
     connection.execute("CREATE TABLE things (a)")
     connection.close()
-    with pytest.raises(LedgerError, match=messages.OTHER_PROGRAM):
+    with pytest.raises(LedgerError, match="those of another program"):
         evr.Ledger(other)
-    with pytest.raises(LedgerError, match=messages.NO_LEDGER):
+    with pytest.raises(LedgerError, match="there is no ledger"):
         evr.Ledger(tmp_path / "missing", create=False)
-    with pytest.raises(LedgerError, match=messages.CANNOT_BE_USED):
+    with pytest.raises(LedgerError, match="cannot be used"):
         evr.Ledger(tmp_path)
     (tmp_path / "file").touch()
-    with pytest.raises(LedgerError, match=messages.CANNOT_BE_USED):
+    with pytest.raises(LedgerError, match="cannot be used"):
         evr.Ledger(tmp_path / "file" / "ledger.sqlite")
 
 
@@ -230,7 +229,7 @@ def test_altered_rows_are_noticed(ledger: evr.Ledger, change: str) -> None:
     with sqlite3.connect(ledger.path) as other:
         assert other.execute(change).rowcount
     other.close()
-    with pytest.raises(LedgerError, match=messages.DAMAGED):
+    with pytest.raises(LedgerError, match="the ledger is damaged"):
         evr.resume(ledger)
 
 
@@ -239,5 +238,5 @@ def test_perform_refuses_what_was_taken_over(ledger: evr.Ledger, delta: float, m
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr("evr._release.ledger.this_process", lambda: "somebody 1 2")
         ledger.take_over(attempt)
-    with pytest.raises(LedgerError, match=messages.TAKEN_OVER):
+    with pytest.raises(LedgerError, match="taken over"):
         perform(ledger, attempt)

@@ -14,7 +14,6 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-import messages
 from attempts import grown, start
 from evr._kernel.verdict.settings import Claim, Settings
 from evr.errors import LedgerError
@@ -63,7 +62,7 @@ def test_numbers_go_on_after_many_attempts(tmp_path: Path) -> None:
         grown(ledger, EVENT, 300, 3)
         numbers: dict[int, list[int]] = {}
         attempt = start(ledger, EVENT, CLAIM, Settings(), name="1", seed=7)
-        with pytest.raises(LedgerError, match=messages.ENTROPY_WAS_USED):
+        with pytest.raises(LedgerError, match="entropy 0x7 was used before in this release"):
             start(ledger, EVENT, CLAIM, Settings(), name="1", seed=7)
         assert start(ledger, EVENT, CLAIM, Settings(), name="2", seed=7).number == 101
         for one in ledger.check().attempts.values():
@@ -105,7 +104,7 @@ def test_an_entry_that_is_missing_is_missed_by_everybody(ledger: evr.Ledger, cha
         lambda: start(ledger, EVENT, CLAIM, Settings(), name="c"),
         ledger.check,
     ):
-        with pytest.raises(LedgerError, match=messages.DAMAGED):
+        with pytest.raises(LedgerError, match="the ledger is damaged"):
             action()
 
 
@@ -122,7 +121,7 @@ def test_an_altered_entry_is_noticed_by_whoever_reads_it(ledger: evr.Ledger, cha
         ledger.interrupted,
         ledger.check,
     ):
-        with pytest.raises(LedgerError, match=messages.DAMAGED):
+        with pytest.raises(LedgerError, match="the ledger is damaged"):
             action()
 
 
@@ -132,5 +131,5 @@ def test_no_output_is_counted_in_a_journal_that_was_damaged_meanwhile(ledger: ev
     def damage(_: evr.Certificate) -> None:
         altered(ledger, "UPDATE entries SET parent = 7 WHERE link = 2")
 
-    with pytest.raises(LedgerError, match=messages.DAMAGED):
+    with pytest.raises(LedgerError, match="the ledger is damaged"):
         evr.release(lambda: pytest.fail("ran"), SURE, **RELEASE, ledger=ledger, certified=damage)

@@ -18,7 +18,6 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-import messages
 from attempts import start
 from evr._kernel.verdict.settings import Claim, Settings
 from evr._release import ledger as ledger_module
@@ -61,7 +60,7 @@ def test_a_mechanism_that_raises_may_have_published(claim: dict[str, Any]) -> No
     def mechanism() -> None:
         raise OSError("the disk of the results is full")
 
-    with pytest.raises(OSError, match=messages.DISK_OF_THE_RESULTS):
+    with pytest.raises(OSError, match="disk of the results"):
         evr.release(mechanism, SURE, **claim)
     assert_shut(claim)
     assert evr.release(lambda: 1, SURE, **claim, name="once more").value == 1
@@ -140,7 +139,7 @@ def test_nothing_runs_where_the_output_cannot_be_counted(
 
     with monkeypatch.context() as patch:
         patch.setattr(evr.Ledger, "count_output", full)
-        with pytest.raises(LedgerError, match=messages.DISK_IS_FULL):
+        with pytest.raises(LedgerError, match="disk is full"):
             evr.release(lambda: pytest.fail("ran"), SURE, **claim)
     assert claim["ledger"].releases()[0].output is None
     assert evr.release(lambda: 1, SURE, **claim).value == 1
@@ -180,14 +179,14 @@ async def _asynchronous_generator() -> AsyncIterator[int]:
 
 @pytest.mark.parametrize("mechanism", [_coroutine, _generator, _asynchronous_generator])
 def test_what_would_run_after_the_gate_is_refused_before_it(claim: dict[str, Any], mechanism: Any) -> None:
-    with pytest.raises(TypeError, match=messages.NO_GENERATOR):
+    with pytest.raises(TypeError, match="a generator or a coroutine"):
         evr.release(mechanism, SURE, **claim)
     assert claim["ledger"].attempts() == []
 
 
 def test_what_is_to_see_the_certificate_is_checked_before_an_attempt_counts(claim: dict[str, Any]) -> None:
     no_function: Any = 3
-    with pytest.raises(TypeError, match=messages.NOT_A_FUNCTION):
+    with pytest.raises(TypeError, match="is not a function"):
         evr.release(lambda: pytest.fail("ran"), SURE, **claim, certified=no_function)
     assert claim["ledger"].attempts() == []
 
@@ -196,9 +195,9 @@ def test_what_is_to_see_the_certificate_is_checked_before_an_attempt_counts(clai
 def test_certify_has_no_options_of_a_release(claim: dict[str, Any], option: str) -> None:
     """With ``for_output`` a false pair would be tested, and count."""
     odd: dict[str, Any] = {option: True}
-    with pytest.raises(TypeError, match=messages.unexpected_argument(option)):
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{option}'"):
         evr.certify(SURE, **(claim | {"tau": None}), **odd)
-    with pytest.raises(TypeError, match=messages.unexpected_argument(option)):
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{option}'"):
         evr.release(lambda: pytest.fail("ran"), SURE, **claim, **odd)
     assert claim["ledger"].attempts() == []
 
@@ -273,10 +272,10 @@ def test_two_that_verify_at_a_time(claim: dict[str, Any]) -> None:
 
 def test_nothing_is_let_out_on_account_of_another_verdict(ledger: evr.Ledger) -> None:
     running = start(ledger, SURE, Claim(1.0, 1e-3, 0.9), Settings())
-    with pytest.raises(LedgerError, match=messages.FIRST_WAS_NOT_ACCEPTED):
+    with pytest.raises(LedgerError, match="attempt 1 was not accepted"):
         ledger.count_output(running)
     ledger.finish(running, "rejected")
-    with pytest.raises(LedgerError, match=messages.NOT_ACCEPTED):
+    with pytest.raises(LedgerError, match="was not accepted"):
         ledger.count_output(running)
     assert ledger.releases()[0].output is None
 
@@ -296,9 +295,9 @@ def test_altered_outputs_are_noticed(claim: dict[str, Any], change: str) -> None
     with sqlite3.connect(claim["ledger"].path) as other:
         other.execute(f"UPDATE entries SET content = replace(content, {change})")
     other.close()
-    with pytest.raises(LedgerError, match=messages.DAMAGED):
+    with pytest.raises(LedgerError, match="the ledger is damaged"):
         evr.release(lambda: pytest.fail("ran twice"), SURE, **claim)
-    with pytest.raises(LedgerError, match=messages.DAMAGED):
+    with pytest.raises(LedgerError, match="the ledger is damaged"):
         claim["ledger"].releases()
 
 

@@ -11,7 +11,6 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-import messages
 from evr._kernel.verdict.settings import Claim
 from evr.errors import AlreadyReleasedError, LedgerError
 from postgres import Server, server
@@ -54,7 +53,7 @@ def test_a_release_lets_out_one_output(ledger: evr.Ledger) -> None:
     event = dp_event.GaussianDpEvent(4.0)
     out = evr.release(lambda: "noisy", event, epsilon=1.0, delta=1e-5, ledger=ledger.address)
     assert out.value == "noisy"
-    with pytest.raises(AlreadyReleasedError, match=messages.ONE_OUTPUT):
+    with pytest.raises(AlreadyReleasedError, match="let out its one output"):
         evr.release(lambda: "again", event, epsilon=1.0, delta=1e-5, ledger=ledger.address)
     assert [one.output for one in ledger.releases()] == ["released"]
 
@@ -65,7 +64,7 @@ def test_an_altered_row_is_noticed(ledger: evr.Ledger) -> None:
     begin(ledger, Claim(1.0, 1e-6, 0.9))
     with psycopg.connect(str(ledger.address), autocommit=True) as other:
         other.execute("UPDATE evr.entries SET content = replace(content, '1', '3')")
-    with pytest.raises(LedgerError, match=messages.DAMAGED):
+    with pytest.raises(LedgerError, match="the ledger is damaged"):
         begin(ledger, Claim(1.0, 1e-6, 0.9))
 
 
@@ -74,7 +73,7 @@ def test_a_restart_of_the_server_is_survived(running: Server, ledger: evr.Ledger
     running.stop()
     running.start()
     assert begin(ledger, Claim(1.0, 1e-6, 0.9)).number == 2
-    with pytest.raises(LedgerError, match=messages.CANNOT_BE_USED), ledger.transaction():
+    with pytest.raises(LedgerError, match="cannot be used"), ledger.transaction():
         _restarted(running)
     assert [one.number for one in ledger.attempts()] == [1, 2]
 
@@ -92,11 +91,11 @@ def test_what_a_dead_process_held_is_let_go(ledger: evr.Ledger) -> None:
 
 
 def test_errors_name_the_server_and_hide_the_password(running: Server) -> None:
-    with pytest.raises(LedgerError, match=messages.SERVER_CANNOT_BE_USED):
+    with pytest.raises(LedgerError, match=r"^postgresql://ann:\*\*\*@nowhere\.invalid/evr: .*cannot be used"):
         evr.Ledger("postgresql://ann:secret@nowhere.invalid/evr")
-    with pytest.raises(LedgerError, match=messages.NO_LEDGER):
+    with pytest.raises(LedgerError, match="there is no ledger"):
         evr.Ledger(running.database(), create=False)
-    with pytest.raises(LedgerError, match=messages.FILE_OR_SERVER):
+    with pytest.raises(LedgerError, match="a ledger is a file, or postgresql://"):
         evr.Ledger("mysql://host/evr")
 
 
@@ -109,7 +108,7 @@ def test_a_server_that_may_forget_is_refused(running: Server) -> None:
         other.execute("SELECT pg_reload_conf()")
     try:
         time.sleep(1.0)  # until the server has read it
-        with pytest.raises(LedgerError, match=messages.FSYNC_IS_OFF):
+        with pytest.raises(LedgerError, match="fsync is off"):
             evr.Ledger(address)
     finally:
         with psycopg.connect(address, autocommit=True) as other:
@@ -119,7 +118,7 @@ def test_a_server_that_may_forget_is_refused(running: Server) -> None:
 
 def test_without_psycopg_the_remedy_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "psycopg", None)
-    with pytest.raises(LedgerError, match=messages.NEEDS_POSTGRES):
+    with pytest.raises(LedgerError, match=r"pip install 'evr-dp\[postgres\]'"):
         evr.Ledger("postgresql://host/evr")
 
 
@@ -137,6 +136,6 @@ def test_sqlite_on_a_network_file_system_is_refused(
     if not refused:
         evr.Ledger(shared / "ledger.sqlite").close()
         return
-    with pytest.raises(LedgerError, match=messages.network_file_system(kind)):
+    with pytest.raises(LedgerError, match=rf"lies on a network file system \({kind}\).*postgresql://HOST/DATABASE"):
         evr.Ledger(shared / "ledger.sqlite")
     assert not (shared / "ledger.sqlite").exists()

@@ -8,7 +8,6 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-import messages
 from evr.errors import FalseClaimError
 
 GAUSSIAN = dp_event.GaussianDpEvent(2.0)
@@ -38,7 +37,7 @@ def test_just_the_pair_that_is_given(tmp_path: Path) -> None:
 
 def test_a_false_pair_is_refused_with_what_would_hold(tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.sqlite"
-    with pytest.raises(FalseClaimError, match=messages.THIS_WOULD_HOLD) as refused:
+    with pytest.raises(FalseClaimError, match=r"this is false.*would hold") as refused:
         evr.certify(GAUSSIAN, epsilon=1.0, delta=1e-4, ledger=ledger)
     assert not ledger.exists()  # nothing was counted
     words = str(refused.value)
@@ -54,14 +53,14 @@ def test_a_false_pair_is_refused_with_what_would_hold(tmp_path: Path) -> None:
 def test_a_refusal_names_a_noise_only_where_there_is_one(tmp_path: Path) -> None:
     laplace = dp_event.LaplaceDpEvent(1.0)
     for event in (laplace, dp_event.ComposedDpEvent([GAUSSIAN, laplace])):
-        with pytest.raises(ValueError, match=messages.THIS_IS_FALSE) as refused:
+        with pytest.raises(ValueError, match="this is false") as refused:
             evr.certify(event, epsilon=0.5, delta=1e-4, ledger=tmp_path / "ledger.sqlite")
         assert "noise_multiplier" not in str(refused.value)
 
 
 def test_a_pair_that_is_true_by_too_little(tmp_path: Path) -> None:
     delta = float(evr.estimate_delta(GAUSSIAN, 1.0)) * (1 + 1e-6)
-    with pytest.raises(FalseClaimError, match=messages.TRUE_BY_TOO_LITTLE):
+    with pytest.raises(FalseClaimError, match="true by too little to be verified"):
         evr.certify(GAUSSIAN, epsilon=1.0, delta=delta, ledger=tmp_path / "ledger.sqlite")
 
 

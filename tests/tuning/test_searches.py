@@ -14,7 +14,6 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-import messages
 from evr import _spec as spec
 from evr._estimate.fft import FftCurve
 from evr._kernel.events import Composition
@@ -204,14 +203,14 @@ def test_plans_that_no_plan_can_be_are_refused() -> None:
         {"ahead": one.ahead * 65},
         {"ahead": (CurvePlan((Fraction(1),), plan),)},
     ):
-        with pytest.raises(ValueError, match=messages.about("selection")):
+        with pytest.raises(ValueError, match="selection"):
             dataclasses.replace(one, **fields)
-    with pytest.raises(ValueError, match=messages.selections(0, 1)):
+    with pytest.raises(ValueError, match="has 0 selections, and the steps have 1"):
         prove(steps, Fraction(1), ProofPlan.of_one_step(80))
-    with pytest.raises(ValueError, match=messages.selections(1, 0)):
+    with pytest.raises(ValueError, match="has 1 selections, and the steps have 0"):
         prove_curve(Composition.of(DPSGD).exact("remove"), [Fraction(1)], _with_grids(plan))
     for document in ({}, {**plan.to_json(), "selections": 3}, {**plan.to_json(), "selections": [{"fineness": 1}]}):
-        with pytest.raises(ValueError, match=messages.BAD_SELECTION):
+        with pytest.raises(ValueError, match=r"selection|plan"):
             ProofPlan.from_json(document)
 
 
@@ -296,10 +295,10 @@ def test_what_is_refused(event: Any, error: type[Exception], match: str) -> None
 
 @pytest.mark.parametrize("options", [{"method": "sequential"}, {"method": "fixed"}, {"method": "both"}, {"seed": 1}])
 def test_no_sample_is_drawn_of_a_selection(options: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedEventError, match=messages.USE_STRICT):
+    with pytest.raises(UnsupportedEventError, match="method='strict'"):
         evr.verify(EVENTS["geometric"], epsilon=4.0, delta=1e-3, **options)
     ledger = tmp_path / "ledger.sqlite"
-    with pytest.raises(UnsupportedEventError, match=messages.USE_STRICT):
+    with pytest.raises(UnsupportedEventError, match="method='strict'"):
         evr.certify(EVENTS["geometric"], epsilon=4.0, delta=1e-3, ledger=ledger, **options)
     assert not ledger.exists() or not evr.Ledger(ledger).attempts()  # nothing is counted
 

@@ -17,7 +17,6 @@ from dp_accounting import NeighboringRelation, dp_event
 from pydantic import BaseModel
 
 import evr
-import messages
 from evr._certificate.event_json import canonical, event_from_json, event_to_json
 from evr._described import described
 from evr._kernel.events import MECHANISMS, Composition, noise
@@ -109,7 +108,7 @@ def test_only_those_who_take_sampling_have_the_key(event: dp_event.DpEvent) -> N
         event_ = parse(text + "sampling_probability = 0.5").mechanism[0].event()
         assert isinstance(event_, dp_event.PoissonSampledDpEvent)
     elif "sampling_probability" not in text:
-        with pytest.raises(SpecError, match=messages.UNKNOWN_KEY):
+        with pytest.raises(SpecError, match="sampling_probability: unknown key"):
             parse(text + "sampling_probability = 0.5")
 
 
@@ -150,7 +149,7 @@ TEXT = '[[mechanism]]\nkind = "alarm"\nhit = 0.6\nfalse_alarm = 0.4\n'
 
 
 def test_two_arguments_reach_everything(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=messages.KNOWN_KINDS):
+    with pytest.raises(SpecError, match="unknown kind 'alarm'; known: dpsgd, gaussian, laplace"):
         parse(TEXT)
     evr.register(AlarmDpEvent, alarm)
     event = parse(TEXT).event()
@@ -201,9 +200,9 @@ def test_a_mechanism_that_is_forgotten_is_unknown_everywhere() -> None:
     event = parse(TEXT).event()
     document = event_to_json(event)
     del MECHANISMS[AlarmDpEvent]
-    with pytest.raises(SpecError, match=messages.UNKNOWN_KIND):
+    with pytest.raises(SpecError, match="unknown kind 'alarm'"):
         parse(TEXT)
-    with pytest.raises(CertificateError, match=messages.NOT_A_KNOWN_EVENT):
+    with pytest.raises(CertificateError, match="is not a known event"):
         event_from_json(document)
 
 
@@ -222,7 +221,7 @@ def test_a_class_that_is_defined_again_takes_the_place_of_the_first() -> None:
     evr.register(second, noise.gaussian)
     assert first not in MECHANISMS
     assert type(event_from_json(event_to_json(second(1.0)))) is second
-    with pytest.raises(ValueError, match=messages.NOT_A_KNOWN_EVENT):
+    with pytest.raises(ValueError, match="is not a known event"):
         event_to_json(first(1.0))
 
 
@@ -278,13 +277,13 @@ def test_what_cannot_be_registered(name: str) -> None:
 
 def test_a_translator_is_a_function() -> None:
     nothing: Any = None
-    with pytest.raises(TypeError, match=messages.TRANSLATOR_IS_NO_FUNCTION):
+    with pytest.raises(TypeError, match="translator=None is not a function"):
         evr.register(AlarmDpEvent, nothing)
 
 
 def test_a_class_of_the_same_name_elsewhere_needs_another_kind() -> None:
     own: Any = attr.make_class("GaussianDpEvent", ["noise_multiplier"], bases=(dp_event.DpEvent,), frozen=True)
-    with pytest.raises(ValueError, match=messages.KIND_IS_TAKEN):
+    with pytest.raises(ValueError, match="kind='gaussian' is taken by GaussianDpEvent: give GaussianDpEvent another"):
         evr.register(own, noise.gaussian)
     evr.register(own, noise.gaussian, kind="own_gaussian")
     assert event_to_json(own(1.0))["type"] == f"{own.__module__}.GaussianDpEvent"
@@ -362,13 +361,15 @@ def test_a_field_may_be_a_table_of_its_own() -> None:
     evr.register(ScaledDpEvent, lambda event: dp_event.GaussianDpEvent(1.0), fields={"scales": (Scales, ...)})
     text = '[[mechanism]]\nkind = "scaled"\nscales = '
     assert parse(text + "{first = 1.0, second = 2.0}").event() == ScaledDpEvent({"first": 1.0, "second": 2.0})
-    with pytest.raises(SpecError, match=messages.NOT_A_VALID_NUMBER):
+    with pytest.raises(SpecError, match=r"mechanism\[0\]\.scales: input should be a valid number \(found 'x'\)"):
         parse(text + "{first = 1.0, second = 'x'}")
 
 
 def test_what_has_no_form_in_a_spec_file_says_so_and_harms_nobody_else() -> None:
     evr.register(WrapDpEvent, lambda event: event.inner)
-    with pytest.raises(SpecError, match=messages.FIELD_IS_AN_EVENT):
+    with pytest.raises(
+        SpecError, match=r"'wrap' cannot be written here: its field 'inner' is declared as DpEvent.*fields="
+    ):
         parse('[[mechanism]]\nkind = "wrap"\ninner = 1')
     assert parse('[[mechanism]]\nkind = "gaussian"\nnoise_multiplier = 1').event() == dp_event.GaussianDpEvent(1.0)
     event = WrapDpEvent(dp_event.GaussianDpEvent(1.0))
@@ -389,9 +390,9 @@ def test_a_class_without_attrs_composes_and_is_not_written_down(tmp_path: Path) 
     """
     evr.register(PlainDpEvent, lambda event: noise.gaussian(dp_event.GaussianDpEvent(event.noise)))
     assert Composition.of(PlainDpEvent(1.0)) == Composition.of(dp_event.GaussianDpEvent(1.0))
-    with pytest.raises(ValueError, match=messages.NOT_MADE_BY_ATTRS):
+    with pytest.raises(ValueError, match=r"PlainDpEvent is not a known event: .* attrs"):
         evr.release(lambda: 1, PlainDpEvent(0.1), epsilon=1.0, delta=1e-6, ledger=tmp_path / "ledger.sqlite")
-    with pytest.raises(SpecError, match=messages.CLASS_IS_NOT_MADE_BY_ATTRS):
+    with pytest.raises(SpecError, match="'plain' cannot be written here: PlainDpEvent is not made by attrs"):
         parse('[[mechanism]]\nkind = "plain"')
 
 
@@ -424,7 +425,7 @@ def test_relation_of_what_stands_for_an_event(tmp_path: Path) -> None:
     evr.register(TrainingDpEvent, lambda event: attr.evolve(FIXED, noise_multiplier=event.noise_multiplier))
     repeated = dp_event.SelfComposedDpEvent(TrainingDpEvent(1.0), 3)
     assert Composition.of(repeated).relation is NeighboringRelation.REPLACE_SPECIAL
-    with pytest.raises(UnsupportedEventError, match=messages.CYCLIC_HAS_NO_LAW):
+    with pytest.raises(UnsupportedEventError, match="CyclicPoissonDpEvent has no law under 'add"):
         Composition.of(repeated, "add-or-remove")
     certificate = evr.certify(TrainingDpEvent(2.0), epsilon=1.5, tau=0.8, ledger=tmp_path / "ledger.sqlite")
     assert certificate.neighboring_relation == "zero-out"
@@ -444,7 +445,7 @@ def test_replace_one_has_to_be_asked_for() -> None:
         return noise.gaussian(dp_event.GaussianDpEvent(event.noise_multiplier), times=2)
 
     evr.register(TrainingDpEvent, translated, relation=lambda event: NeighboringRelation.REPLACE_ONE)
-    with pytest.raises(UnsupportedEventError, match=messages.HAS_ONE_UNDER_REPLACE_ONE):
+    with pytest.raises(UnsupportedEventError, match="has one under 'replace-one'"):
         Composition.of(TrainingDpEvent(1.0))
     laws = Composition.of(TrainingDpEvent(1.0), "replace-one").remove
     assert laws == Composition.of(dp_event.GaussianDpEvent(1.0), "replace-one").remove
@@ -454,14 +455,14 @@ def test_replace_one_has_to_be_asked_for() -> None:
         under={NeighboringRelation.REPLACE_SPECIAL: None},
     )
     assert Composition.of(TrainingDpEvent(1.0), "replace-one").remove == laws
-    with pytest.raises(UnsupportedEventError, match=messages.no_law_under("zero-out")):
+    with pytest.raises(UnsupportedEventError, match="no law under 'zero-out'"):
         Composition.of(TrainingDpEvent(1.0), "zero-out")
 
 
 def test_a_translator_that_returns_nothing_is_refused() -> None:
     """A forgotten ``return`` was once taken for a mechanism without privacy."""
     evr.register(TrainingDpEvent, lambda event: None)
-    with pytest.raises(TypeError, match=messages.RETURN_PAIRS):
+    with pytest.raises(TypeError, match=r"TrainingDpEvent at event returned None: .* return Pairs"):
         Composition.of(TrainingDpEvent(1.0))
     evr.register(TrainingDpEvent, lambda event: dp_event.NonPrivateDpEvent())
     assert Composition.of(TrainingDpEvent(1.0)).is_non_private

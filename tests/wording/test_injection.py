@@ -16,7 +16,6 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-import messages
 from evr._certificate.build import software
 from evr._certificate.certificate import digest_of
 from evr._certificate.event_json import in_alphabet
@@ -116,7 +115,7 @@ def test_a_missing_software_is_missed(document: dict[str, Any]) -> None:
         changed = copy.deepcopy(document)
         del changed["software"][key]
         text = json.dumps({**changed, "digest": digest_of(changed)})
-        with pytest.raises(CertificateError, match=messages.software_of(key)):
+        with pytest.raises(CertificateError, match=f"software.{key}"):
             evr.Certificate.from_json(text)
 
 
@@ -160,7 +159,7 @@ def test_names(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", " a", "a ", "a  b", "x" * 65, "a\nb", "a, b", "(0.1, 0)", "é", "-a", 3])
 def test_what_is_no_name(name: Any, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=messages.NOT_A_NAME):
+    with pytest.raises(ValueError, match="is not a name"):
         evr.certify(dp_event.LaplaceDpEvent(2.0), epsilon=1.0, name=name, ledger=tmp_path / "ledger.sqlite")
 
 
@@ -176,7 +175,7 @@ def test_events_with_sentences_are_refused_before_anything_is_counted(
         MECHANISMS, WordyDpEvent, registered(WordyDpEvent, lambda _: noise.gaussian(dp_event.GaussianDpEvent(2.0)))
     )
     with evr.Ledger(tmp_path / "ledger.sqlite") as ledger:
-        with pytest.raises(ValueError, match=messages.NEITHER_NAME_NOR_NUMBER):
+        with pytest.raises(ValueError, match="is neither a name nor a number"):
             evr.release(lambda: 1, WordyDpEvent(LIE), epsilon=1.0, delta=1e-3, ledger=ledger)
         assert ledger.attempts() == []
 

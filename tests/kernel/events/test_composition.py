@@ -10,7 +10,6 @@ from dp_accounting import NeighboringRelation, dp_event
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import messages
 from evr._estimate.closed_forms import pair_delta
 from evr._kernel.events import Composition
 from evr._kernel.pairs import Direction, DominatingPair, Pairs, Step, infinite_loss_mass
@@ -173,7 +172,7 @@ def test_sampling_several_mechanisms_at_once_is_refused_under_replace_one_with_a
     client = dp_event.SelfComposedDpEvent(dp_event.PoissonSampledDpEvent(0.5, dp_event.GaussianDpEvent(1.0)), 3)
     event = dp_event.ComposedDpEvent([dp_event.NoOpDpEvent(), dp_event.PoissonSampledDpEvent(0.1, client)])
     assert Composition.of(event).is_never_drawn
-    with pytest.raises(UnsupportedEventError, match=messages.INSIDE_A_REPEATED_EVENT):
+    with pytest.raises(UnsupportedEventError, match=r"at event\.events\[1\] .*SelfComposedDpEvent"):
         Composition.of(event, "replace-one")
 
 
@@ -207,7 +206,7 @@ def test_counts_multiply_down_the_tree():
     event = functools.reduce(dp_event.SelfComposedDpEvent, (2, 3, 5), dp_event.LaplaceDpEvent(1.0))
     assert [step.count for step in Composition.of(event).remove] == [30]
     too_many = functools.reduce(dp_event.SelfComposedDpEvent, (2**40, 2**40), dp_event.LaplaceDpEvent(1.0))
-    with pytest.raises(ValueError, match=messages.COUNT_IS_TOO_LARGE):
+    with pytest.raises(ValueError, match=r"count=\d+ is too large.*event\.event"):
         Composition.of(too_many)
 
 
@@ -225,19 +224,19 @@ def test_symmetry_is_seen():
 
 @pytest.mark.parametrize("relation", ["replace", 2, "REPLACE_ONE"])
 def test_what_is_no_relation_is_refused(relation):
-    with pytest.raises(ValueError, match=messages.KNOWN_RELATIONS):
+    with pytest.raises(ValueError, match=r"neighboring_relation=.*'add-or-remove', 'replace-one'"):
         Composition.of(dp_event.GaussianDpEvent(1.0), relation)
 
 
 def test_a_composition_keeps_its_relation():
     composition = Composition.of(dp_event.GaussianDpEvent(1.0), "replace-one")
     assert Composition.of(composition, NeighboringRelation.REPLACE_ONE) is composition
-    with pytest.raises(ValueError, match=messages.under("replace-one")):
+    with pytest.raises(ValueError, match="is under 'replace-one'"):
         Composition.of(composition, "zero-out")
 
 
 def test_the_refusal_says_what_is_supported():
-    with pytest.raises(UnsupportedEventError, match=messages.KNOWN_EVENTS):
+    with pytest.raises(UnsupportedEventError, match=r"unsupported UnsupportedDpEvent at event: .*GaussianDpEvent"):
         Composition.of(dp_event.UnsupportedDpEvent())
 
 

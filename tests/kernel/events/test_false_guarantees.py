@@ -12,7 +12,6 @@ import pytest
 from dp_accounting import NeighboringRelation, dp_event
 
 import evr
-import messages
 from evr._kernel.events import Composition, schemes
 from evr._kernel.events.meaning import HYPOTHESES, hypotheses_of
 from evr.errors import OtherRelationError
@@ -67,7 +66,7 @@ def test_who_was_sampled_may_be_seen(name: str, tmp_path: Path) -> None:
     seen, unseen = ([0.99, *(0.01 * x for x in law)] for law in (p, q))
     assert delta_of(seen, unseen, 10, epsilon) == near(truth, rel=5e-3)
     event = REPEATED(SAMPLED(0.01, base), 10)
-    with pytest.raises(OtherRelationError, match=messages.no_law_under("zero-out", "add-or-remove")):
+    with pytest.raises(OtherRelationError, match=r"no law under 'zero-out'.*'add-or-remove'"):
         certified(event, tmp_path, neighboring_relation="zero-out")
 
 
@@ -86,7 +85,7 @@ def test_who_was_sampled_may_be_seen(name: str, tmp_path: Path) -> None:
 def test_nor_where_zero_out_is_taken_by_itself(base: dp_event.DpEvent, beside: dp_event.DpEvent) -> None:
     assert Composition.of(beside).relation is ZERO
     for order in ([SAMPLED(0.01, base), beside], [beside, SAMPLED(0.01, base)]):
-        with pytest.raises(OtherRelationError, match=messages.ZERO_OUT_BY_ITSELF):
+        with pytest.raises(OtherRelationError, match=r"no law under 'zero-out'.*No relation was asked for"):
             Composition.of(dp_event.ComposedDpEvent(order))
 
 
@@ -115,7 +114,7 @@ def test_an_answer_more_is_seen(q: float, tmp_path: Path) -> None:
     """The number of answers tells neighbours apart: delta is 1, or 0.0956 of ten samples. Certified at (1.1, 1e-6)."""
     event = REPEATED(SAMPLED(q, dp_event.RandomizedResponseDpEvent(0.5, 2)), 10)
     for asked in (None, "add-or-remove"):
-        with pytest.raises(OtherRelationError, match=messages.ANOTHER_ANSWER):
+        with pytest.raises(OtherRelationError, match=r"--adjacency replace-one.*another answer"):
             certified(event, tmp_path, neighboring_relation=asked)
 
 
@@ -235,6 +234,6 @@ def test_users_with_fewer_records_have_empty_ones_under_replace_one() -> None:
 def test_a_generator_of_events_is_not_nothing() -> None:
     """Read once under add-or-remove, it was empty under zero-out: the composition cost nothing."""
     parts = (dp_event.GaussianDpEvent(1.0), schemes.ShuffledBatchesDpEvent(1.0, 3))
-    with pytest.raises(TypeError, match=messages.READ_ONCE):
+    with pytest.raises(TypeError, match=r"events=.* can be read only once: give a list"):
         Composition.of(dp_event.ComposedDpEvent(one for one in parts))
     assert Composition.of(dp_event.ComposedDpEvent(list(parts))).remove

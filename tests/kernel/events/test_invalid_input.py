@@ -5,6 +5,7 @@ the rule.
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -13,7 +14,6 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-import messages
 from evr._basics import validate
 from evr._described import register
 from evr._kernel.events import Composition
@@ -95,7 +95,7 @@ def test_values_out_of_range(make, name, value, rule):
     ids=case_name,
 )
 def test_values_that_are_no_numbers(make, name, value):
-    with pytest.raises(TypeError, match=messages.no_number(value)) as error:
+    with pytest.raises(TypeError, match=rf"is not a(n integer| number).*a {type(value).__name__}") as error:
         make(**{name: value})
     assert f"{name}={value!r}" in str(error.value)
 
@@ -206,22 +206,22 @@ def test_discrete_laws(p, q, message):
 
 @pytest.mark.parametrize("event_type", [int, None, dp_event.NoOpDpEvent()])
 def test_only_events_are_registered(event_type):
-    with pytest.raises(TypeError, match=messages.of_any_value("event_type", messages.NOT_A_SUBCLASS)):
+    with pytest.raises(TypeError, match=r"event_type=.* is not a subclass of DpEvent"):
         register(event_type, lambda event: None)
 
 
 def test_one_of():
     assert validate.one_of(("a", "b"), method="a") == "a"
-    with pytest.raises(ValueError, match=messages.not_one_of("a", "b", method="c")):
+    with pytest.raises(ValueError, match="method='c' is not one of 'a', 'b'"):
         validate.one_of(("a", "b"), method="c")
-    with pytest.raises(ValueError, match=messages.given(method=np.array([1, 2]))):
+    with pytest.raises(ValueError, match=re.escape(f"method={np.array([1, 2])!r}")):
         validate.one_of(("a", "b"), method=np.array([1, 2]))
 
 
 def test_what_floats_would_take_for_zero():
     """A record that is sampled with some chance is not one that is never sampled."""
     tiny: Any = Fraction(1, 10**400)
-    with pytest.raises(ValueError, match=messages.of_any_value("sampling_probability", messages.TOO_SMALL_FOR_A_FLOAT)):
+    with pytest.raises(ValueError, match=r"sampling_probability=.* is too small for a float"):
         evr.dpsgd(noise_multiplier=1, sampling_probability=tiny, steps=1)
     assert math.copysign(1.0, validate.non_negative(epsilon=-0.0)) == 1.0
 
@@ -245,12 +245,12 @@ def test_epsilons_of_a_curve(epsilons, kind, message):
 
 @pytest.mark.parametrize("neither", [3, True, None, 1j])
 def test_what_is_to_be_called_or_read(neither: Any):
-    with pytest.raises(TypeError, match=messages.of_any_value("make_event", messages.NOT_A_FUNCTION)):
+    with pytest.raises(TypeError, match=r"make_event=.* is not a function"):
         evr.calibrate(neither, epsilon=1.0, delta=1e-5)
-    with pytest.raises(TypeError, match=messages.of_any_value("path", messages.NOT_A_FILE_NAME)):
+    with pytest.raises(TypeError, match=r"path=.* is not the name of a file"):
         evr.load(neither)
     if neither not in (None, True):
-        with pytest.raises(TypeError, match=messages.of_any_value("progress", messages.NOT_A_FUNCTION)):
+        with pytest.raises(TypeError, match=r"progress=.* is not a function"):
             evr.privacy_curve(dp_event.GaussianDpEvent(1.0), [1.0], progress=neither)
 
 
@@ -260,11 +260,11 @@ def test_deltas_that_floats_hold_without_their_digits(delta: float):
     sampled = dp_event.SelfComposedDpEvent(dp_event.PoissonSampledDpEvent(0.01, event), 100)
     for one in (event, sampled):
         for method in ("fft", "strict"):
-            with pytest.raises(ValueError, match=messages.BELOW_ALL_FLOATS):
+            with pytest.raises(ValueError, match=r"is below 2\.23e-308"):
                 evr.estimate_epsilon(one, delta, method=method)
-        with pytest.raises(ValueError, match=messages.BELOW_ALL_FLOATS):
+        with pytest.raises(ValueError, match=r"is below 2\.23e-308"):
             evr.online_epsilon(one, delta=delta)
-    with pytest.raises(ValueError, match=messages.BELOW_ALL_FLOATS):
+    with pytest.raises(ValueError, match=r"is below 2\.23e-308"):
         evr.calibrate(dp_event.GaussianDpEvent, epsilon=1.0, delta=delta)
     bound = evr.estimate_epsilon(event, delta, method="rdp").value
     assert evr.estimate_epsilon(event, 2.3e-308).value < bound < 40.0
@@ -289,13 +289,13 @@ def test_a_number_that_is_no_float_is_not_rounded(number):
         (EPSILON_DELTA, "epsilon", number),
         (MIXTURE, "standard_deviation", number),
     ):
-        with pytest.raises(ValueError, match=messages.of_any_value(name, "is not a float: give ")):
+        with pytest.raises(ValueError, match=f"{name}=.* is not a float: give "):
             build_(**{name: value})
     for name, ask in (
         ("epsilon", lambda: evr.verify(dp_event.GaussianDpEvent(1.0), epsilon=number, delta=0.5)),
         ("delta", lambda: evr.estimate_epsilon(dp_event.GaussianDpEvent(1.0), chance)),  # type: ignore[arg-type]
     ):
-        with pytest.raises(ValueError, match=messages.of_any_value(name, "is not a float: give ")):
+        with pytest.raises(ValueError, match=f"{name}=.* is not a float: give "):
             ask()
 
 
@@ -306,5 +306,5 @@ def test_a_number_that_is_a_float_is_taken(number):
 
 @pytest.mark.parametrize("lack", [9e-10, -9e-10, 1e-14])
 def test_weights_of_a_mixture_that_do_not_sum_to_1(lack):
-    with pytest.raises(ValueError, match=messages.WEIGHTS_SUM_TO_1):
+    with pytest.raises(ValueError, match=r"sampling_probs=.* does not sum to 1, but to .*: divide by that sum"):
         MIXTURE(sampling_probs=(0.5, 0.5 - lack))

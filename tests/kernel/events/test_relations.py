@@ -15,7 +15,6 @@ from dp_accounting.pld import PLDAccountant
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 import evr
-import messages
 from evr._estimate.closed_forms import pair_delta
 from evr._kernel.events import Composition
 from evr._kernel.pairs.line.gaussian import GaussianPair
@@ -97,7 +96,7 @@ def test_four_gaussians_of_noise_two():
     ],
 )
 def test_what_has_no_theorem_is_refused_with_the_remedy(event, relation, remedy):
-    with pytest.raises(UnsupportedEventError, match=messages.adjacency(remedy)):
+    with pytest.raises(UnsupportedEventError, match=f"--adjacency {remedy}"):
         Composition.of(dp_event.ComposedDpEvent([GAUSSIAN, event]), relation)
 
 
@@ -124,9 +123,9 @@ def test_trees_of_the_peer(noise, epsilon):
 def test_a_tree_without_steps():
     event = dp_event.SingleEpochTreeAggregationDpEvent(1.0, [0, 0])
     assert evr.estimate_delta(event, 0.0).value == 0
-    with pytest.raises(ValueError, match=messages.NAMES_NO_TREE):
+    with pytest.raises(ValueError, match="names no tree"):
         Composition.of(dp_event.SingleEpochTreeAggregationDpEvent(1.0, []))
-    with pytest.raises(ValueError, match=messages.given(step_counts=-3)):
+    with pytest.raises(ValueError, match="step_counts=-3"):
         Composition.of(dp_event.SingleEpochTreeAggregationDpEvent(1.0, [-3]))
 
 
@@ -181,11 +180,11 @@ def test_truncation_that_no_float_can_see():
 
 
 def test_values_that_are_none():
-    with pytest.raises(ValueError, match=messages.BATCH_ABOVE_DATASET):
+    with pytest.raises(ValueError, match="sample_size=10 is above source_dataset_size=9"):
         Composition.of(dp_event.SampledWithoutReplacementDpEvent(9, 10, GAUSSIAN), "replace-one")
-    with pytest.raises(ValueError, match=messages.about("dataset_size and batch_size")):
+    with pytest.raises(ValueError, match="dataset_size and batch_size"):
         evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.1, steps=3, sampling="without-replacement")
-    with pytest.raises(ValueError, match=messages.given(sampling="shuffled")):
+    with pytest.raises(ValueError, match="sampling='shuffled'"):
         evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.1, steps=3, sampling="shuffled")
     assert Composition.of(dp_event.SampledWithoutReplacementDpEvent(9, 0, GAUSSIAN), "replace-one") == Composition.of(
         dp_event.NoOpDpEvent(), "replace-one"
@@ -225,7 +224,7 @@ def test_lebeda_et_al():
 )
 def test_what_samples_itself_is_not_sampled_once_more(event: dp_event.DpEvent, relation: str) -> None:
     """Amplification counted twice: the first was 114 times below a bound by hand."""
-    with pytest.raises(UnsupportedEventError, match=messages.STATES_WHO_TAKES_PART):
+    with pytest.raises(UnsupportedEventError, match="says itself who takes part"):
         evr.estimate_delta(event, 1e-4, neighboring_relation=relation)
 
 

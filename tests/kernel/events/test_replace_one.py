@@ -13,7 +13,6 @@ from dp_accounting import NeighboringRelation as Relation
 from dp_accounting import dp_event, pld
 
 import evr
-import messages
 from evr._estimate.closed_forms import pair_delta
 from evr._kernel.events import MECHANISMS, Composition
 from evr._kernel.pairs import Pairs
@@ -141,7 +140,7 @@ def test_false_claims_are_rejected_and_true_ones_accepted(method: str) -> None:
 
 def test_units_do_not_mix() -> None:
     both = dp_event.ComposedDpEvent([PoissonSampledUsersDpEvent(1.0, 0.1, 2), dp_event.GaussianDpEvent(1.0)])
-    with pytest.raises(UnsupportedEventError, match=messages.ONE_USER):
+    with pytest.raises(UnsupportedEventError, match="one user"):
         Composition.of(both)
 
 
@@ -155,7 +154,7 @@ def test_units_do_not_mix() -> None:
 def test_sampled_records_do_not_mix_with_users(sampled: dp_event.DpEvent) -> None:
     """A user with ten records is in the batch ten times as often as a record."""
     both = dp_event.ComposedDpEvent([PoissonSampledUsersDpEvent(1000.0, 0.01, 10), sampled])
-    with pytest.raises(UnsupportedEventError, match=messages.ONE_USER):
+    with pytest.raises(UnsupportedEventError, match="one user"):
         Composition.of(both, "zero-out")
 
 
@@ -169,7 +168,7 @@ def test_a_registered_pair_of_gaussians_is_not_sampled_under_replace_one() -> No
         relation=lambda event: Relation.REPLACE_ONE,
     )
     try:
-        with pytest.raises(UnsupportedEventError, match=messages.ADDITIVE_NOISE):
+        with pytest.raises(UnsupportedEventError, match="additive noise"):
             Composition.of(dp_event.PoissonSampledDpEvent(0.5, CountDpEvent(1.0)), "replace-one")
     finally:
         MECHANISMS.pop(CountDpEvent)
@@ -197,5 +196,5 @@ def test_other_noise_is_refused_under_replace_one(event: Any, word: str) -> None
 
 @pytest.mark.parametrize("records", [0, -1, 2.5, True, 10**9])
 def test_bad_numbers_of_records_are_refused(records: Any) -> None:
-    with pytest.raises((ValueError, TypeError), match=messages.about("records_per_user")):
+    with pytest.raises((ValueError, TypeError), match="records_per_user"):
         Composition.of(evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.1, steps=1, records_per_user=records))

@@ -14,7 +14,6 @@ from dp_accounting import NeighboringRelation, dp_event
 from dp_accounting.privacy_accountant import UnsupportedEventError as PeerError
 
 import evr
-import messages
 from evr._certificate.certificate import Certificate
 from evr._kernel.events import MECHANISMS, Composition, noise, schemes
 from evr._kernel.events.meaning import HYPOTHESES, Row, hypotheses_of, meaning_of, row_of, rows, unit_of
@@ -187,7 +186,7 @@ def test_accountants_have_one_unit() -> None:
     accountant = evr.FFTAccountant().compose(dp_event.GaussianDpEvent(1.0))
     users = schemes.PoissonSampledUsersDpEvent(1.0, 0.1, 3)
     assert not accountant.supports(users)
-    with pytest.raises(PeerError, match=messages.ONE_USER):
+    with pytest.raises(PeerError, match="one user"):
         accountant.compose(users)
     assert accountant.composition == Composition.of(dp_event.GaussianDpEvent(1.0))
     assert accountant.composition.unit == "record"
@@ -209,7 +208,7 @@ def test_a_certificate_has_the_hypotheses_of_its_event(tmp_path: Path) -> None:
         [*certificate.hypotheses, "known-private"],
         ["poisson", "constant-rate-and-steps-zero-out", "sensitivity"],
     ):
-        with pytest.raises(CertificateError, match=messages.about("hypotheses")):
+        with pytest.raises(CertificateError, match="hypotheses"):
             Certificate.from_json(text(certificate.document() | {"hypotheses": ids}))
 
 
@@ -252,7 +251,7 @@ def test_only_what_says_that_it_adds_noise_to_a_sum_is_sampled_elsewhere(transla
     evr.register(OwnDpEvent, translator, under={REPLACE: replaced})
     assert Composition.of(SAMPLED_OWN, ADD).remove
     for relation in (ZERO, REPLACE):
-        with pytest.raises(OtherRelationError, match=messages.ADDITIVE_NOISE):
+        with pytest.raises(OtherRelationError, match="additive noise"):
             Composition.of(SAMPLED_OWN, relation)
     evr.register(OwnDpEvent, translator, under={REPLACE: replaced}, adds_noise_to_a_sum=True)
     plain = dp_event.PoissonSampledDpEvent(0.1, dp_event.GaussianDpEvent(2.0))
@@ -277,13 +276,13 @@ def test_a_mechanism_that_a_scheme_stands_for_is_not_sampled(scheme: dp_event.Dp
     """Sampling would be counted twice."""
     evr.register(OwnDpEvent, lambda event: scheme, relation=relation)
     assert Composition.of(OWN).remove
-    with pytest.raises(UnsupportedEventError, match=messages.SAMPLED_ALREADY):
+    with pytest.raises(UnsupportedEventError, match=r"says itself who takes part|nor made on a sample"):
         Composition.of(SAMPLED_OWN)
 
 
 def test_a_relation_that_is_none_is_an_error() -> None:
     evr.register(OwnDpEvent, gaussian, relation=lambda event: "zero-out")
-    with pytest.raises(TypeError, match=messages.NOT_A_RELATION):
+    with pytest.raises(TypeError, match="was registered with is not a NeighboringRelation"):
         Composition.of(OWN)
 
 
@@ -305,7 +304,7 @@ def test_derived_classes_and_other_fields_are_refused_wherever_they_are() -> Non
             schemes.UsersDpEvent(node, 3),
         ):
             for ask in (Composition.of, hypotheses_of):
-                with pytest.raises(UnsupportedEventError, match=messages.about("DpEvent")):
+                with pytest.raises(UnsupportedEventError, match="DpEvent"):
                     ask(event, ZERO)
 
 

@@ -15,7 +15,6 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-import messages
 from evr._estimate.closed_forms import pair_delta
 from evr._kernel.events import Composition
 from evr._kernel.events.training import hypergeometric
@@ -268,15 +267,15 @@ def test_bad_values_are_refused(event: Any, word: str) -> None:
 
 
 def test_what_has_no_law_for_users_is_refused() -> None:
-    with pytest.raises(UnsupportedEventError, match=messages.USERS_OF_A_GAUSSIAN):
+    with pytest.raises(UnsupportedEventError, match="UsersDpEvent of GaussianDpEvent"):
         Composition.of(UsersDpEvent(dp_event.GaussianDpEvent(1.0), 3))
-    with pytest.raises(UnsupportedEventError, match=messages.adjacency("replace-one")):
+    with pytest.raises(UnsupportedEventError, match="--adjacency replace-one"):
         Composition.of(FixedBatchUsersDpEvent(1.0, 100, 10, 3))
-    with pytest.raises(UnsupportedEventError, match=messages.ONE_USER):
+    with pytest.raises(UnsupportedEventError, match="one user"):
         Composition.of(
             dp_event.ComposedDpEvent([UsersDpEvent(RedrawnBinsDpEvent(1.0, 4, 2), 3), RedrawnBinsDpEvent(1.0, 4, 2)])
         )
-    with pytest.raises(ValueError, match=messages.NEEDS_RECORDS_PER_USER):
+    with pytest.raises(ValueError, match="needs records_per_user"):
         evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.1, steps=1, user_norm=1.0)
 
 
@@ -310,9 +309,9 @@ def test_the_unit_is_asked_for_wherever_an_event_goes_in(name):
     ask = ASKING[name]
     of_users = evr.dpsgd(noise_multiplier=1.0, dataset_size=6000, batch_size=60, steps=3, records_per_user=2)
     of_records = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=3)
-    with pytest.raises(ValueError, match=messages.NOT_ONE_OF):
+    with pytest.raises(ValueError, match="is not one of"):
         ask(of_users, "record")
-    with pytest.raises(ValueError, match=messages.NOT_ONE_OF):
+    with pytest.raises(ValueError, match="is not one of"):
         ask(of_records, "patient")
     if name not in ("audit", "calibrate"):  # an audit takes long; one event at every parameter has nothing to find
         ask(of_users, "user")

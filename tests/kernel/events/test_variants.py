@@ -11,7 +11,6 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-import messages
 from evr import events as E
 from evr._wording.events import describe
 from evr.errors import OtherRelationError, SpecError, UnsupportedEventError
@@ -45,7 +44,7 @@ def test_adaptive_clipping_is_one_gaussian(relation: str, q: float) -> None:
 def test_adaptive_clipping_without_noise_has_no_privacy() -> None:
     for event in (E.AdaptiveClippingDpEvent(0.0, 1.0), E.AdaptiveClippingDpEvent(1.0, 0.0)):
         assert evr.estimate_epsilon(event, 1e-5).value == math.inf
-    with pytest.raises(ValueError, match=messages.about("clipped_count_stddev=-1")):
+    with pytest.raises(ValueError, match="clipped_count_stddev=-1"):
         evr.estimate_epsilon(E.AdaptiveClippingDpEvent(1.0, -1.0), 1e-5)
 
 
@@ -80,7 +79,9 @@ def test_of_users_the_whole_user_is_in_one_part(tmp_path: Path) -> None:
 
 
 def test_a_replaced_record_may_change_two_parts() -> None:
-    with pytest.raises(OtherRelationError, match=messages.TWO_PARTS):
+    with pytest.raises(
+        OtherRelationError, match=r"another record may be in another part, and then two parts change; .*add-or-remove"
+    ):
         evr.estimate_epsilon(E.ParallelDpEvent(TRAINING), 1e-5, neighboring_relation="replace-one")
 
 
@@ -90,11 +91,11 @@ def test_refusals_name_the_guide(tmp_path: Path) -> None:
 
     (tmp_path / "pate.toml").write_text('[[mechanism]]\nkind = "pate"\n')
     (tmp_path / "slip.toml").write_text('[[mechanism]]\nkind = "gausian"\n')
-    with pytest.raises(UnsupportedEventError, match=messages.MY_VARIANT):
+    with pytest.raises(UnsupportedEventError, match=r"docs/guide/my_variant\.md says what to give"):
         evr.estimate_epsilon(PateDpEvent(), 1e-5)
-    with pytest.raises(SpecError, match=messages.MY_VARIANT):
+    with pytest.raises(SpecError, match=r"docs/guide/my_variant\.md says what to give"):
         evr.load(tmp_path / "pate.toml")
-    with pytest.raises(SpecError, match=messages.MEANT_GAUSSIAN):
+    with pytest.raises(SpecError, match=r"did you mean 'gaussian'\?$"):
         evr.load(tmp_path / "slip.toml")
     assert (Path(__file__).parents[3] / "docs" / "guide" / "my_variant.md").exists()
 
@@ -114,5 +115,5 @@ def test_the_square_root_squared_is_the_matrix_of_prefix_sums() -> None:
     matrix = np.array([[column[i - j] if i >= j else 0.0 for j in range(size)] for i in range(size)])
     np.testing.assert_allclose(matrix @ matrix, np.tri(size), rtol=0, atol=1e-13)
     assert E.square_root_strategy(size, bands=4) == tuple(column[:4])
-    with pytest.raises(ValueError, match=messages.about("bands=0")):
+    with pytest.raises(ValueError, match="bands=0"):
         E.square_root_strategy(3, bands=0)

@@ -8,7 +8,6 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-import messages
 from evr._kernel.events import Composition
 from evr._kernel.events.relations import name_of
 from evr.errors import OtherRelationError
@@ -24,7 +23,7 @@ def test_what_holds_for_zeroing_out_only() -> None:
     assert name_of(found.relation) == "zero-out"
     assert Composition.of(dp_event.ComposedDpEvent([inner, event])).relation is found.relation
     for relation in ("add-or-remove", "replace-one"):
-        with pytest.raises(OtherRelationError, match=messages.no_law_under(relation, "zero-out")):
+        with pytest.raises(OtherRelationError, match=f"no law under '{relation}'.*'zero-out'"):
             Composition.of(event, relation)
     with pytest.raises(OtherRelationError):  # what has no law under zero-out gets none by its name
         Composition.of(evr.events.ZeroOutDpEvent(dp_event.TruncatedSubsampledGaussianDpEvent(100, 0.1, 4, 1.0)))
@@ -53,7 +52,7 @@ def test_shuffled_batches_are_one_gaussian_for_each_epoch(tmp_path: Path) -> Non
         assert Composition.of(event, relation) == Composition.of(gaussians, relation)
     assert name_of(Composition.of(event).relation) == "zero-out"
     assert round(evr.estimate_epsilon(event, delta=1e-5).value, 2) == 20.56
-    with pytest.raises(OtherRelationError, match=messages.ADD_OR_REMOVE_HERE):
+    with pytest.raises(OtherRelationError, match=r"'add-or-remove' adjacency here.*'zero-out'"):
         Composition.of(event, "add-or-remove")
     certificate = evr.certify(event, delta=1e-5, ledger=tmp_path / "ledger.sqlite")
     assert certificate.guarantee is not None
@@ -63,7 +62,7 @@ def test_shuffled_batches_are_one_gaussian_for_each_epoch(tmp_path: Path) -> Non
 
 
 def test_the_refusal_of_shuffled_batches_offers_what_holds() -> None:
-    with pytest.raises(ValueError, match=messages.about("ShuffledBatchesDpEvent")) as refused:
+    with pytest.raises(ValueError, match="ShuffledBatchesDpEvent") as refused:
         evr.dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=256, epochs=15, sampling="shuffle")
     assert "evr.events.ShuffledBatchesDpEvent(noise_multiplier=..., epochs=...)" in str(refused.value)
     assert "under zero-out adjacency" in str(refused.value)

@@ -7,7 +7,6 @@ from fractions import Fraction
 import pytest
 
 import evr
-import messages
 from evr._kernel.pairs import TRIVIAL_PAIR, DiscretePair, Pairs, Step, is_non_private, simplify
 from evr._kernel.pairs.exact import (
     NON_PRIVATE_LAW,
@@ -65,5 +64,5 @@ def test_what_is_not_private_is_known_however_it_is_written() -> None:
 def test_floats_that_reveal_nothing_are_no_strict_proof() -> None:
     with registered(Pairs.both(TRIVIAL_PAIR)) as event:
         assert evr.verify(event, epsilon=0.0, delta=0.0, method="sequential").accepted
-        with pytest.raises(UnsupportedEventError, match=messages.no_exact_law()):
+        with pytest.raises(UnsupportedEventError, match=r".*offers no exact law"):
             evr.verify(event, epsilon=0.0, delta=0.0, method="strict")

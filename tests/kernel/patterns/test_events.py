@@ -18,7 +18,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evr
-import messages
 from evr._certificate.event_json import canonical, event_from_json, event_to_json
 from evr._kernel.events import Composition
 from evr._kernel.events.meaning import hypotheses_of
@@ -169,7 +168,7 @@ def test_far_separations_take_no_memory() -> None:
 
 
 def test_too_many_overlaps_are_refused_in_words() -> None:
-    with pytest.raises(ValueError, match=messages.TOO_MANY_OVERLAPS):
+    with pytest.raises(ValueError, match="overlaps: give fewer bands"):
         square_sensitivity(Strategy.of((1.0, -0.5, 0.2), 10**13, signs=True), 1)
 
 
@@ -246,7 +245,7 @@ def test_entries_whose_squares_are_no_floats_are_refused(column: tuple[float, ..
         E.CyclicPoissonDpEvent(1e-100, 4, 2, 0.5, "fixed", column),
         E.BMinSepDpEvent(1e-100, 4, 2, 0.5, True, column),
     ):
-        with pytest.raises(ValueError, match=messages.SCALE_BOTH):
+        with pytest.raises(ValueError, match="scale strategy and noise by one number"):
             Composition.of(event)
 
 
@@ -288,18 +287,18 @@ def test_refusals_in_words(event: dp_event.DpEvent, error: type[Exception], mess
 
 
 def test_shuffled_batches_of_one_size_are_refused() -> None:
-    with pytest.raises(ValueError, match=messages.ONE_RECORD_MORE):
+    with pytest.raises(ValueError, match=r"'shuffled': with one record more.*RedrawnBinsDpEvent"):
         evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.1, steps=9, sampling="shuffled")
 
 
 def test_methods_on_a_line_refuse_by_name() -> None:
-    with pytest.raises(UnsupportedEventError, match=messages.BINS_HAVE_NO_PAIR):
+    with pytest.raises(UnsupportedEventError, match=r"2 bins.*no pair on a line"):
         evr.online_epsilon(E.BallsInBinsDpEvent(1.0, 10, 2), 1e-3)
 
 
 def test_spec_names_the_table() -> None:
     text = '[[mechanism]]\nkind = "balls_in_bins"\nnoise_multiplier = 1.0\niterations = 4\ncycle_length = 2\n'
-    with pytest.raises(SpecError, match=messages.NEGATIVE_STRATEGY):
+    with pytest.raises(SpecError, match=r"mechanism\[0\].*strategy\[1\]=-1.0 is negative"):
         parse(text + "strategy = [1.0, -1.0]").event()
 
 

@@ -18,7 +18,6 @@ from dp_accounting import dp_event
 from mpmath import mp
 
 import evr
-import messages
 from conformance.proposal_checks import check_bounds, check_mean, check_order
 from evr._basics.randomness import Stream
 from evr._kernel.pairs import Direction, Step
@@ -453,7 +452,7 @@ def test_mutations_are_seen(proposal: MixtureProposal, component: int, monkeypat
     right = part.log_density
     less = 0.4 * len(proposal.shares) ** 2
     monkeypatch.setattr(part, "log_density", lambda x, y: right(x, y) - less)
-    with pytest.raises(AssertionError, match=messages.THE_MEAN_IS):
+    with pytest.raises(AssertionError, match="the mean is"):
         check_mean(proposal.draw(Stream(5, "test").block(0), 40_000), EPSILON, exact_of(proposal.laws[0].law))
 
 
@@ -464,7 +463,7 @@ def test_a_bound_that_is_too_low_is_seen(proposal: MixtureProposal) -> None:
     block = proposal.draw(Stream(5, "test").block(0), 40_000)
     for part in proposal.laws[0].parts:
         part.log_normaliser -= 8.0
-    with pytest.raises(AssertionError, match=messages.BOUND_IS):
+    with pytest.raises(AssertionError, match="B is"):
         check_bounds(proposal, block, EPSILON, exact_of(proposal.laws[0].law))
 
 
@@ -494,9 +493,9 @@ def test_parts_that_cannot_be() -> None:
         with pytest.raises(ValueError, match=message):
             part_of(law, part)
     for share in (0.0, 1.0, math.nan):
-        with pytest.raises(ValueError, match=messages.share_out_of_range(share)):
+        with pytest.raises(ValueError, match=f"share={share} is not between 0 and 1"):
             replace(BOTH, share=share)
-    with pytest.raises(ValueError, match=messages.NOTHING_BESIDE):
+    with pytest.raises(ValueError, match="with nothing beside, not 1"):
         MixturePlan(ByOrder(3), share=0.5)
 
 
@@ -560,7 +559,7 @@ def test_the_fixed_verifier() -> None:
 def test_dense_noise_that_nobody_waits_for(epsilon: float, delta: float, remedy: str) -> None:
     """No table of replicas is affordable, and the bound that is left is far above delta."""
     event = E.BallsInBinsDpEvent(1.5, 60, 30, (1.0, *[0.05] * 59))
-    with pytest.raises(ValueError, match=messages.too_many_samples_unless(remedy)):
+    with pytest.raises(ValueError, match=f"would take about .* samples.*{remedy}"):
         evr.verify(event, epsilon=epsilon, delta=delta / 0.99, tau=0.99, seed=1)
 
 
@@ -602,7 +601,7 @@ def test_calibration() -> None:
 
 def test_a_table_below_all_floats_is_refused() -> None:
     """Its sums underflowed, and an upper bound was 0.8 of what it bounds."""
-    with pytest.raises(ValueError, match=messages.BELOW_FLOATS):
+    with pytest.raises(ValueError, match="below all floats"):
         RingTable(IndependentBins(REMOVE, 6, 1e-4), 177)
     assert not RingTable.is_affordable(IndependentBins(REMOVE, 6, 1e-4), 177)
 

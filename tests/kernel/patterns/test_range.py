@@ -10,7 +10,6 @@ from dp_accounting import dp_event
 from scipy.special import log_ndtr
 
 import evr
-import messages
 from evr._basics.randomness import Stream
 from evr._kernel.events import Composition
 from evr._kernel.pairs import Direction
@@ -90,7 +89,7 @@ def test_weights_of_more_replicas_than_are_eligible_do_not_overflow() -> None:
 def test_more_replicas_than_are_allowed_are_refused(event: dp_event.DpEvent) -> None:
     steps = Composition.of(event).simplified(Direction.REMOVE)
     built(MixturePlan(ByOrder(MOST_REPLICAS)), steps)
-    with pytest.raises(ValueError, match=messages.NO_AFFORDABLE_TABLE):
+    with pytest.raises(ValueError, match="order=41 has no affordable table"):
         built(MixturePlan(ByOrder(MOST_REPLICAS + 1)), steps)
 
 
@@ -114,7 +113,7 @@ def test_what_is_not_a_number_does_not_pass_for_a_refused_draw(
         return found
 
     monkeypatch.setattr(law, "log_ratio", wrong)
-    with pytest.raises(ArithmeticError, match=messages.SAMPLE_IS_NAN):
+    with pytest.raises(ArithmeticError, match="a sample is nan"):
         checked(proposal.draw(Stream(1, "test").block(0), 500).values(0.1), math.inf)
 
 

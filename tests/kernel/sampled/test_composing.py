@@ -22,7 +22,6 @@ from mpmath import mp, mpf
 
 import evr
 import evr._kernel.sampled.composing as kernel
-import messages
 from evr._basics.randomness import Stream
 from evr._estimate.capped import capped_plan
 from evr._kernel.events import Composition
@@ -252,7 +251,7 @@ def test_rounding_decides_where_infinite_losses_are_all_there_is() -> None:
         assert found.accepted is accepted
     tie = Claim(float(pair.losses[1]), 0.00101 / 0.999, 0.999)
     assert attempts.shortcut(steps, tie, Rounding(1e-6, 0.0)) is not None
-    with pytest.raises(ValueError, match=messages.FLOATS_CANNOT_TELL):
+    with pytest.raises(ValueError, match="floats cannot tell"):
         attempts.shortcut(steps, tie, Rounding(1e-3, 0.0))
 
 
@@ -294,14 +293,14 @@ def test_plans_that_compose_what_cannot_be_are_refused(composed: tuple[DrawPlan,
     for message, other in wrong:
         with pytest.raises(ValueError, match=message):
             DrawPlan.from_json(other)
-    with pytest.raises(ValueError, match=messages.PRODUCTS_ARE_MISSING):
+    with pytest.raises(ValueError, match="products: these steps need"):
         built(replace(proposal, places=proposal.places[1:]), steps)
-    with pytest.raises(ValueError, match=messages.PRODUCTS_ARE_MISSING):
+    with pytest.raises(ValueError, match="products: these steps need"):
         built(proposal, (replace(steps[0], count=4800),))
     huge = (replace(steps[0], count=(1 << 2000) - 1),)
-    with pytest.raises(ValueError, match=messages.TOO_MANY_PLACES):
+    with pytest.raises(ValueError, match="128 are the most"):
         built(replace(proposal, places=proposal.places[:1] * 3998), huge)
-    with pytest.raises(ValueError, match=messages.NO_OUTCOMES):
+    with pytest.raises(ValueError, match="no outcomes"):
         built(replace(proposal, kinds=(replace(proposal.kinds[0], edges=None),)), steps)
 
 
@@ -375,7 +374,7 @@ def test_a_sum_that_counts_only_far_beyond_epsilon_is_not_composed() -> None:
     )
     truth = 1.4341536154751314e-14  # by a contour integral
     claim: dict[str, Any] = {"epsilon": 3.73, "delta": truth / 0.6, "tau": 0.6}
-    with pytest.raises(ValueError, match=messages.USE_STRICT):
+    with pytest.raises(ValueError, match="method='strict'"):
         evr.verify(event, **claim, method="sequential", seed=1)
     assert evr.verify(event, **claim, method="strict").accepted
 

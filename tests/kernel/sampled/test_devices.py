@@ -14,7 +14,6 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-import messages
 from evr._basics.randomness import Stream
 from evr._devices import cuda as device
 from evr._kernel.events import Composition
@@ -45,13 +44,13 @@ def seeming_gpu(monkeypatch):
 
 
 def test_cuda_without_a_gpu_is_refused_with_the_remedy(no_gpu):
-    with pytest.raises(DeviceError, match=messages.NO_GPU_BUT):
+    with pytest.raises(DeviceError, match=r"no NVIDIA GPU.*device='cpu' or 'auto'"):
         evr.verify(TRAINING, **CLAIM, device="cuda")
 
 
 def test_it_is_refused_before_an_attempt_is_counted(no_gpu, tmp_path):
     with evr.Ledger(tmp_path / "ledger.sqlite") as ledger:
-        with pytest.raises(DeviceError, match=messages.NO_GPU):
+        with pytest.raises(DeviceError, match="no NVIDIA GPU"):
             evr.certify(TRAINING, epsilon=1.0, tau=0.8, method="sequential", device="cuda", ledger=ledger)
         assert ledger.attempts() == []
 
@@ -75,13 +74,13 @@ def test_an_attempt_is_not_continued_on_another_device(no_gpu, tmp_path, monkeyp
             evr.certify(TRAINING, **CLAIM, device="auto", ledger=ledger, progress=stop)
         with monkeypatch.context() as patch:
             patch.setattr(sampled, "why_not", lambda: None)
-            with pytest.raises(LedgerError, match=messages.ANOTHER_DEVICE):
+            with pytest.raises(LedgerError, match="begun with device='cpu', and device='auto' is another one here"):
                 evr.resume(ledger)
         assert evr.resume(ledger).accepted
 
 
 def test_a_device_that_nobody_knows_is_refused():
-    with pytest.raises(ValueError, match=messages.KNOWN_DEVICES):
+    with pytest.raises(ValueError, match=r"device='gpu'.*auto"):
         Settings(device="gpu")
 
 
@@ -96,7 +95,7 @@ def test_a_law_on_a_line_is_refused_with_the_remedy_and_auto_draws_it(seeming_gp
 
 def test_a_law_on_a_line_is_refused_before_an_attempt_is_counted(seeming_gpu, tmp_path):
     with evr.Ledger(tmp_path / "ledger.sqlite") as ledger:
-        with pytest.raises(DeviceError, match=messages.LAW_ON_A_LINE):
+        with pytest.raises(DeviceError, match="a law on a line"):
             evr.certify(TRAINING, epsilon=1.0, tau=0.8, method="sequential", device="cuda", ledger=ledger)
         assert ledger.attempts() == []
 
@@ -128,7 +127,7 @@ def test_laws_in_many_dimensions_are_drawn_for_a_gpu(seeming_gpu, event):
 def test_more_laws_in_many_dimensions_than_have_places_are_refused(seeming_gpu):
     event = evr.events.RedrawnBinsDpEvent(60.0, 2, 5000)
     claim: dict[str, Any] = {"epsilon": 1.0, "delta": 0.002, "tau": 0.5, "max_samples": 100}
-    with pytest.raises(DeviceError, match=messages.TOO_MANY_EQUAL_LAWS):
+    with pytest.raises(DeviceError, match=r"up to 4,096 equal laws.*device='cpu'"):
         evr.verify(event, **claim, direction="remove", device="cuda")
 
 
@@ -200,7 +199,7 @@ def test_what_fails_on_the_gpu_is_said_with_the_remedy(kind, monkeypatch):
     stream = {"Stream": lambda **_: contextlib.nullcontext()}
     monkeypatch.setitem(sys.modules, "cupy", types.SimpleNamespace(cuda=types.SimpleNamespace(**parts, **stream)))
     monkeypatch.setattr(device, "_here", types.SimpleNamespace())
-    with pytest.raises(DeviceError, match=messages.USE_THE_PROCESSOR), device.at_work():
+    with pytest.raises(DeviceError, match="device='cpu'"), device.at_work():
         raise Failure("out of it")
 
 

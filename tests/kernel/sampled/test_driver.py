@@ -15,7 +15,6 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-import messages
 from evr._kernel.sampled import driver
 from evr._kernel.sampled.deciding import MOST_BLOCKS, SequentialTest, State, round_end
 from evr._kernel.sampled.driver import Lazily
@@ -86,7 +85,7 @@ def test_an_error_of_a_worker_reaches_the_caller(delta: float) -> None:
             failed.set_exception(OSError("the worker died"))
             return failed
 
-    with pytest.raises(OSError, match=messages.WORKER_DIED):
+    with pytest.raises(OSError, match="the worker died"):
         evr.verify(EVENT, epsilon=0.5, delta=delta / 0.9, tau=0.9, seed=1, executor=Broken())
 
 
@@ -96,7 +95,7 @@ def test_answers_to_another_question_are_not_believed(delta: float) -> None:
             block, samples, stake = arguments
             return super().submit(function, max(block - 1, 0), samples, stake)
 
-    with pytest.raises(ArithmeticError, match=messages.BLOCKS_DIFFER_IN_SIZE):
+    with pytest.raises(ArithmeticError, match=r"block 1 with \d+ samples .* \d+ samples of block 0"):
         evr.verify(EVENT, epsilon=0.5, delta=delta / 0.97, tau=0.97, seed=3, executor=Confused())
 
 
@@ -116,7 +115,7 @@ def test_a_pool_whose_process_is_killed_leaves_an_attempt_to_be_continued(
 
         with pytest.raises(BrokenProcessPool):
             evr.certify(EVENT, **claim, ledger=ledger, executor=pool, progress=kill)
-        with pytest.raises(ValueError, match=messages.POOL_DOES_NOT_WORK):
+        with pytest.raises(ValueError, match="does not work: A child process terminated"):
             evr.certify(EVENT, **claim, ledger=ledger, executor=pool)
     with ThreadPoolExecutor(2) as threads:
         found = resume(ledger, executor=threads)

@@ -10,7 +10,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-import messages
 from evr._kernel.pairs import Floats
 from evr._kernel.sampled.deciding import SequentialTest, State
 from evr._kernel.sampled.proposals import Block, Drawing
@@ -163,7 +162,7 @@ def test_a_bound_that_is_too_small_is_seen_by_the_count(monkeypatch: Patch) -> N
 def test_a_bound_that_is_too_small_stops_a_run(shift: float, monkeypatch: Patch) -> None:
     right = KnownLaw.log_greatest
     monkeypatch.setattr(KnownLaw, "log_greatest", lambda *a: right(*a) + shift)
-    with pytest.raises(ArithmeticError, match=messages.ABOVE_ITS_BOUND):
+    with pytest.raises(ArithmeticError, match="its proved bound"):
         play(far(), at_the_threshold(far()), BUDGET, 1, max_samples=5000)
 
 
@@ -177,5 +176,5 @@ def test_what_is_not_a_number_stops_a_run(part: str, monkeypatch: Patch) -> None
         return block
 
     monkeypatch.setattr(KnownLaw, "draw", broken)
-    with pytest.raises(ArithmeticError, match=messages.SAMPLE_IS_NAN):
+    with pytest.raises(ArithmeticError, match="a sample is nan"):
         play(far(), at_the_threshold(far()), BUDGET, 1, max_samples=5000)

@@ -13,7 +13,6 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-import messages
 from evr._kernel.events import Composition
 from evr._kernel.pairs import DiscretePair
 from evr._kernel.sampled.composing import Places
@@ -125,7 +124,7 @@ def test_parts_at_the_ends_of_floats_are_refused_in_words(
 ) -> None:
     steps = Composition.of(event).simplified("add" if isinstance(part, ByShift) else "remove")
     kinds = (Kind(),) if isinstance(event, dp_event.GaussianDpEvent) else ()
-    with pytest.raises(ValueError, match=messages.NO_SUCH_PART):
+    with pytest.raises(ValueError, match=r"of a part|no affordable table|there are none"):
         built(MixturePlan(part, kinds, by_place=by_place), steps)
 
 

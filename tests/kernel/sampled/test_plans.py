@@ -16,7 +16,6 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-import messages
 from evr._basics.randomness import Stream
 from evr._kernel.events import Composition
 from evr._kernel.sampled.plan import CappedPlan, DrawPlan, Kind
@@ -117,7 +116,7 @@ def test_plans_that_say_what_cannot_be_are_refused() -> None:
 
 def test_a_step_that_is_not_on_outcomes_is_refused() -> None:
     plan, steps = plan_of("composed")
-    with pytest.raises(ValueError, match=messages.SPREAD_IT):
+    with pytest.raises(ValueError, match="a plan spreads it to finitely many outcomes"):
         built(CappedPlan((Kind(plan.proposal.kinds[0].tilt),)), steps)
 
 
@@ -126,13 +125,13 @@ def test_kinds_that_are_composed_have_one_tilt() -> None:
     document = plan.to_json()
     assert document["proposal"]["places"]
     document["proposal"]["kinds"][0]["tilt"]["order"] *= 1.01
-    with pytest.raises(ValueError, match=messages.ONE_TILT):
+    with pytest.raises(ValueError, match="3 kinds of steps that are composed have one tilt"):
         built(DrawPlan.from_json(document).proposal, steps)
 
 
 def test_a_plan_for_other_steps_is_refused() -> None:
     plan, _ = plan_of("composed")
-    with pytest.raises(ValueError, match=messages.KINDS_OF_STEPS):
+    with pytest.raises(ValueError, match="kinds of steps"):
         built(plan.proposal, Composition.of(MIXED).simplified("remove"))
 
 
@@ -157,16 +156,16 @@ def test_a_floor_above_the_cap_once_proved_a_false_claim() -> None:
     """
     from evr._kernel.sampled.moments import Tilt
 
-    with pytest.raises(ValueError, match=messages.FLOOR_ABOVE_CAP):
+    with pytest.raises(ValueError, match="the floor is above the cap"):
         Tilt(1.0, cap=-200.0, floor=20.0)
     for order in (-1.0, float("inf"), float("nan")):
-        with pytest.raises(ValueError, match=messages.ORDER_OF_A_TILT):
+        with pytest.raises(ValueError, match="the order is 0, or finite and at least"):
             Tilt(order, cap=1.0, floor=0.0)
 
 
 def test_plans_of_a_stranger_end_in_words() -> None:
     plain = plan_of("plain")[0].to_json()
-    with pytest.raises(ValueError, match=messages.about("cells")):
+    with pytest.raises(ValueError, match="cells"):
         DrawPlan.from_json({**plain, "proposal": {"name": "simple", "cells": 10**9}})
     document = plan_of("composed")[0].to_json()
     for key, value in (("clip", 0.0), ("clip", -1.0), ("variance", 0.0), ("variance", -2.0)):

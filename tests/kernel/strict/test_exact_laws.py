@@ -15,7 +15,6 @@ from dp_accounting import dp_event
 from flint import arb, ctx
 from mpmath import mp, mpf
 
-import messages
 from conformance import cases
 from conformance.reference import delta
 from evr import events
@@ -138,10 +137,10 @@ def test_no_loss_beyond_epsilon_is_decided_exactly():
 
 
 def test_probabilities_must_sum_to_exactly_one():
-    with pytest.raises(ValueError, match=messages.NOT_EXACTLY_ONE):
+    with pytest.raises(ValueError, match="not exactly 1: give Fractions"):
         RationalOutcomes.of([0.1, 0.9], [0.5, 0.5])
     assert RationalOutcomes.of([Fraction(1, 10), Fraction(9, 10)], [0.5, 0.5]).p[0] == Fraction(1, 10)
-    with pytest.raises(ValueError, match=messages.OTHER_LENGTHS):
+    with pytest.raises(ValueError, match="2 and 1 entries"):
         RationalOutcomes.of([0.5, 0.5], [1.0])
 
 
@@ -154,7 +153,7 @@ def test_a_law_of_ones_own_without_an_exact_one_is_refused_by_name():
     register(PlainDpEvent, lambda event: Pairs(pair, pair))
     try:
         composition = Composition.of(dp_event.PoissonSampledDpEvent(0.5, PlainDpEvent()))
-        with pytest.raises(UnsupportedEventError, match=messages.no_exact_law("SampledPair")):
+        with pytest.raises(UnsupportedEventError, match=r"SampledPair.*offers no exact law"):
             composition.exact("remove")
     finally:
         del MECHANISMS[PlainDpEvent]
@@ -181,7 +180,7 @@ def test_one_gaussian_in_floats_leaves_all_without_a_proof():
     parts = [(Pairs.both(GaussianPair(0.5)), 1), (Pairs.both(ExactGaussian(Fraction(1, 100))), 1)]
     composition = Composition.from_counts(parts)
     assert [step.floats for step in composition.simplified("remove")] == [GaussianPair(0.1), GaussianPair(0.5)]
-    with pytest.raises(UnsupportedEventError, match=messages.no_exact_law("GaussianPair")):
+    with pytest.raises(UnsupportedEventError, match=r"GaussianPair.*offers no exact law"):
         composition.exact("remove")
 
 
@@ -189,7 +188,7 @@ def test_a_pair_is_made_of_laws():
     law = ExactLaplace(Fraction(3))
     wrongs: list[Any] = [(law, law), None, 0.5]
     for wrong in wrongs:
-        with pytest.raises(TypeError, match=messages.NO_LAW):
+        with pytest.raises(TypeError, match="is not a law: give an exact law"):
             Pairs(law, wrong)
 
 
@@ -199,5 +198,5 @@ def test_an_infinite_mass_above_1_is_refused() -> None:
     nothing = GridLaw(0, NOTHING, NOTHING, 1 << bits, Fraction(1), bits)
     assert nothing.times(nothing).infinite == 1 << bits
     for wrong in (-1, 2 << bits):
-        with pytest.raises(ValueError, match=messages.INFINITE_MASS):
+        with pytest.raises(ValueError, match=r"infinite=.* is not in \[0, 2\^8\]"):
             replace(nothing, infinite=wrong)

@@ -7,7 +7,6 @@ from dp_accounting import dp_event
 from flint import arb
 
 import evr
-import messages
 from evr._kernel.strict.rounding import ceiling, units_above
 from evr.events import EpsilonDeltaDpEvent
 from helpers import answers, near, together
@@ -25,7 +24,7 @@ def test_an_epsilon_too_large_for_exact_arithmetic_is_refused(
 ) -> None:
     """Once they ended the process, the first by SIGSEGV, the second by SIGFPE."""
     event = together(EpsilonDeltaDpEvent(epsilon, delta), (answers(noise, buckets), steps))
-    with pytest.raises(ValueError, match=messages.TOO_LARGE_FOR_EXACT_ARITHMETIC):
+    with pytest.raises(ValueError, match="too large for exact arithmetic"):
         evr.estimate_delta(event, epsilon, method="strict")
 
 
@@ -36,12 +35,12 @@ def test_no_integer_is_made_that_has_no_room() -> None:
 
 def test_a_ball_that_is_wide_beyond_measure_is_an_error() -> None:
     """Its upper end is what ``units_above`` falls back on."""
-    with pytest.raises(ValueError, match=messages.NO_FINITE_ENCLOSURE):
+    with pytest.raises(ValueError, match="no finite enclosure"):
         units_above(lambda: arb(0).union(_HUGE), 80)
 
 
 def test_an_enclosure_is_narrowed_before_it_becomes_an_integer() -> None:
     pure = EpsilonDeltaDpEvent(1.0, 1e-5)
     assert evr.estimate_delta(pure, 1e100, method="strict").value == near(1e-5)
-    with pytest.raises(ValueError, match=messages.TOO_LARGE_FOR_EXACT_ARITHMETIC):
+    with pytest.raises(ValueError, match="too large for exact arithmetic"):
         evr.estimate_delta(dp_event.GaussianDpEvent(2.0), 1e100, method="strict")

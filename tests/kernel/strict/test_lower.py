@@ -16,7 +16,6 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-import messages
 from evr._kernel.events import Composition
 from evr._kernel.pairs import Step
 from evr._kernel.pairs.exact import Ball, ExactCurve, ExactGaussian, ExactLaplace, SampledCurve
@@ -197,16 +196,16 @@ def test_a_planted_fault_is_seen(fault, monkeypatch):
 
 def test_plans_that_do_not_fit_are_refused():
     case = random_case(0)
-    with pytest.raises(ValueError, match=messages.FEWER_GRIDS):
+    with pytest.raises(ValueError, match="need 1 and"):
         bound(replace(case, steps=case.steps[:1], plan=replace(case.plan, grids=2 * case.plan.grids)))
-    with pytest.raises(ValueError, match=messages.ONE_STEP_ALONE):
+    with pytest.raises(ValueError, match="a plan without grids serves one step alone"):
         bound(replace(case, steps=(Step(case.steps[0].exact_law, 2),), plan=ProofPlan(8, Fraction(1), (), ())))
 
 
 def test_places_that_balls_cannot_tell_apart_are_refused():
     case = curve_case(1)
     grids = tuple(Grid(Fraction(0), 0, 0, 1, 0, 4) for _ in case.steps)
-    with pytest.raises(ValueError, match=messages.TOO_NEAR):
+    with pytest.raises(ValueError, match="the places of the plan are too near for its bits"):
         bound(replace(case, plan=replace(case.plan, spacing=Fraction(1, 1 << 200), grids=grids)))
 
 
@@ -331,5 +330,5 @@ def test_a_root_that_no_bracket_encloses_is_refused_in_words():
         sampling_probs=[0.840677377682492, 0.15932262231750804],
     )
     event = dp_event.SelfComposedDpEvent(dp_event.PoissonSampledDpEvent(0.9994019771537346, law), 31)
-    with pytest.raises(ValueError, match=messages.NO_LOWER_BOUND_BY_THIS_PLAN):
+    with pytest.raises(ValueError, match="no lower bound by this plan"):
         evr.enclose_delta(event, epsilon=5.38, direction="remove")

@@ -10,7 +10,6 @@ from fractions import Fraction
 import mpmath as mp
 import pytest
 
-import messages
 from kernel.strict.stress import lattice_case, lost_in_splits, plant, random_case, violations
 
 
@@ -103,5 +102,5 @@ def test_a_planted_fault_is_seen(fault, monkeypatch):
 
 def test_plans_that_do_not_fit_are_refused():
     case = random_case(0)
-    with pytest.raises(ValueError, match=messages.FEWER_GRIDS):
+    with pytest.raises(ValueError, match="need 1 and"):
         type(case)(case.steps[:1], case.tables[:1], case.epsilon, case.plan.__class__(8, Fraction(1), (), ())).bound()

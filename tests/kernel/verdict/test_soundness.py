@@ -12,7 +12,6 @@ from dp_accounting import dp_event
 from scipy.stats import binom
 
 import evr
-import messages
 from evr._kernel.events import Composition
 from evr._kernel.pairs import Direction, Step
 from evr._kernel.pairs.line.discrete import DiscretePair
@@ -42,7 +41,9 @@ def huge(epsilon: float, steps: int = 20) -> tuple[Composition, float]:
 @pytest.mark.parametrize("method", ["sequential", "fixed"])
 def test_losses_below_the_last_digit_of_epsilon_are_not_overlooked(epsilon: float, tau: float, method: str) -> None:
     event, delta = huge(epsilon)
-    with pytest.raises(ValueError, match=messages.LOWER_TAU):
+    with pytest.raises(
+        ValueError, match=r"floats know total losses .* lower tau|no useful bound|would take about .* samples"
+    ):
         evr.verify(event, epsilon=epsilon, delta=0.5 * delta, tau=tau, seed=7, method=method)
 
 
@@ -56,9 +57,9 @@ def test_the_same_composition_is_verified_where_floats_can_tell() -> None:
 
 
 def test_a_gaussian_whose_losses_floats_cannot_tell_apart() -> None:
-    with pytest.raises(ValueError, match=messages.FLOATS_KNOW_LOSSES):
+    with pytest.raises(ValueError, match="floats know total losses"):
         evr.verify(dp_event.GaussianDpEvent(1e-17), epsilon=5e33, delta=0.2, tau=0.5, method="sequential")
-    with pytest.raises(ValueError, match=messages.FLOATS_KNOW_LOSSES):
+    with pytest.raises(ValueError, match="floats know total losses"):
         evr.verify(dp_event.GaussianDpEvent(1e-17), epsilon=6e33, delta=0.2, tau=0.5, method="sequential")
 
 
@@ -92,7 +93,7 @@ def test_losses_that_were_left_out_are_not_forgotten(event: dp_event.DpEvent) ->
 )
 def test_losses_too_small_for_floats_are_refused_in_words(noise: float, probability: float, steps: int) -> None:
     event = evr.dpsgd(noise_multiplier=noise, sampling_probability=probability, steps=steps)
-    with pytest.raises(ValueError, match=messages.FLOATS_KNOW_LOSSES):
+    with pytest.raises(ValueError, match="floats know total losses"):
         evr.verify(event, epsilon=0.0, delta=2e-17, tau=0.5, method="sequential")
 
 
@@ -136,14 +137,14 @@ def test_the_greatest_value_of_a_sample_keeps_its_digits(order: float, power: fl
 
 
 def test_orders_out_of_the_range_of_floats_are_refused() -> None:
-    with pytest.raises(ValueError, match=messages.ORDER_OF_A_TILT):
+    with pytest.raises(ValueError, match="the order is 0, or finite and at least"):
         Tilt(1e-310, cap=2.0, floor=-2.0)
 
 
 def test_a_plan_whose_bound_is_zero_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     event = dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(1.0), 10)
     monkeypatch.setattr(TiltedProposal, "log_greatest", lambda *_: -math.inf)
-    with pytest.raises(ValueError, match=messages.OUT_OF_FLOATS):
+    with pytest.raises(ValueError, match="out of the range of floats"):
         evr.verify(event, epsilon=1.0, delta=1e-9 / 0.9, tau=0.9, seed=1)
 
 

@@ -15,7 +15,6 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-import messages
 from conformance.proposal_cases import CASES, SETTINGS, SHORT, Case, named
 from evr._kernel.events import Composition
 from evr._kernel.pairs import Step
@@ -168,9 +167,9 @@ def test_a_greatest_loss_that_is_epsilon_but_for_rounding(scale: float) -> None:
     """
     event = dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(scale), 7)
     epsilon = 7 * (1 / scale)
-    with pytest.raises(ValueError, match=messages.GREATEST_IS_EPSILON):
+    with pytest.raises(ValueError, match="the greatest loss is epsilon, and floats cannot tell"):
         check(event, epsilon, 1e-100)
-    with pytest.raises(ValueError, match=messages.COMPARES_EXACTLY):
+    with pytest.raises(ValueError, match="or use method='strict', which compares exactly"):
         check(event, epsilon, 0.0)
     assert check(event, epsilon, 1e-12).accepted
     assert check(event, epsilon * (1 + 3e-14), 0.0).accepted
@@ -224,9 +223,9 @@ def test_a_tiny_delta_is_verified() -> None:
 
 
 def test_a_slack_too_small_is_refused_or_rejected() -> None:
-    with pytest.raises(ValueError, match=messages.ROUNDING_OF_STEPS):
+    with pytest.raises(ValueError, match=r"rounding over 20 steps .* lower tau"):
         check(SMALL, 1.0, tau=1 - 1e-9)
-    with pytest.raises(ValueError, match=messages.TOO_MANY_SAMPLES):
+    with pytest.raises(ValueError, match=r"would take about .* samples"):
         check(SHORT.event, 1.5, tau=1 - 1e-6)
     found = check(GAUSSIAN, 1.0, tau=1 - 1e-6, max_samples=50_000)
     assert not found.accepted
@@ -251,7 +250,7 @@ def test_numbers_of_steps_that_floats_cannot_carry_prove_nothing(
     without a sample.
     """
     event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=q, steps=steps)
-    with pytest.raises(ValueError, match=messages.LOSSES_OR_ROUNDING):
+    with pytest.raises(ValueError, match=r"floats know total losses|rounding over .* steps may be as large as"):
         check(event, 1.0, delta, direction=direction)
 
 
@@ -274,9 +273,9 @@ def test_the_sequential_verifier_uses_no_more_than_max_samples(most: int) -> Non
 
 
 def test_the_fixed_verifier_refuses_rather_than_weaken_its_guarantee() -> None:
-    with pytest.raises(ValueError, match=messages.FIXED_NEEDS_SAMPLES):
+    with pytest.raises(ValueError, match=r"max_samples=1000 is below the .* samples .*nu = .*, Delta = "):
         check(GAUSSIAN, 1.0, method="fixed", max_samples=1000)
-    with pytest.raises(ValueError, match=messages.FIXED_LOWER_TAU):
+    with pytest.raises(ValueError, match=r"would take about .* lower tau|rounding over .* lower tau"):
         check(SMALL, 1.0, tau=1 - 1e-7, method="fixed")
 
 
@@ -326,9 +325,9 @@ def test_attempts_and_directions_have_streams_of_their_own() -> None:
 def test_nothing_is_believed_from_elsewhere() -> None:
     """An edited wealth of a snapshot once accepted a false claim: neither a claim nor an attempt takes any."""
     false = 0.5 * exact(GAUSSIAN, 1.0)
-    with pytest.raises(TypeError, match=messages.unexpected_argument("resume")):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'resume'"):
         check(GAUSSIAN, 1.0, false, resume={})
-    with pytest.raises(TypeError, match=messages.unexpected_argument("resume")):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'resume'"):
         Attempt(resume={})  # type: ignore[call-arg]
 
 
@@ -369,7 +368,7 @@ def test_no_thread_is_left_after_an_answer() -> None:
 
 def test_a_verification_has_no_truth_value() -> None:
     found = check(GAUSSIAN, 1.0)
-    with pytest.raises(TypeError, match=messages.NO_TRUTH_VALUE):
+    with pytest.raises(TypeError, match="no truth value"):
         bool(found)
     assert found.verdict is evr.proving.Verdict.ACCEPTED
 

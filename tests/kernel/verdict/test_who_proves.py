@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import evr
-import messages
 from evr._kernel.events import Composition, composition
 from evr._kernel.pairs import Direction
 from evr._kernel.sampled import proposals as registry
@@ -32,19 +31,19 @@ OTHER = evr.dpsgd(noise_multiplier=4.0, sampling_probability=0.001, steps=200)
 
 def test_a_proof_cannot_be_put_together():
     steps = Composition.of(TRAINING).exact(Direction.REMOVE)
-    with pytest.raises(TypeError, match=messages.COMES_OUT_OF):
+    with pytest.raises(TypeError, match="comes out of"):
         Proof(steps, Fraction(1), Fraction(0))
     found = prove_within(steps, Fraction(1), StrictCurve(steps).plans(1.0))
-    with pytest.raises(TypeError, match=messages.COMES_OUT_OF):
+    with pytest.raises(TypeError, match="comes out of"):
         replace(found, delta=Fraction(0))
 
 
 def test_a_verification_cannot_be_put_together():
     rejected = evr.verify(TRAINING, epsilon=1.0, delta=1e-12, method="strict")
     assert rejected.verdict is evr.proving.Verdict.REJECTED
-    with pytest.raises(TypeError, match=messages.MADE_BY_VERIFY):
+    with pytest.raises(TypeError, match=r"made by evr\.verify"):
         replace(rejected, verdict=evr.proving.Verdict.ACCEPTED)
-    with pytest.raises(TypeError, match=messages.MADE_BY_VERIFY):
+    with pytest.raises(TypeError, match=r"made by evr\.verify"):
         replace(rejected, guarantee=evr.Guarantee(1.0, 1e-12))
 
 
