@@ -20,9 +20,9 @@ import evr
 from attempts import certify_claim
 from evr._certificate.build import software
 from evr._certificate.certificate import Certificate
-from evr._kernel.sampled import driver
 from evr._kernel.sampled.summary import Work
 from evr._kernel.verdict.settings import Claim, Settings
+from evr._proving import progress as showing
 from evr.errors import ClusterError
 from evr.integrations import dask
 from integrations.cluster import PATIENCE, Cluster, until
@@ -61,7 +61,7 @@ def untimed(certificate: Certificate) -> dict[str, Any]:
 def test_the_certificate_is_that_of_threads_though_workers_die_and_join(
     cluster: Cluster, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "_PROGRESS_SECONDS", 0.0)  # so that there is a middle
+    monkeypatch.setattr(showing, "_SHOWN", 0.0)  # so that there is a middle
     packed: list[Any] = []
 
     as_it_is = cloudpickle.dumps

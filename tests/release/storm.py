@@ -24,9 +24,9 @@ from dp_accounting import dp_event
 import evr
 from attempts import start
 from evr._estimate.capped import capped_plan
-from evr._kernel.sampled import driver
 from evr._kernel.verdict.settings import Claim, Settings
 from evr._plan import sampled as search_plans
+from evr._proving import progress
 from evr._proving.sampling import Sampling
 from evr._release.attempt import perform
 from evr.errors import AlreadyReleasedError
@@ -278,7 +278,7 @@ def race(folder: Path, processes: int, rounds: int) -> dict[str, Any]:
 
 if __name__ == "__main__":
     vars(search_plans)["capped_plan"] = lru_cache(capped_plan)
-    driver._ALIVE_SECONDS = 0.02
+    progress._ALIVE = 0.02
     what, folder, first, second, *numbers = sys.argv[1:]
     if what == "lines":
         print(json.dumps(lines(Path(folder), first, second, *map(int, numbers))))

@@ -16,8 +16,8 @@ import pytest
 
 import evr
 from attempts import certify_claim, start
-from evr._kernel.sampled import driver
 from evr._kernel.verdict.settings import Claim, Settings
+from evr._proving import progress
 from evr.errors import LedgerError
 
 
@@ -88,7 +88,7 @@ def test_a_ledger_that_cannot_be_written_stops_the_attempt(
         raise LedgerError("the ledger cannot be used (database or disk is full)")
 
     with monkeypatch.context() as patch:
-        patch.setattr(driver, "_ALIVE_SECONDS", 0.0)
+        patch.setattr(progress, "_ALIVE", 0.0)
         patch.setattr(evr.Ledger, "keep", fail)
         with pytest.raises(LedgerError, match="disk is full"):
             certify_claim(gaussian, Claim(1.0, delta / 0.9, 0.9), Settings(), ledger=ledger)

@@ -14,13 +14,13 @@ from dp_accounting import dp_event
 import evr
 from evr._kernel.events import Composition
 from evr._kernel.pairs import Direction
-from evr._kernel.sampled import driver
 from evr._kernel.verdict.attempts import Attempt
-from evr._kernel.verdict.results import Progress
 from evr._kernel.verdict.settings import Claim, Settings
 from evr._plan.strict import StrictCurve
+from evr._proving import progress
 from evr._proving.api import prove
 from evr._proving.choosing import Forecast, forecast
+from evr._proving.progress import Progress
 from evr.errors import UnsupportedEventError
 from snapshots import proved
 
@@ -79,8 +79,8 @@ def test_the_number_of_samples_is_right_within_a_factor_of_two(tmp_path: Path, n
     foretold = told(tmp_path, event, method="sequential", **options)
     drawn = []
     for seed in range(1, 4):
-        trying = Attempt(1, seed, progress=False)
-        found = prove(Composition.of(event), foretold.claim, foretold.settings, trying, foretold)
+        trying = Attempt(1, seed)
+        found = prove(Composition.of(event), foretold.claim, foretold.settings, trying, foretold, progress=False)
         assert found.accepted
         drawn.append(found.samples)
     assert 0.5 < foretold.total_samples / statistics.median(drawn) < 2.0, (foretold, drawn)
@@ -91,7 +91,7 @@ def test_a_false_claim_is_foretold_to_end_soon(tmp_path: Path) -> None:
     true = evr.estimate_delta(EVENT, 2.0).value
     claim = Claim(2.0, true / 1.8, 0.9)
     found = forecast(Composition.of(EVENT), claim, Settings("sequential"))
-    drawn = prove(Composition.of(EVENT), claim, found.settings, Attempt(1, 1, progress=False), found)
+    drawn = prove(Composition.of(EVENT), claim, found.settings, Attempt(1, 1), found, progress=False)
     assert not drawn.accepted
     assert 0.5 < found.total_samples / drawn.samples < 2.0, (found, drawn.samples)
 
@@ -193,7 +193,7 @@ def claimed(tau: float) -> dict[str, Any]:
 
 def test_the_time_left_is_right_within_a_factor_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
     """In samples at the speed shown, so that a busy machine does not matter."""
-    monkeypatch.setattr(driver, "_PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "_SHOWN", 0.0)
     seen: list[Progress] = []
     found = proved(EVENT, **claimed(0.998), seed=5, progress=seen.append)
     total = found.directions["remove"].samples

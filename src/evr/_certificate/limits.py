@@ -13,6 +13,7 @@ from evr._certificate.certificate import Certificate
 from evr._certificate.event_json import walk
 from evr._kernel.events import Composition
 from evr._kernel.sampled.driver import Driver
+from evr._proving.workers import working
 from evr.errors import TooLongError
 
 T = TypeVar("T")
@@ -72,7 +73,7 @@ def limited(seconds: float, doing: str, work: Callable[[], T], stop: threading.E
 def _draws_samples(thread: threading.Thread) -> bool:
     frame = sys._current_frames().get(thread.ident or 0)
     while frame is not None:
-        if frame.f_globals.get("__name__") == Driver.__module__:
+        if frame.f_globals.get("__name__") in (Driver.__module__, working.__module__):
             return True
         frame = frame.f_back
     return False

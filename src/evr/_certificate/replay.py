@@ -27,14 +27,15 @@ from evr._certificate.sections import SampledDirection, SampledVerification
 from evr._kernel.events import Composition
 from evr._kernel.pairs import Direction, Step
 from evr._kernel.sampled.deciding import Ending, State
-from evr._kernel.sampled.driver import Driver, Hook, ProgressHook
+from evr._kernel.sampled.driver import Driver
 from evr._kernel.sampled.plan import DrawPlan
 from evr._kernel.strict import ProofPlan
 from evr._kernel.verdict.attempts import PURPOSE, Attempt, Planner, StrictPlanner, Trial
-from evr._kernel.verdict.results import DirectionReport, Progress, Verification
+from evr._kernel.verdict.results import DirectionReport, Verification
 from evr._kernel.verdict.settings import Claim, Settings
 from evr._proof.writer import proof_of, seal_of
-from evr._proving.api import check_progress, watching
+from evr._proving.progress import Hook, Progress, ProgressHook, check_progress, reporter, watching
+from evr._proving.workers import working
 from evr.errors import AccuracyError, DeviceError, DisagreementError, TooLongError, UnsupportedEventError
 
 TAKEN = ("software", "times", "record", "budget", "event", "description", "neighboring_relation")
@@ -147,8 +148,8 @@ def replay(
             return Replay(wrong, None, fresh)
         with watching(progress) as hook:
             stop = threading.Event()
-            how = Attempt(number=certificate.release.attempt, workers=workers, progress=_stopped_by(stop, hook))
-            work = partial(_replayed, certificate, how, seconds, fresh=fresh)
+            how = Attempt(number=certificate.release.attempt, on_block=reporter(_stopped_by(stop, hook)))
+            work = partial(_replayed, certificate, how, workers, seconds, fresh=fresh)
             found, verification = limited(seconds, "replaying it", work, stop)
     except (TooLongError, DeviceError):
         raise
@@ -170,7 +171,7 @@ def _stopped_by(stop: threading.Event, hook: Hook | None) -> Hook:
 
 
 def _replayed(
-    certificate: Certificate, how: Attempt, seconds: float, *, fresh: bool
+    certificate: Certificate, how: Attempt, workers: int | None, seconds: float, *, fresh: bool
 ) -> tuple[list[Mismatch], Verification]:
     """What differs, and the verification that shows it."""
     claim, settings, checked = claim_of(certificate), settings_of(certificate), certificate.verification
@@ -179,7 +180,8 @@ def _replayed(
         how = replace(how, seed=int(checked.entropy, 16))
         most = max((1, *(one.samples for one in checked.directions.values())))
         draw = replace(draw, max_samples=min(most, draw.max_samples or most))  # no more than are recorded
-    verification = how.run(composition, claim, draw, *_plans(certificate, fresh=fresh))
+    with working(None, workers) as pool:
+        verification = replace(how, executor=pool).run(composition, claim, draw, *_plans(certificate, fresh=fresh))
     again = _rebuilt(certificate, claim, settings, verification)
     found = list(differences(certificate.document(), again.document()))
     if fresh:  # what is recorded of samples has to fit, too

@@ -1,30 +1,24 @@
-"""``verify``: one attempt to prove a claim; and the line that shows how far it is, on a terminal or in a notebook."""
+"""``verify``: one attempt to prove a claim."""
 
 from __future__ import annotations
 
-import contextlib
-import math
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Unpack
 
 from dp_accounting import dp_event
 
-from evr._basics import validate
 from evr._kernel.events import Composition
 from evr._kernel.events.relations import Relation
-from evr._kernel.sampled.driver import Hook, ProgressHook
 from evr._kernel.sampled.plan import DrawPlan
 from evr._kernel.verdict.attempts import Attempt, Trial
-from evr._kernel.verdict.results import Progress, Verification
+from evr._kernel.verdict.results import Verification
 from evr._kernel.verdict.settings import Claim, Settings, threshold_of
 from evr._plan.sampled import Planning
 from evr._proving.choosing import DEFAULT, Forecast, StrictProving, affordable, likely_tau
+from evr._proving.progress import ProgressHook, check_progress, reporter, watching
 from evr._proving.sampling import Sampling, SamplingOptions
-
-_AFTER = 1.0  # seconds: what is over by then needs no progress
-_OFTEN = 5.0  # seconds between lines of a log
+from evr._proving.workers import working
 
 
 def verify(
@@ -108,19 +102,31 @@ def verify(
     """
     drawn = Sampling.of(sampling)
     claim = Claim(epsilon, delta, DEFAULT if tau is None else tau)
-    how = Attempt(attempt, drawn.seed, direction, drawn.executor, drawn.workers, check_progress(progress))
+    how = Attempt(attempt, drawn.seed, direction, drawn.executor)
+    check_progress(progress)
     composition = Composition.of(event, neighboring_relation, unit)
     strict = StrictProving(composition)
     settings = strict.settings(method, drawn, claim, threshold_of(claim))
     if tau is None and settings.method != "strict":
         claim = replace(claim, tau=likely_tau(composition, claim))
-    return prove(composition, claim, settings, how, Forecast(claim, settings, strict))
+    ahead = Forecast(claim, settings, strict)
+    return prove(composition, claim, settings, how, ahead, workers=drawn.workers, progress=progress)
 
 
 def prove(
-    composition: Composition, claim: Claim, settings: Settings, how: Attempt, ahead: Forecast | None = None
+    composition: Composition,
+    claim: Claim,
+    settings: Settings,
+    how: Attempt,
+    ahead: Forecast | None = None,
+    *,
+    workers: int | None = None,
+    progress: ProgressHook | None = None,
+    alive: Callable[[], None] | None = None,
 ) -> Verification:
-    """``verify`` with value objects, for the ledger. ``ahead`` has the proofs and plans in hand."""
+    """``verify`` with value objects, for the ledger. ``ahead`` has the proofs and plans in hand; ``alive`` is called
+    every few seconds while samples are drawn.
+    """
     ahead = ahead or Forecast(claim, settings, StrictProving(composition))
     grids, proofs = ahead.strict.planner(claim), ahead.strict.proofs
     if settings.method == "strict":
@@ -132,57 +138,7 @@ def prove(
         affordable(trial, plan)
         return plan
 
-    with watching(how.progress) as hook:
-        found = replace(how, progress=hook).run(composition, claim, settings, planned, grids, proofs)
+    with watching(progress) as hook, working(how.executor, workers) as pool:
+        drawing = replace(how, executor=pool, on_block=reporter(hook, alive))
+        found = drawing.run(composition, claim, settings, planned, grids, proofs)
     return found.noted(*planning.notes)
-
-
-def check_progress(progress: ProgressHook | None) -> ProgressHook | None:
-    """Refuse what is neither a hook nor True nor False."""
-    if progress is not None and not isinstance(progress, bool):
-        validate.function(progress=progress)
-    return progress
-
-
-@contextlib.contextmanager
-def watching(progress: ProgressHook | None) -> Iterator[Hook | None]:
-    """The caller's hook; none for False; else one that renews a line where somebody looks, or logs one now and then."""
-    if callable(progress) or progress is False or (progress is None and not _somebody_looks()):
-        yield progress if callable(progress) else None
-        return
-    width, last = 0, -math.inf
-
-    def show(state: Progress) -> None:
-        nonlocal width, last
-        text = in_words(state)
-        if _somebody_looks():
-            if state.seconds > _AFTER:
-                print(f"\r{text.ljust(width)}", end="", file=sys.stderr, flush=True)
-                width = len(text)
-        elif not last < state.seconds < last + _OFTEN:  # less: the next direction
-            last = state.seconds
-            print(text, file=sys.stderr)
-
-    try:
-        yield show
-    finally:
-        if width:
-            print(f"\r{' ' * width}", end="\r", file=sys.stderr, flush=True)
-
-
-def in_words(state: Progress) -> str:
-    """How far a verification is.
-
-    >>> in_words(Progress("remove", 40_000, None, 9.5e-10, 10.0, 20.0, 2.0, 3.2))
-    'evr, remove: 40,000 samples, delta about 9.5e-10, evidence 50%, about 3 s left'
-    """
-    left = "" if state.seconds_left is None else f", about {state.seconds_left:,.0f} s left"
-    what = "evidence" if state.log_target > 0 else "done"
-    drawn = f"evr, {state.direction}: {state.samples:,} samples, delta about {state.estimate:.4g}"
-    return f"{drawn}, {what} {state.fraction:.0%}{left}"
-
-
-def _somebody_looks() -> bool:
-    """Whether there is a terminal or a notebook."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return type(shell).__name__ == "ZMQInteractiveShell" or bool(sys.stderr and sys.stderr.isatty())

@@ -30,6 +30,7 @@ from evr._kernel.verdict.results import DirectionReport
 from evr._kernel.verdict.settings import Claim, Settings, threshold_of
 from evr._plan.sampled import Planning
 from evr._plan.strict import StrictCurve
+from evr._proving.progress import samples_left
 from evr._proving.sampling import Sampling
 from evr.errors import AccuracyError
 from evr.types import Method
@@ -200,7 +201,7 @@ def affordable(trial: Trial, plan: DrawPlan | None) -> Driver | None:
     if isinstance(found, DirectionReport):
         return None
     work, device = found.drawing.proposal.work, found.plan.device
-    samples = found.test.samples_left(State())
+    samples = samples_left(found.test, State())
     if trial.settings.max_samples is not None or samples * work <= TOO_LONG.get(device, TOO_LONG["cpu"]):
         return found
     if not isinstance(found.test, FixedTest) and found.test.beyond_doubt(_piloted(found.work)[1]):
@@ -234,9 +235,9 @@ def _expected(found: Driver | None) -> tuple[int, float]:
     elif test.beyond_doubt(seen):
         samples = LEAST
     elif abs(seen.clipped_mean - test.estimate) > _UNLIKELY * math.sqrt(seen.clipped_variance / seen.samples):
-        samples = test.samples_left(seen)
+        samples = samples_left(test, seen)
     else:
-        samples = replace(test, variance=seen.clipped_variance).samples_left(State())
+        samples = samples_left(replace(test, variance=seen.clipped_variance), State())
     whole = block * math.ceil(samples / block)
     number = whole if found.most is None else min(whole, found.most)
     return number, each * number

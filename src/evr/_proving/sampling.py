@@ -7,9 +7,10 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
+from evr._basics import validate
 from evr._basics.randomness import seed_of
-from evr._kernel.verdict.attempts import Attempt
 from evr._kernel.verdict.settings import Settings
+from evr._proving.workers import check_executor
 
 
 class SamplingOptions(TypedDict, total=False):
@@ -59,7 +60,9 @@ class Sampling:
 
     def __post_init__(self) -> None:
         self.settings("sequential")
-        Attempt(seed=self.seed, executor=self.executor, workers=self.workers)
+        seed_of(self.seed)
+        check_executor(self.executor)
+        validate.worker_count(self.workers)
 
     def settings(self, method: str) -> Settings:
         """How to verify, by one of the proofs."""

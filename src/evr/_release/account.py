@@ -143,7 +143,7 @@ class Account:
             claim = Claim(self.row.epsilon, self.delta, terms=terms)
             if method == "sequential":
                 claim = replace(claim, tau=likely_tau(total, claim))
-            if prove(total, claim, Settings(method), Attempt(number=attempt, progress=False)).accepted:
+            if prove(total, claim, Settings(method), Attempt(number=attempt), progress=False).accepted:
                 return method
         return None if self.is_planned or not self.filter().fits(self.event(event)) else "renyi"
 

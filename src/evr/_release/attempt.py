@@ -24,16 +24,17 @@ from evr._dpsgd import stated_in
 from evr._kernel.events import Composition
 from evr._kernel.events.relations import Relation, name_of
 from evr._kernel.pairs import Direction
-from evr._kernel.sampled.driver import ProgressHook, check_at_work
 from evr._kernel.verdict.attempts import Attempt
 from evr._kernel.verdict.results import Verification
 from evr._kernel.verdict.settings import Claim, Settings, threshold_of
 from evr._plan.sampled import chosen_device
 from evr._proof.laws import check_texts
 from evr._proof.writer import proof_file, seal_of, write_proof
-from evr._proving.api import check_progress, prove
+from evr._proving.api import prove
 from evr._proving.choosing import Announce, Forecast, StrictProving, forecast
+from evr._proving.progress import ProgressHook, check_progress
 from evr._proving.sampling import Sampling, SamplingOptions
+from evr._proving.workers import check_at_work
 from evr._release.budget import Budget
 from evr._release.claiming import claimed, false_claim
 from evr._release.journal import AttemptRow
@@ -216,15 +217,11 @@ def perform(
     claim = Claim(attempt.epsilon, attempt.delta, attempt.tau, release.terms)
     begun = time.perf_counter() if begun is None else begun
     with _accounted_for(ledger, attempt):
-        how = Attempt(
-            number=attempt.number,
-            seed=attempt.entropy,
-            executor=drawn.executor,
-            workers=drawn.workers,
-            progress=progress,
-            alive=partial(ledger.keep, attempt),
+        how = Attempt(number=attempt.number, seed=attempt.entropy, executor=drawn.executor)
+        keep = partial(ledger.keep, attempt)
+        verification = prove(
+            composition, claim, attempt.settings, how, ahead, workers=drawn.workers, progress=progress, alive=keep
         )
-        verification = prove(composition, claim, attempt.settings, how, ahead)
         given: dict[str, Any] = {
             "event": attempt.event,
             "description": options["description"],

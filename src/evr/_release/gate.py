@@ -17,10 +17,10 @@ from evr._basics import validate
 from evr._certificate.build import differences, software
 from evr._certificate.certificate import Certificate
 from evr._kernel.events.relations import Relation
-from evr._kernel.sampled.driver import ProgressHook, check_at_work
-from evr._proving.api import check_progress
 from evr._proving.choosing import Announce
+from evr._proving.progress import ProgressHook, check_progress
 from evr._proving.sampling import Sampling, SamplingOptions
+from evr._proving.workers import check_at_work
 from evr._release.attempt import Request, attempted, drawing_device, perform, writable
 from evr._release.budget import Budget
 from evr._release.ledger import Ledger, opened

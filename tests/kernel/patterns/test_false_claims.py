@@ -56,7 +56,7 @@ def accepts(name: str, epsilon: float, direction: str, share: float, seed: int) 
     def planner(trial: Trial) -> DrawPlan:
         return plan_for(name, epsilon, trial.direction, claimed)
 
-    how = Attempt(None, seed, direction, None, 1, None)
+    how = Attempt(None, seed, direction)
     settings = Settings(max_samples=16_384)
     found = how.run(Composition.of(EVENTS[name]), claim, settings, planner)
     return found.verdict is evr.proving.Verdict.ACCEPTED

@@ -15,9 +15,10 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-from evr._kernel.sampled import driver
 from evr._kernel.sampled.deciding import MOST_BLOCKS, SequentialTest, State, round_end
 from evr._kernel.sampled.driver import Lazily
+from evr._proving import progress
+from evr._proving.progress import samples_left
 from evr._release.gate import resume
 
 EVENT = dp_event.PoissonSampledDpEvent(0.3, dp_event.GaussianDpEvent(1.5))
@@ -102,7 +103,7 @@ def test_answers_to_another_question_are_not_believed(delta: float) -> None:
 def test_a_pool_whose_process_is_killed_leaves_an_attempt_to_be_continued(
     delta: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "_PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "_SHOWN", 0.0)
     claim: dict[str, Any] = {"epsilon": 0.5, "delta": delta / 0.993, "seed": 3}
     whole = evr.certify(EVENT, **claim, ledger=tmp_path / "whole.sqlite")
     ledger = tmp_path / "ledger.sqlite"
@@ -168,7 +169,7 @@ def test_the_time_left_follows_what_was_seen() -> None:
     test = SequentialTest(
         clip=5.0, correction=0.0, log_target=20.0, estimate=0.999, hope=0.9995, variance=2.0, rounding=0.0, block=1000
     )
-    assert test.samples_left(State()) > 5e7
+    assert samples_left(test, State()) > 5e7
     n = 400_000
     seen = State(n, clipped_total=0.92 * n, clipped_squares=(2.0 + 0.92**2) * n, log_wealth=10.0)
-    assert test.samples_left(seen) < 2e6
+    assert samples_left(test, seen) < 2e6

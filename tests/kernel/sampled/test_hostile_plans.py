@@ -82,7 +82,7 @@ def capped(draw: random.Random, composing: bool = False) -> Callable[[Trial], Dr
 def accepted(event: dp_event.DpEvent, claim: Claim, method: str, plan: Callable[..., DrawPlan]) -> bool:
     """Whether a claim is, with a stranger's plan; an error is a refusal."""
     settings = Settings(method, "capped", max_samples=20_000)
-    how = Attempt(1, seed=7, direction="remove", workers=1)
+    how = Attempt(1, seed=7, direction="remove")
     try:
         return how.run(Composition.of(event), claim, settings, plan).accepted
     except (ValueError, ArithmeticError):

@@ -10,8 +10,8 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-from evr._kernel.verdict.results import Progress
 from evr._kernel.verdict.settings import Claim, Terms
+from evr._proving.progress import Progress
 from helpers import near
 from snapshots import proved
 
@@ -52,7 +52,7 @@ def test_an_attempt_says_that_it_lives_every_few_seconds_however_often_progress_
     delta: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter(range(10**6))
-    monkeypatch.setattr("evr._kernel.sampled.driver.time.perf_counter", lambda: 0.5 * next(clock))
+    monkeypatch.setattr("evr._proving.progress.time.perf_counter", lambda: 0.5 * next(clock))
     shown: list[Progress] = []
     told: list[None] = []
     found = proved(

@@ -12,10 +12,8 @@ from typing import Any
 import pytest
 
 import evr
-from evr._kernel.sampled import driver
-from evr._kernel.verdict.results import Progress
-from evr._proving import api
-from evr._proving.api import watching
+from evr._proving import progress as showing
+from evr._proving.progress import Progress, watching
 
 STATE = Progress("remove", 40_000, None, 9.5e-10, 10.0, 20.0, 2.0, 3.2)
 
@@ -28,7 +26,7 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     found = Terminal()
-    monkeypatch.setattr(api, "sys", SimpleNamespace(stderr=found, modules=sys.modules))
+    monkeypatch.setattr(showing, "sys", SimpleNamespace(stderr=found, modules=sys.modules))
     return found
 
 
@@ -36,8 +34,8 @@ def test_a_line_on_a_terminal_that_is_gone_at_the_end(terminal: Terminal) -> Non
     with watching(None) as hook:
         assert hook is not None
         hook(STATE)
-        assert terminal.getvalue() == "\r" + api.in_words(STATE)
-    assert terminal.getvalue().endswith("\r" + " " * len(api.in_words(STATE)) + "\r")
+        assert terminal.getvalue() == "\r" + showing.in_words(STATE)
+    assert terminal.getvalue().endswith("\r" + " " * len(showing.in_words(STATE)) + "\r")
 
 
 def test_nothing_is_shown_of_what_is_over_at_once(terminal: Terminal) -> None:
@@ -59,7 +57,7 @@ def test_false_shows_nothing_and_a_hook_is_called(terminal: Terminal) -> None:
 
 def test_nobody_watches_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = SimpleNamespace(stderr=io.StringIO(), modules=sys.modules)
-    monkeypatch.setattr(api, "sys", fake)
+    monkeypatch.setattr(showing, "sys", fake)
     with watching(None) as hook:
         assert hook is None
 
@@ -73,13 +71,13 @@ def test_a_line_below_a_cell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
         assert hook is not None
         hook(STATE)
         hook(STATE)
-    line = api.in_words(STATE)
+    line = showing.in_words(STATE)
     assert capsys.readouterr().err == f"\r{line}\r{line}\r{' ' * len(line)}\r"
 
 
 def test_verify_shows_it(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "_AFTER", -1.0)
-    monkeypatch.setattr(driver, "_PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr(showing, "_AFTER", -1.0)
+    monkeypatch.setattr(showing, "_SHOWN", 0.0)
     event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.1, steps=4)
     delta = 1.001 * float(evr.estimate_delta(event, 1.5))
     claim: dict[str, Any] = {"epsilon": 1.5, "delta": delta / 0.9, "tau": 0.9, "seed": 1}
@@ -92,8 +90,8 @@ def test_verify_shows_it(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_true_shows_lines_where_nobody_seems_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = SimpleNamespace(stderr=io.StringIO(), modules=sys.modules)
-    monkeypatch.setattr(api, "sys", fake)
-    monkeypatch.setattr(driver, "_PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr(showing, "sys", fake)
+    monkeypatch.setattr(showing, "_SHOWN", 0.0)
     event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=20)
     found = evr.verify(event, epsilon=0.5, delta=6.4e-12, tau=0.5, progress=True, method="sequential")
     assert found.verdict.value == "accepted"

@@ -20,9 +20,10 @@ from evr._kernel.events import Composition
 from evr._kernel.pairs import Step
 from evr._kernel.sampled.plan import DrawPlan
 from evr._kernel.verdict.attempts import Attempt
-from evr._kernel.verdict.results import Progress, Verification
+from evr._kernel.verdict.results import Verification
 from evr._kernel.verdict.settings import Claim
 from evr._plan.sampled import planned
+from evr._proving.progress import Progress
 from evr.events import EpsilonDeltaDpEvent
 from helpers import answers, near, together
 
@@ -349,7 +350,7 @@ def threads() -> list[str]:
 @pytest.mark.parametrize("method", ["sequential", "fixed"])
 def test_ctrl_c_leaves_cleanly(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(10**9))
-    monkeypatch.setattr("evr._kernel.sampled.driver.time.perf_counter", lambda: float(next(clock)))
+    monkeypatch.setattr("evr._proving.progress.time.perf_counter", lambda: float(next(clock)))
 
     def interrupt(progress: Progress) -> None:
         if progress.samples:  # not before the first, when a plan is stated

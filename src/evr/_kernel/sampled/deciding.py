@@ -116,9 +116,9 @@ class SequentialTest:
         # the claimed mean weighs what it takes to tell it from the threshold
         trust = 4.0 * variance / gap**2
         centre = (trust * self.estimate + state.clipped_total) / (trust + state.samples)
-        return self._bet(self.mean - centre, variance)
+        return self.best_stake(self.mean - centre, variance)
 
-    def _bet(self, lead: float, variance: float) -> float:
+    def best_stake(self, lead: float, variance: float) -> float:
         """The stake for the greatest growth where the mean is ``lead`` below the one refuted."""
         return min(lead / (variance + lead**2), self.limit) if lead > 0 else 0.0
 
@@ -149,29 +149,18 @@ class SequentialTest:
         gap = self.mean - self.hope
         if gap <= 0:
             return math.inf
-        z, variance = -float(ndtri(TOLERATED_FALSE_NEGATIVES)), self._variance(state)
+        z, variance = -float(ndtri(TOLERATED_FALSE_NEGATIVES)), self.variance_seen(state)
         free = (z + math.sqrt(z * z + 2 * self.log_target)) ** 2 * (variance + gap**2) / gap**2
         # Where the limit holds stakes back, log wealth grows by so much a sample, and strays by stake times
         # deviation.
-        stake = self._bet(gap, variance)
+        stake = self.best_stake(gap, variance)
         growth = growth_of(stake, gap, variance)
         held = z * stake * math.sqrt(variance)
         capped = ((held + math.sqrt(held**2 + 4 * growth * self.log_target)) / (2 * growth)) ** 2
         return _PATIENCE * max(free, capped)
 
-    def samples_left(self, state: State) -> float:
-        """About how many more samples it takes: at the growth that was seen, or at that of an exact
-        estimate.
-        """
-        missing, variance = max(self.log_target - state.log_wealth, 0.0), self._variance(state)
-        if state.samples:
-            growth = growth_of(self.stake(state), self.mean - state.clipped_mean, variance)
-            if growth > 0:
-                return missing / growth
-        gap = max(self.mean - self.estimate, 1e-12)
-        return missing / growth_of(self._bet(gap, variance), gap, variance)
-
-    def _variance(self, state: State) -> float:
+    def variance_seen(self, state: State) -> float:
+        """The variance of what is bet on, or the guess before the first sample."""
         return state.clipped_variance if state.samples else self.variance
 
 

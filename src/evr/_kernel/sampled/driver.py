@@ -6,31 +6,26 @@ time, and nobody waits. Summaries are added in the order of their blocks: the an
 number nor the speed of the workers.
 """
 
-import contextlib
+from __future__ import annotations
+
 import math
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import Any
 
-from evr._basics.validate import worker_count
 from evr._kernel.sampled.deciding import Ending, State, init, round_end, turned
 from evr._kernel.sampled.fixed import FixedTest, Test
 from evr._kernel.sampled.plan import DrawPlan
 from evr._kernel.sampled.proposals import Drawing
 from evr._kernel.sampled.summary import Summary, Work
-from evr._kernel.verdict.results import DirectionReport, Progress
+from evr._kernel.verdict.results import DirectionReport
 
-Hook = Callable[[Progress], None]
-ProgressHook = Hook | bool
-"""Called now and then; None shows a line on a terminal or in a notebook, True one anywhere, False nothing."""
-
-_PROGRESS_SECONDS = 0.2
-_ALIVE_SECONDS = 2.0
+OnBlock = Callable[["Driver", State], None]
+"""Called before the first block and after each; what it does with that changes no answer."""
 
 
 @dataclass(frozen=True)
@@ -45,24 +40,19 @@ class Driver:
     unit: float  # the threshold, in which samples are measured
     most: int | None  # how many samples at the most
 
-    def play(
-        self, executor: Executor, *, progress: Hook | None = None, alive: Callable[[], None] | None = None
-    ) -> DirectionReport:
-        """Play until the test ends, or the samples are used up. ``alive`` is called every few seconds."""
-        start = shown = told = time.perf_counter()
+    def play(self, executor: Executor, on_block: OnBlock | None = None) -> DirectionReport:
+        """Play until the test ends, or the samples are used up."""
+        if on_block is not None:
+            on_block(self, State())
         for state in self._states(executor):
-            ending, now = self._ending(state), time.perf_counter()
-            if progress is not None and (ending or now - shown > _PROGRESS_SECONDS):
-                progress(self._progress(state, now - start))
-                shown = now
-            if alive is not None and now - told > _ALIVE_SECONDS:
-                alive()
-                told = now
-            if ending is not None:
+            if on_block is not None:
+                on_block(self, state)
+            if (ending := self.ending(state)) is not None:
                 return self.report(ending, state)
         raise AssertionError("the samples are used up, and the test has not ended")
 
-    def _ending(self, state: State) -> Ending | None:
+    def ending(self, state: State) -> Ending | None:
+        """How the test ends in this state, if it does."""
         ending = self.test.ending(state)
         if ending is None and self.most is not None and state.samples >= self.most:
             return Ending(False, f"stopped at the limit of {self.most:,} samples")
@@ -104,21 +94,6 @@ class Driver:
             for future in chain.from_iterable(under_way):
                 future.cancel()
 
-    def _progress(self, state: State, seconds: float) -> Progress:
-        limit = math.inf if self.most is None else self.most
-        left = min(self.test.samples_left(state), limit - state.samples)
-        most = min(self.test.most_samples(state), limit)
-        return Progress(
-            direction=self.direction,
-            samples=state.samples,
-            max_samples=int(most) if math.isfinite(most) else None,
-            estimate=self.unit * state.mean_and_error()[0],
-            log_wealth=state.log_wealth,
-            log_target=self.test.log_target,
-            seconds=seconds,
-            seconds_left=seconds / state.samples * max(left, 0.0) if math.isfinite(left) else None,
-        )
-
     def report(self, ending: Ending, state: State) -> DirectionReport:
         """What is reported of a test that ended so."""
         plan, drawing, test, unit = self.plan, self.drawing, self.test, self.unit
@@ -158,36 +133,3 @@ class Lazily(Executor):
         future: Any = Future()
         future.result = partial(function, *arguments, **named)
         return future
-
-
-def check_executor(executor: Executor | None) -> None:
-    if executor is not None and not isinstance(executor, Executor):
-        raise TypeError(
-            f"executor={executor!r} is not a concurrent.futures.Executor; of a Dask client, "
-            "evr.integrations.dask.executor(client) makes one"
-        )
-
-
-def check_at_work(executor: Executor | None) -> None:
-    """Refuse what is no executor, and one that is closed or broken."""
-    check_executor(executor)
-    if executor is None:
-        return
-    try:
-        executor.submit(int).result()
-    except RuntimeError as error:  # closed, or broken
-        raise ValueError(f"executor={executor!r} does not work: {error}") from None
-
-
-@contextlib.contextmanager
-def working(executor: Executor | None, workers: int | None) -> Iterator[Executor]:
-    """The caller's executor, or threads that end with the block."""
-    if executor is not None:
-        yield executor
-        return
-    threads = worker_count(workers)
-    pool: Executor = Lazily() if threads == 1 else ThreadPoolExecutor(threads, thread_name_prefix="evr")
-    try:
-        yield pool
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)

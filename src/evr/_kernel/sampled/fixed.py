@@ -40,12 +40,6 @@ class FixedTest:
             accepted, f"the mean is {'below' if accepted else 'not below'} the threshold less the offset"
         )
 
-    def samples_left(self, state: State) -> float:
-        return self.samples - state.samples
-
-    def most_samples(self, state: State) -> float:
-        return self.samples
-
 
 def default_offset(claim: Claim) -> float:
     """The paper's ``Delta = 0.4 (1/tau - 1/rho) delta_est``, ``rho = (1 + tau)/2``: for few false

@@ -16,7 +16,7 @@ from evr._kernel.events import Composition
 from evr._kernel.pairs import Direction, Step, finite_losses, greatest_loss, infinite_mass, is_cut, loss_range
 from evr._kernel.pairs.law import UNIT
 from evr._kernel.sampled.deciding import Ending, sequential_test
-from evr._kernel.sampled.driver import Driver, ProgressHook, check_executor, working
+from evr._kernel.sampled.driver import Driver, Lazily, OnBlock
 from evr._kernel.sampled.fixed import Test, plan_fixed
 from evr._kernel.sampled.line import TiltedProposal, on_outcomes
 from evr._kernel.sampled.moments import Rounding, greatest_error
@@ -46,18 +46,13 @@ class Attempt:
     number: int | None = None
     seed: int | None = None  # the entropy, or None for fresh one
     direction: str | None = None  # one to be tested alone: then there is no guarantee
-    executor: Executor | None = None
-    workers: int | None = None
-    progress: ProgressHook | None = None
-    alive: Callable[[], None] | None = None  # called every few seconds while samples are drawn
+    executor: Executor | None = None  # who draws; None for this thread
+    on_block: OnBlock | None = None
 
     def __post_init__(self) -> None:
-        check_executor(self.executor)
         object.__setattr__(self, "seed", seed_of(self.seed))
         if self.direction is not None:
             validate.one_of(Direction, direction=self.direction)
-        if self.workers is not None:
-            validate.positive_integer(workers=self.workers)
         if self.number is not None:
             validate.positive_integer(attempt=self.number)
 
@@ -105,7 +100,6 @@ class Attempt:
         entropy = entropy_of(self.seed)
         number = 1 if self.number is None and settings.method == "sequential" else self.number
         budget = claim.log_budget(number)
-        progress = self.progress if callable(self.progress) else None
 
         def decide(one: Direction) -> DirectionReport:
             stream = Stream(entropy, PURPOSE, number or 1, one.value)
@@ -113,8 +107,7 @@ class Attempt:
             found = trial.prepared(planner(trial))
             if isinstance(found, DirectionReport):
                 return found
-            with working(self.executor, self.workers) as pool:
-                return found.play(pool, progress=progress, alive=self.alive)
+            return found.play(self.executor or Lazily(), self.on_block)
 
         asked = Asked(claim, settings.method, number, math.exp(budget), self.direction, entropy, self.seed)
         return conclude(asked, composition.directions(self.direction), decide)

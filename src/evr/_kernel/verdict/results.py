@@ -42,27 +42,6 @@ class Guarantee:
 
 
 @dataclass(frozen=True)
-class Progress:
-    """Where a verification stands."""
-
-    direction: str  # which is being tested
-    samples: int  # drawn so far
-    max_samples: int | None  # the most that will be drawn, where that is known
-    estimate: float  # of delta: the mean of the samples so far
-    log_wealth: float  # the evidence so far
-    log_target: float  # the evidence that accepts; 0 in the fixed verifier
-    seconds: float
-    seconds_left: float | None  # an estimate; None before there is one
-
-    @property
-    def fraction(self) -> float:
-        """How much of the evidence, or of a fixed number of samples, is there."""
-        if self.log_target > 0:
-            return min(1.0, max(0.0, self.log_wealth / self.log_target))
-        return self.samples / self.max_samples if self.max_samples else 0.0
-
-
-@dataclass(frozen=True)
 class DirectionReport:
     """What happened in one direction."""
 
