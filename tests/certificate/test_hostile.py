@@ -222,6 +222,7 @@ def test_the_callers_timer_goes_on(genuine: dict[str, Any]) -> None:
         signal.signal(signal.SIGALRM, before)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # an alarm may ring in a callback of gc
 def test_other_threads_have_alarms_too(genuine: dict[str, Any]) -> None:
     certificate = hostile(genuine, many_kinds)
     with ThreadPoolExecutor(1) as executor:

@@ -193,7 +193,7 @@ def test_ledger_lists(certificate: Path, evr: Callable[..., Any]) -> None:
 
 
 def test_progress_in_lines(spec: Path, evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evr._proving.api._OFTEN", -1.0)
+    monkeypatch.setattr("evr._proving.progress._OFTEN", -1.0)
     ran = evr("certify", spec, "--method", "sequential")
     assert "remove: 65,536 samples, delta about" in ran.err
 

@@ -256,7 +256,7 @@ def test_sampled_proofs_count_before_they_are_drawn(tmp_path: Path, monkeypatch:
     assert budget.spend(GAUSSIAN(2.0)).method == "sequential"
     asked: list[Any] = []
 
-    def interrupted(total: Any, claim: Any, how: Any, trying: Any) -> Any:
+    def interrupted(total: Any, claim: Any, how: Any, trying: Any, *, progress: bool) -> Any:
         asked.append((how.method, math.exp(claim.log_budget(trying.number)) / (KAPPA * 1e-3), claim.threshold))
         raise KeyboardInterrupt
 
