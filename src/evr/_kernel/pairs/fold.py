@@ -15,7 +15,7 @@ from evr._kernel.pairs.exact import (
     ExactShifted,
     RationalOutcomes,
 )
-from evr._kernel.pairs.exact.outcomes import MOST_STEPS
+from evr._kernel.pairs.exact.bounded_range import MOST_STEPS
 from evr._kernel.pairs.line.discrete import TRIVIAL_PAIR, DiscretePair
 from evr._kernel.pairs.steps import Law, Step
 
