@@ -76,9 +76,7 @@ def _sum_of(steps: list[Step]) -> Step:
 
 
 def _runs(step: Step) -> list[Step]:
-    """A step of bounded range as runs of at most ``MOST_STEPS`` (docs/guarantees_state.md, G5); any other as
-    it is.
-    """
+    """A step of bounded range as runs of at most ``MOST_STEPS`` (G5); any other step as it is."""
     law, (whole, left) = step.law, divmod(step.count, MOST_STEPS)
     if not isinstance(law, ExactBoundedRange) or step.count == 1:
         return [step]

@@ -46,8 +46,8 @@ class SampledSteps(NestedLaw):
 
 @dataclass(frozen=True)
 class OneOf(NestedLaw):
-    """One of several groups, drawn uniformly for each record: ``parts`` are the compositions of groups, each
-    with the number of groups that are like it.
+    """One of several groups, drawn uniformly for each record: ``parts`` are their compositions, each with how
+    many groups are like it.
     """
 
     direction: Direction
@@ -83,8 +83,8 @@ def _described(steps: Sequence[Step]) -> str:
 
 
 def inner_epsilon(law: SampledSteps, epsilon: float) -> tuple[float, float]:
-    """The factor and the epsilon by which delta of a sample follows from that of the composition inside,
-    ``epsilon >= 0``: it is the factor times delta of the composition there (G1.2).
+    """A factor and an epsilon: delta of a sample, at ``epsilon >= 0``, is the factor times delta of the
+    composition inside at that epsilon (G1.2).
     """
     share = float(law.share)
     if law.direction is not Direction.ADD:

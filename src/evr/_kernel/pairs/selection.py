@@ -105,8 +105,8 @@ class UntilGood(Rule):
 
 @dataclass(frozen=True)
 class Selection(LossLaw, ExactLaw):
-    """The law of one selected output, in one direction. A strict proof bounds it by proved points of one run
-    in both directions; no sample can be drawn of it.
+    """The law of one selected output, in one direction: a strict proof bounds it by proved points of one run
+    in both. No sample can be drawn of it.
     """
 
     rule: Rule

@@ -77,9 +77,7 @@ class ExactRun(ExactPoints):
 
 
 class _Run:
-    """The recursion of G5 at the places ``j epsilon / cells``: integers not below ``V_k`` there, in units of
-    ``2^-bits``.
-    """
+    """The recursion of G5: integers not below ``2^bits V_k`` at the places ``j epsilon / cells``."""
 
     def __init__(self, epsilon: Fraction, cells: int) -> None:
         self.cells, self.width = cells, epsilon / cells

@@ -12,8 +12,8 @@ from evr._kernel.pairs.exact.law import Ball, ExactOutcomes, OutcomeSet, ball
 
 
 class Noise(NamedTuple):
-    """Symmetric noise on the integers, and which of them are sets of their own: those up to ``reach`` beyond
-    both centres. With flat tails, all others of a side have one loss.
+    """Symmetric noise on the integers. Those up to ``reach`` beyond both centres are sets of their own; with
+    flat tails, all others of a side have one loss.
     """
 
     at: Callable[[int], Ball]  # the chance of x >= 0
@@ -24,9 +24,7 @@ class Noise(NamedTuple):
     def sets(
         self, masses: list[Ball], first: int, tails: tuple[Ball, Ball], loss: Callable[[int], Ball]
     ) -> list[OutcomeSet]:
-        """``P`` has these masses from the integer ``first`` on, and the tails below and above them; ``Q`` is
-        its mirror image.
-        """
+        """``P`` has these masses from ``first`` on and tails on both sides; ``Q`` is its mirror image."""
         (below, above), last = tails, first + len(masses) - 1
         inside = map(OutcomeSet, masses, reversed(masses), map(loss, range(first, last + 1)))
         low, high = (
@@ -101,9 +99,7 @@ def _moved_sets(law: ExactDiscreteLaplace | ExactDiscreteGaussian) -> list[Outco
 
 @dataclass(frozen=True)
 class ExactTwoSidedOutcomes(ExactOutcomes):
-    """``(1-q) f(x) + q f(x - D)`` against ``(1-q) f(x) + q f(x + D)``: the noise ``f`` of ``base``,
-    ``0 < q < 1``.
-    """
+    """``(1-q) f(x) + q f(x - D)`` against ``(1-q) f(x) + q f(x + D)``, of the noise ``f`` of ``base``."""
 
     base: ExactDiscreteLaplace | ExactDiscreteGaussian
     q: Fraction

@@ -100,9 +100,7 @@ def by_side(above: Callable[[Ball], Ball], below: Callable[[Ball], Ball]) -> Cal
 
 @dataclass(frozen=True)
 class ExactTwoSidedLaplace(ExactCurve):
-    """``(1-q) Lap(0, b) + q Lap(1, b)`` against ``(1-q) Lap(0, b) + q Lap(-1, b)``, ``b = scale``,
-    ``0 < q < 1``.
-    """
+    """``(1-q) Lap(0, b) + q Lap(1, b)`` against ``(1-q) Lap(0, b) + q Lap(-1, b)``, ``b = scale``."""
 
     scale: Fraction
     q: Fraction
@@ -208,9 +206,7 @@ def _closed(mean: Ball, rest: Ball, q: Ball) -> Callable[[Ball], Ball]:
 def _threshold(
     means: Sequence[Ball], weights: Sequence[Ball], *, is_two_sided: bool
 ) -> Callable[[Ball], Ball]:
-    """From ``r`` to the root of ``g(t) = r``, two-sided of ``g(t) = r g(-t)``, where ``g(t)`` is ``sum_i p_i
-    e^{m_i t - m_i^2/2}``.
-    """
+    """The root of ``g(t) = r``, or of ``g(t) = r g(-t)``; ``g(t) = sum_i p_i e^{m_i t - m_i^2/2}``."""
     terms = [(m, p * (-m * m / 2).exp()) for p, m in zip(weights, means, strict=True)]
     floats = [(float(m), float(scale.log())) for m, scale in terms]
 

@@ -1,6 +1,4 @@
-"""Laws known by bounds of their curve at finitely many ratios: hulls (docs/guarantees_state.md, G1) and zCDP
-(G3).
-"""
+"""Laws known by bounds of their curve at some ratios: hulls and zCDP (docs/guarantees_state.md, G1, G3)."""
 
 import abc
 import math

@@ -1,6 +1,4 @@
-"""Gaussian noise: alone, with raised losses (docs/guarantees_state.md, G2), and mixed (Choquette-Choo et al.
-2024).
-"""
+"""Gaussian noise: alone, with raised losses (guarantees_state, G2), mixed (Choquette-Choo et al. 2024)."""
 
 import math
 from dataclasses import dataclass

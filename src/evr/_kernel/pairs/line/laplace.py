@@ -26,9 +26,7 @@ def log_cdf(x: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class LaplacePair(DominatingPair):
-    """``Lap(1, b)`` against ``Lap(0, b)``, ``b = scale``: the loss is ``(2t - 1)/b`` from an atom at 0 to one
-    at 1.
-    """
+    """``Lap(1, b)`` against ``Lap(0, b)``, ``b = scale``: the loss is ``(2t - 1)/b`` between two atoms."""
 
     scale: float
 
@@ -70,9 +68,8 @@ def _within(t: Floats, loss: Floats, greatest: float) -> Floats:
 
 @dataclass(frozen=True)
 class TwoSidedLaplacePair(DominatingPair):
-    """``(1-q) Lap(0, b) + q Lap(1, b)`` against ``(1-q) Lap(0, b) + q Lap(-1, b)``, ``b = scale``, ``0 < q <
-    1``. The loss is odd: from 0 to 1 it is ``log(1 + c (e^{2t/b} - 1))``, ``c = q e^{-1/b} / (1 - q + q
-    e^{-1/b})``.
+    """``(1-q) Lap(0, b) + q Lap(1, b)`` against ``(1-q) Lap(0, b) + q Lap(-1, b)``, ``b = scale``. The loss
+    is odd: from 0 to 1 it is ``log(1 + c (e^{2t/b} - 1))``, ``c = q e^{-1/b} / (1 - q + q e^{-1/b})``.
     """
 
     scale: float
@@ -119,9 +116,7 @@ class TwoSidedLaplacePair(DominatingPair):
 
 @dataclass(frozen=True)
 class BoundedRangePair(DominatingPair):
-    """The loss ``t``, ``|t| <= epsilon``, has the density ``e^{(epsilon + t)/2} / (2 (e^epsilon - 1))`` under
-    ``P``.
-    """
+    """Under ``P`` the loss ``t`` has density ``e^{(a + t)/2} / (2 (e^a - 1))``, ``|t| <= a = epsilon``."""
 
     epsilon: float
 

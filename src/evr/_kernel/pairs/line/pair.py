@@ -81,8 +81,8 @@ def log_sum_exp(x: Floats) -> float:
 
 
 def near_and_far(low: Any, high: Any) -> tuple[Floats, Floats]:
-    """The ends of intervals of a symmetric law, those on the right mirrored: ``far <= near``, and the tail
-    beyond ``near`` is the smaller one, which keeps relative accuracy.
+    """Intervals of a symmetric law as differences of left tails, up to ``near`` and up to ``far <= near``:
+    those on the right of 0 are mirrored, since small tails are relatively accurate.
     """
     low, high = np.broadcast_arrays(np.asarray(low, float), np.asarray(high, float))
     flip = low > 0
@@ -104,8 +104,8 @@ def mix(loss: Any, q: float) -> Floats:
 
 
 def mix_error(loss: Any, error: Any, q: float) -> Floats:
-    """How far ``mix`` may be off where the loss is off by ``error``: its slope is at most 1, and about ``q
-    e^loss`` where that is small.
+    """How far ``mix`` is off, at most, where the loss is off by ``error``: its slope is at most 1, and about
+    ``q e^loss`` where that is small.
     """
     loss = np.asarray(loss, float)
     with np.errstate(over="ignore", invalid="ignore"):

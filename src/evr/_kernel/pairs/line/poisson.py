@@ -1,6 +1,4 @@
-"""Sampled pairs: by Poisson (Zhu, Dong and Wang 2022, Theorem 11) and without replacement
-(docs/guarantees_relations.md, R2).
-"""
+"""Sampled pairs: by Poisson (Zhu, Dong and Wang 2022, Theorem 11), without replacement (R2)."""
 
 import math
 from dataclasses import dataclass

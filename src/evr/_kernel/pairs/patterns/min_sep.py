@@ -33,16 +33,16 @@ class Chain:
         """None where a value of the recursion would be too small for floats."""
         p, b, size = self.probability, self.separation, values.shape[1]
         ring, scales = np.ones((b, size)), np.zeros(size)
-        rows, last, stay = list(ring), ring[self.steps % b], np.empty(size)
+        rows, after, staying = list(ring), ring[self.steps % b], np.empty(size)
         for i in range(self.steps - 1, -1, -1):
             if i == self.steps - 1 or (i + 1) % _AT_ONCE == 0:
                 now = slice(i - i % _AT_ONCE, i + 1)
                 factors = p * np.exp(scale * values[now] - halves[now, None])
-            own = rows[i % b]
-            np.multiply(last, 1.0 - p, out=stay)
-            own *= factors[i % _AT_ONCE]
-            own += stay
-            last = own
+            value = rows[i % b]  # L_{i+b}, which becomes L_i in place
+            np.multiply(after, 1.0 - p, out=staying)
+            value *= factors[i % _AT_ONCE]
+            value += staying
+            after = value
             if i % b == 0:
                 if not ring.min(initial=1.0) >= _LEAST:
                     return None
