@@ -1,4 +1,4 @@
-"""Sampled pairs: by Poisson (Zhu, Dong and Wang 2022, Theorem 11), without replacement (R2)."""
+"""Sampled pairs: by Poisson (Zhu et al. 2022, Theorem 11), without replacement (guarantees_relations, R2)."""
 
 import math
 from dataclasses import dataclass
