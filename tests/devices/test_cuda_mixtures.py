@@ -99,7 +99,7 @@ def built_bench(tmp_path_factory):
 @pytest.fixture
 def bench(built_bench, monkeypatch):
     monkeypatch.setattr(kernels, "launch", built_bench.launch)
-    kernels.serve(Array)
+    kernels.serve(Array, built_bench.arrays)
     return built_bench
 
 

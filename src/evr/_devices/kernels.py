@@ -24,8 +24,9 @@ _KERNEL = re.compile(r"__global__ void (\w+)\(")
 _THREADS = 128
 
 
-def serve(array: type) -> None:
-    """Arrays of this type are computed with by the kernels here."""
+def serve(array: type, module: Any) -> None:
+    """Arrays of this type, which the module makes, are computed with by the kernels here."""
+    module_of.register(array, lambda _: module)
     log_mean_exp.register(array, _log_mean_exp)
     log_ring_power.register(array, _log_ring_power)
     log_chain_sum.register(array, _log_chain_sum)

@@ -13,7 +13,7 @@ import numpy as np
 from evr._kernel.pairs import Floats, Law, Step
 from evr._kernel.pairs.exact import ExactGaussian, SampledCurve
 from evr._kernel.pairs.exact.sampled import ExactEither
-from evr._kernel.pairs.grouping import Group, Member, Sampled, grouped, groups_of
+from evr._kernel.pairs.grouping import Group, Member, grouped, groups_of, sampled_gaussian
 from evr.types import Direction
 
 _MOST_KINDS = 256  # that an estimate takes as they are
@@ -63,7 +63,7 @@ def _nodes(group: Group, direction: Direction) -> list[Step]:
 
 def _step(row: Floats, count: int, direction: Direction) -> Step:
     mean, rate = map(Fraction, row.tolist())
-    return Step(Sampled(mean**2, rate, direction).exact, count)
+    return Step(sampled_gaussian(mean**2, rate, direction), count)
 
 
 def _variance_of(steps: Iterable[Step]) -> float:

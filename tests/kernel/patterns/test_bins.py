@@ -1,6 +1,4 @@
-"""Balls in bins with independent noise, fixed and redrawn: estimates, bounds, samples and
-verification.
-"""
+"""Balls in bins with independent noise, fixed and redrawn: estimates, bounds, samples and verification."""
 
 from __future__ import annotations
 
@@ -122,9 +120,7 @@ def test_fixed_bins_are_worse_than_redrawn_ones() -> None:
 
 
 def test_composes_with_pairs_on_a_line() -> None:
-    """Two trainings and a Gaussian: the table's pair against the two-bin law by quadrature over the
-    Gaussian.
-    """
+    """Two trainings and a Gaussian: the table's pair against the two-bin law by quadrature over the Gaussian."""
     energy, epsilon, mu = 0.5, 0.8, 0.4
     event = dp_event.ComposedDpEvent(
         [E.BallsInBinsDpEvent(1 / math.sqrt(energy), 2, 2), dp_event.GaussianDpEvent(1 / mu)]

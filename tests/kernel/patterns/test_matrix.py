@@ -428,9 +428,7 @@ def proposal(request: pytest.FixtureRequest) -> Iterator[MixtureProposal]:
 
 @pytest.mark.parametrize("proposal", PARTS, indirect=True)
 def test_samples(proposal: MixtureProposal) -> None:
-    """Their mean is delta, none is above its bound, and order carries no information; and a plan is
-    all it takes.
-    """
+    """Their mean is delta, none is above its bound, and order carries no information; and a plan is all it takes."""
     delta = exact_of(proposal.laws[0].law)
     block = proposal.draw(Stream(5, "test").block(0), 40_000)
     check_mean(block, EPSILON, delta)

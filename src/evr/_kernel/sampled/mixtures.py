@@ -24,11 +24,11 @@ from evr._kernel.pairs.patterns.law import (
     PatternLaw,
     ReplacedPatterns,
     density_error,
-    in_parts,
+    in_blocks,
     log_mean_exp,
     magnitude,
 )
-from evr._kernel.pairs.patterns.min_sep import Chain, MinSep
+from evr._kernel.pairs.patterns.min_sep import Chain, MinSep, log_chain_sum
 from evr._kernel.sampled.line import TiltedProposal, spread_steps
 from evr._kernel.sampled.moments import Rounding, Tilt, log_peak
 from evr._kernel.sampled.philox import CHOICES, Counter, RowNumbers, unit, words_at
@@ -305,7 +305,7 @@ class ScaledChain(Part):
 
     def log_density(self, coordinates: Floats, log_ratio: Floats) -> Floats:
         u = self.scale
-        return self.chain.log_sum(coordinates.T, u, u * u * self.law.energies / 2)
+        return log_chain_sum(coordinates.T, self.chain, u, u * u * self.law.energies / 2)
 
 
 class ByReplicas(Part):
@@ -414,7 +414,7 @@ def log_ring_power(x: Floats, halves: Floats, length: int, exponent: int) -> Flo
     halves}`` in a row.
     """
     found = np.empty(len(x))
-    for rows in in_parts(x):
+    for rows in in_blocks(x):
         logs = x[rows] - halves
         top = logs.max(axis=1, keepdims=True)
         logs -= top
