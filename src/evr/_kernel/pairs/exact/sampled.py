@@ -85,8 +85,8 @@ class ExactEither(ExactCurve):
     ``below``: what a group of different steps is dominated by (guarantees_nested, G5).
     """
 
-    below: SampledCurve
-    above: SampledCurve
+    below: ExactCurve
+    above: ExactCurve
     weight: Fraction
 
     @property
