@@ -21,13 +21,13 @@ def schedule(number: int) -> d.DpEvent:
 
 def test_a_schedule_of_thousands_of_steps_has_its_forecast_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     """Whatever relation: nothing is grouped for it."""
-    for relation in ("add-or-remove", "replace-one"):
+    for relation, seconds in (("add-or-remove", 30), ("replace-one", 60)):
         composition, start = Composition.of(schedule(3000), relation), time.process_time()
         planning_told(composition, True, "auto")("Estimated")
         assert time.process_time() - start < 3
         said = capsys.readouterr().err.splitlines()
         assert said == [
-            "3,000 different steps: to estimate, plan and prove them takes about 20 s.",
+            f"3,000 different steps: to estimate, plan and prove them takes about {seconds} s.",
             "Estimated, after 1 s.",
         ]
 

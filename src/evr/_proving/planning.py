@@ -19,7 +19,8 @@ from evr.types import Method
 
 _LASTS = 2.0  # seconds: what takes longer says so
 _READING = 0.0015  # a step of a schedule: to read it, to group it, and to write it down
-_KIND, _REPLACED = 0.04, 0.12  # a kind of step in one direction, and a kind under replace-one, which serves both
+_KIND, _AMONG = 0.03, 0.0004  # a kind of step in one direction; and for each other kind beside it
+_REPLACED = 0.4  # a kind under replace-one, which serves both directions
 _LONGER = {ExactBins: 2.5, NestedLaw: 3.0, Selection: 2.0, ExactGaussian: 0.0}  # a kind of step of these laws
 
 Tell = Callable[[str], None]
@@ -35,11 +36,12 @@ def seconds_ahead(composition: Composition) -> float:
 
 def _seconds(steps: Iterable[Step]) -> float:
     members, others = sampled_gaussians(steps)
-    schedules = sum(
-        _READING * len(own) + (_REPLACED if direction is None else _KIND) * min(len(own), MOST_KINDS)
-        for direction, own in members.items()
-    )
-    return schedules + sum(_longest(step) for step in others)
+    seconds = sum(_longest(step) for step in others)
+    for direction, own in members.items():
+        kinds = min(len(own), MOST_KINDS)
+        each = _KIND + _AMONG * kinds if direction else _REPLACED
+        seconds += _READING * len(own) + each * kinds
+    return seconds
 
 
 def _longest(step: Step) -> float:
