@@ -16,6 +16,7 @@ from evr._kernel.verdict.results import Verification
 from evr._kernel.verdict.settings import Claim, Settings, threshold_of
 from evr._plan.sampled import Planning
 from evr._proving.choosing import DEFAULT, Forecast, StrictProving, affordable, likely_tau
+from evr._proving.planning import planning_told
 from evr._proving.progress import ProgressHook, check_progress, reporter, watching
 from evr._proving.sampling import Sampling, SamplingOptions
 from evr._proving.workers import working
@@ -105,7 +106,7 @@ def verify(
     how = Attempt(attempt, drawn.seed, direction, drawn.executor)
     check_progress(progress)
     composition = Composition.of(event, neighboring_relation, unit)
-    strict = StrictProving(composition)
+    strict = StrictProving(composition, planning_told(composition, progress, method))
     settings = strict.settings(method, drawn, claim, threshold_of(claim))
     if tau is None and settings.method != "strict":
         claim = replace(claim, tau=likely_tau(composition, claim))

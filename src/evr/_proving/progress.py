@@ -56,6 +56,11 @@ def check_progress(progress: ProgressHook | None) -> ProgressHook | None:
     return progress
 
 
+def is_shown(progress: ProgressHook | None) -> bool:
+    """Whether lines are printed: they were asked for, or somebody looks."""
+    return progress is True or (progress is None and _somebody_looks())
+
+
 def samples_left(test: Test, state: State) -> float:
     """About how many more samples a test takes: at the growth that was seen, or at that of an exact estimate."""
     if not isinstance(test, SequentialTest):
@@ -113,7 +118,7 @@ def reporter(hook: Hook | None, alive: Callable[[], None] | None = None) -> OnBl
 @contextlib.contextmanager
 def watching(progress: ProgressHook | None) -> Iterator[Hook | None]:
     """The caller's hook; none for False; else one that renews a line where somebody looks, or logs one now and then."""
-    if callable(progress) or progress is False or (progress is None and not _somebody_looks()):
+    if not is_shown(progress):
         yield progress if callable(progress) else None
         return
     width, last = 0, -math.inf

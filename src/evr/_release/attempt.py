@@ -32,6 +32,7 @@ from evr._proof.laws import check_texts
 from evr._proof.writer import proof_file, seal_of, write_proof
 from evr._proving.api import prove
 from evr._proving.choosing import Announce, Forecast, StrictProving, forecast
+from evr._proving.planning import planning_told
 from evr._proving.progress import ProgressHook, check_progress
 from evr._proving.sampling import Sampling, SamplingOptions
 from evr._proving.workers import check_at_work
@@ -111,10 +112,12 @@ class Request:
             account.check_unit(written, self.description.unit)
             account.check(event)
         refused = None if for_output else partial(false_claim, self.composition, ran=event, risk=risk)
+        tell = planning_told(self.composition, progress, method)
         self.claim = claimed(self.composition, epsilon, delta, tau, refused)
+        tell(f"Estimated: ({self.claim.epsilon!r}, {self.claim.delta!r}) is to be proved")
         whose = protected(written, self.description.unit)
         self.wanted = Wanted(self.claim, name, self.composition.relation, whose, for_output)
-        self.strict = StrictProving(self.composition)
+        self.strict = StrictProving(self.composition, tell)
         enough = threshold_of(self.claim) * (1 - Fraction(self.claim.kappa))  # as an attempt of a release
         self.settings = self.strict.settings(method, self.sampling, self.claim, enough)
         self.proof = writable(proof=proof)
