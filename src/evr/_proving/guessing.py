@@ -2,8 +2,6 @@
 (docs/guarantees_audit.md).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

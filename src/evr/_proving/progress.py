@@ -3,8 +3,6 @@
 The kernel calls one function, ``on_block``, and knows no clock: nothing that it decides rests on time.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import sys

@@ -4,8 +4,6 @@ The ``seal`` of each line is the SHA-256 of the seal before it and of the rest o
 moved, dropped or inserted breaks the chain. It is no signature: whoever rewrites the file can seal it again.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

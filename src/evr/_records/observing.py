@@ -1,7 +1,5 @@
 """``evr.record``: observes an Opacus training and writes down what really happened."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal

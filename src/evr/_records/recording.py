@@ -5,8 +5,6 @@ then may the step happen. It also looks at ``pre_step``, at the batch sampler an
 process. Sizes of batches are compared, never written: under add-or-remove adjacency they are not public.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import secrets

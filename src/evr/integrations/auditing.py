@@ -1,7 +1,5 @@
 """A neighbour replay: a check of the program that trains, in PyTorch with Opacus or without (docs/guide/audit.md)."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import math

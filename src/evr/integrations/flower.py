@@ -9,8 +9,6 @@ Numbers are proved bounds (``method="strict"``), for clients. What they mean dep
   puts another one out, so that what is proved is for a client that sends nothing instead (zero-out); same numbers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any

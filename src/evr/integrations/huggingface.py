@@ -7,8 +7,6 @@ loses. ``PrivateTrainer`` does this, ``Private`` adds it to another trainer, ``R
 private by hand.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Records of Keras models that JAX Privacy made private: ``model.fit(..., callbacks=[Record(config)])``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -4,8 +4,6 @@ Lightning draws its first batch while it sets up the data, before any hook that 
 looks at the loader when the data module hands it over, and records once the optimizer is there.
 """
 
-from __future__ import annotations
-
 import contextlib
 from typing import Any
 
