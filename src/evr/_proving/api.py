@@ -17,8 +17,7 @@ from evr._kernel.verdict.settings import Claim, Settings, threshold_of
 from evr._plan.sampled import Planning
 from evr._proving.choosing import DEFAULT, Forecast, StrictProving, affordable, likely_tau
 from evr._proving.progress import ProgressHook, check_progress, reporter, watching
-from evr._proving.sampling import Sampling, SamplingOptions
-from evr._proving.workers import working
+from evr._proving.sampling import Sampling, SamplingOptions, working
 
 
 def verify(
@@ -62,10 +61,8 @@ def verify(
         The fixed verifier without one spends the paper's budget, ``delta``, which is good for a single attempt.
     direction
         Test only ``"remove"`` or ``"add"``: then there is no guarantee, for it needs both.
-    neighboring_relation
-        Which data sets are neighbours: as of ``evr.estimate_delta``.
-    unit
-        Whose data is protected: as of ``evr.estimate_delta``.
+    neighboring_relation, unit
+        Which data sets are neighbours, and whose data is protected: as of ``evr.estimate_delta``.
     progress
         Called with a ``Progress`` now and then. By default a line is shown on a terminal and in a notebook; True shows
         lines elsewhere too, and False nothing.

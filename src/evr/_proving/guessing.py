@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from typing import Any
 
 import numpy as np
 import scipy
 from scipy.special import ndtr
 
 from evr._kernel.pairs import Floats
+from evr._kernel.pairs.exact.outcomes import falling_hull
 from evr._kernel.strict.tradeoff import Tradeoff
 
 
@@ -96,19 +98,9 @@ def _end(low: float, high: float, holds: Callable[[float], bool]) -> float:
 
 def hull(ways: Sequence[Tradeoff]) -> Curve:
     """The least concave curve above all of them."""
-    points = sorted({(float(x), min(float(y), 1.0)) for way in ways for x, y in way.corners})
-    kept: list[tuple[float, float]] = []
-    for x, y in points:
-        if kept and x == kept[-1][0]:
-            kept.pop()  # the higher of two at one rate comes last
-        while len(kept) > 1:
-            (a, b), (c, d) = kept[-2:]
-            if (c - a) * (y - b) < (d - b) * (x - a):
-                break  # the last corner stays above the chord
-            kept.pop()
-        kept.append((x, y))
-    false, true = np.array(kept).T
-    return Curve(false, true)
+    points: list[Any] = sorted({(float(x), -min(float(y), 1.0)) for way in ways for x, y in way.corners})
+    false, fallen = np.array(falling_hull(points)).T
+    return Curve(np.append(false, 1.0), np.append(-fallen, 1.0))
 
 
 def gaussian(mu: float) -> Curve:

@@ -97,10 +97,8 @@ def refute(
         The claim.
     direction
         Look only at ``"remove"`` or ``"add"``. One direction is enough to refute.
-    neighboring_relation
-        Which data sets are neighbours: as of ``evr.estimate_delta``.
-    unit
-        Whose data is protected: as of ``evr.estimate_delta``.
+    neighboring_relation, unit
+        Which data sets are neighbours, and whose data is protected: as of ``evr.estimate_delta``.
 
     Returns
     -------

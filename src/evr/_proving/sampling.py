@@ -1,16 +1,17 @@
-"""The options of sampled methods."""
+"""The options of sampled methods, and who draws: the caller's executor, or threads that end with the proof."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from concurrent.futures import Executor
+import contextlib
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
 from evr._basics import validate
 from evr._basics.randomness import seed_of
+from evr._kernel.sampled.driver import Lazily
 from evr._kernel.verdict.settings import Settings
-from evr._proving.workers import check_executor
 
 
 class SamplingOptions(TypedDict, total=False):
@@ -61,9 +62,35 @@ class Sampling:
     def __post_init__(self) -> None:
         self.settings("sequential")
         seed_of(self.seed)
-        check_executor(self.executor)
         validate.worker_count(self.workers)
+        if self.executor is not None and not isinstance(self.executor, Executor):
+            raise TypeError(
+                f"executor={self.executor!r} is not a concurrent.futures.Executor; of a Dask client, "
+                "evr.integrations.dask.executor(client) makes one"
+            )
 
     def settings(self, method: str) -> Settings:
         """How to verify, by one of the proofs."""
         return Settings(method, self.proposal, self.max_samples, self.device)
+
+    def check_at_work(self) -> None:
+        """Refuse an executor that is closed or broken."""
+        try:
+            if self.executor is not None:
+                self.executor.submit(int).result()
+        except RuntimeError as error:
+            raise ValueError(f"executor={self.executor!r} does not work: {error}") from None
+
+
+@contextlib.contextmanager
+def working(executor: Executor | None, workers: int | None) -> Iterator[Executor]:
+    """The caller's executor, or threads that end with the block."""
+    if executor is not None:
+        yield executor
+        return
+    threads = validate.worker_count(workers)
+    pool: Executor = Lazily() if threads == 1 else ThreadPoolExecutor(threads, thread_name_prefix="evr")
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
