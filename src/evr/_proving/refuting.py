@@ -122,18 +122,21 @@ def refute(
     >>> evr.refute(event, epsilon=0.5, delta=2.1e-10).refuted
     False
     """
-    Composition.of(event, neighboring_relation, unit)  # refuses a unit that the event does not bound
-    refutation, _ = refute_by_plan(event, epsilon, delta, direction, neighboring_relation)
-    return refutation
+    return refute_by_plan(event, epsilon, delta, direction, neighboring_relation, unit)[0]
 
 
 def refute_by_plan(
-    event: Any, epsilon: float, delta: float, direction: str | None, neighboring_relation: Relation | None
+    event: Any,
+    epsilon: float,
+    delta: float,
+    direction: str | None,
+    neighboring_relation: Relation | None,
+    unit: str | None = None,
 ) -> tuple[Refutation, ProofPlan | None]:
     """What ``refute`` finds, and the plan that shows its lower bound."""
     start = time.perf_counter()
     epsilon, delta = validate.level(epsilon=epsilon), validate.probability(delta=delta)
-    composition = Composition.of(event, neighboring_relation)
+    composition = Composition.of(event, neighboring_relation, unit)
     claim = Fraction(delta)
     (bound, plan), winner = strict_delta_below(composition, epsilon, direction, TOLERANCE, claim)
     attained = is_attained(event, composition)

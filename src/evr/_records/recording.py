@@ -1,4 +1,4 @@
-"""An Opacus training that is being recorded.
+"""``evr.record``: observes an Opacus training and writes down what really happened.
 
 The recording hooks the optimizer's step, after noise was added and before the weights move: a line is written, and only
 then may the step happen. It also looks at ``pre_step``, at the batch sampler and at every ``torch`` optimizer of the
@@ -10,8 +10,9 @@ import logging
 import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from evr._basics import validate
 from evr._records import inspecting
 from evr._records.chain import rank_path, unused
 from evr._records.reading import Record
@@ -34,16 +35,7 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
     """A training that is being recorded: made by ``evr.record``."""
 
     def __init__(
-        self,
-        optimizer: Any,
-        loader: Any,
-        path: Path,
-        constants: Mapping[str, Any] | None,
-        engine: Any,
-        *,
-        refuse: bool,
-        new: bool,
-        resume: bool,
+        self, optimizer: Any, loader: Any, path: Path, engine: Any, *, refuse: bool, new: bool, **options: Any
     ) -> None:
         self._optimizer, self._refuse = optimizer, refuse
         self._accountant = inspecting.accountant_of(optimizer, engine)
@@ -65,8 +57,8 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
             rank, ranks = inspecting.place()
             run, path = _agreed(unused(path) if new else path, ranks)
             self.path = path if ranks == 1 else rank_path(path, rank)
-            told: dict[str, Any] = {"rank": rank, "ranks": ranks, "run": run, "constants": constants, "resume": resume}
-            self._recorder = Recorder(self.path, inspecting.conditions(optimizer, self._sampler), **told)
+            conditions = inspecting.conditions(optimizer, self._sampler)
+            self._recorder = Recorder(self.path, conditions, rank=rank, ranks=ranks, run=run, **options)
             undo.callback(self._recorder.close)
             self._look()
             self._check_checkpoint()
@@ -236,6 +228,62 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
         self._counted = inspecting.counted(self._accountant)
         if hasattr(self._accountant, "record_mark"):
             self._accountant.record_mark = self._recorder.mark
+
+
+def record(
+    optimizer: Any,
+    loader: Any,
+    path: str | Path = "training.record.jsonl",
+    *,
+    engine: Any = None,
+    constants: Mapping[str, Any] | None = None,
+    breaches: Literal["refuse", "note"] = "refuse",
+    new: bool = False,
+    resume: bool = False,
+) -> Recording:
+    """Record what an Opacus training does, step by step, in a file that survives a crash.
+
+    Call it after ``make_private`` and before the first step; use it as a context manager, or call ``finish`` at the
+    end. ``evr.Record.load(path)`` reads the record; its ``event`` is what ran (docs/guide/record_a_training.md).
+
+    Parameters
+    ----------
+    optimizer
+        The ``DPOptimizer`` that ``make_private`` returned.
+    loader
+        The data loader that ``make_private`` returned.
+    path
+        The file. One that was not finished is continued, after a crash or a pause; steps after the last checkpoint stay
+        in it, for they ran. Each process of a distributed training has its own.
+    engine
+        The ``PrivacyEngine``: its accountant knows how many steps were taken. Not needed where that is evr's own
+        (``PrivacyEngine(accountant="evr")``).
+    constants
+        ``{"divisor": ..., "sampling_probability": ..., "steps": ...}``, if you fixed these three numbers without
+        looking at the data: the training must keep to them. Opacus computes them from the number of records, so that
+        without constants the record is certified under zero-out adjacency, where that number is public.
+    breaches
+        What to do about what breaks the accounting (a shuffled loader, a generator seeded by hand, a dropped batch,
+        clipping switched off, a step past the recorder): ``"refuse"`` raises ``RecordError`` before the weights move,
+        ``"note"`` writes it down and lets the training go on, and the record has no event.
+    new, resume
+        What to do with a record that is finished: begin another beside it, under the next free number, or add steps to
+        it. Without either it is refused.
+
+    Returns
+    -------
+    Recording
+        To be entered (``with``) around the training; its ``steps`` are those recorded so far.
+
+    Raises
+    ------
+    RecordError
+        If the training cannot be recorded as it is.
+    """
+    validate.one_of(("refuse", "note"), breaches=breaches)
+    inspecting.check_optimizer(optimizer)
+    refuse = breaches == "refuse"
+    return Recording(optimizer, loader, Path(path), engine, refuse=refuse, new=new, constants=constants, resume=resume)
 
 
 def _agreed(path: Path, ranks: int) -> tuple[str | None, Path]:

@@ -17,12 +17,12 @@ from opacus.optimizers import DPOptimizer
 from transformers import Trainer, TrainerCallback
 from transformers.trainer_callback import ExportableState
 
-from evr._records.observing import Follower
-from evr._records.observing import record as observe
-from evr._records.reading import Record as ReadRecord
-from evr._records.recording import Recording
+from evr._records import Record as ReadRecord
+from evr._records import Recording
+from evr._records import record as observe
 from evr.errors import RecordError
 from evr.integrations import opacus as opacus
+from evr.integrations._following import Follower
 
 
 def record(optimizer: Any, loader: Any, path: str | Path = "training.record.jsonl", **options: Any) -> Recording:

@@ -21,8 +21,7 @@ from dp_accounting import dp_event
 
 from evr._basics.randomness import refuse_seeded_numpy
 from evr._kernel.events import schemes
-from evr._records.reading import Record
-from evr._records.recorder import Recorder
+from evr._records import Record, Recorder
 from evr._records.recording import EMPTY
 from evr.errors import RecordError
 from evr.integrations.jax_privacy import from_jax_privacy

@@ -6,8 +6,8 @@ from typing import Any
 import keras
 
 from evr._basics.randomness import refuse_seeded_numpy
-from evr._records.reading import Record as ReadRecord
-from evr._records.recorder import Recorder
+from evr._records import Record as ReadRecord
+from evr._records import Recorder
 from evr.errors import RecordError
 from evr.integrations.jax_privacy import from_jax_privacy
 

@@ -15,9 +15,9 @@ except ImportError:  # the same by its other name
 from opacus import PrivacyEngine
 
 from evr._records.inspecting import Observed, observe
-from evr._records.observing import Follower
 from evr.errors import RecordError
 from evr.integrations import opacus as opacus
+from evr.integrations._following import Follower
 
 
 def observed(loader: Any) -> Any:
