@@ -20,6 +20,7 @@ from evr._accounting import estimate_delta, estimate_epsilon
 from evr._basics import validate
 from evr._basics.randomness import refuse_seeded_numpy
 from evr._certificate.certificate import Certificate
+from evr._dpsgd import composed
 from evr._kernel.events.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT
 from evr._release.gate import certify
 
@@ -157,8 +158,8 @@ class Accountant:
         return bound
 
     def _event_with(self, *more: tuple[GaussianPrivacyEvent, int]) -> dp_event.DpEvent:
-        steps = [dp_event.SelfComposedDpEvent(self._step(one), count) for one, count in [*self._releases, *more]]
-        return steps[0] if len(steps) == 1 else dp_event.ComposedDpEvent(steps) if steps else dp_event.NoOpDpEvent()
+        releases = [*self._releases, *more]
+        return composed([dp_event.SelfComposedDpEvent(self._step(one), count) for one, count in releases])
 
     def _step(self, event: GaussianPrivacyEvent) -> dp_event.DpEvent:
         """One release."""

@@ -32,20 +32,15 @@ _LOOSE = 1.001  # rounding of norms in single precision
 _SEED = "looks chosen by hand, so it is no secret: leave it out"
 
 
-def record(source: Any, path: str | Path = "training.record.jsonl", **options: Any) -> Recording:
-    """Record a training by JAX Privacy: DP-SGD by a configuration of one band, or by a ``DPTrainer``.
+class Recording(contextlib.AbstractContextManager["Recording"]):
+    """Records a training by JAX Privacy: DP-SGD by a configuration of one band, or by a ``DPTrainer``.
 
     Use it as a context manager. Train with ``recording.plan`` in place of the plan, or call ``recording.fit`` in place
     of ``trainer.fit``. Options are ``constants``, ``new`` and ``resume``, as of ``evr.record``. What breaks the
     accounting raises ``RecordError``, at the next batch or at the end, and the record has no event.
     """
-    return Recording(source, path, **options)
 
-
-class Recording(contextlib.AbstractContextManager["Recording"]):
-    """A training that is being recorded."""
-
-    def __init__(self, source: Any, path: str | Path, **options: Any) -> None:
+    def __init__(self, source: Any, path: str | Path = "training.record.jsonl", **options: Any) -> None:
         event = from_jax_privacy(source)
         event = event.event if isinstance(event, schemes.ZeroOutDpEvent) else event
         step = getattr(event, "event", None)
@@ -187,3 +182,6 @@ class _Sampler:
         for batch in self._strategy.batch_iterator(num_examples, rng=self._recording.fresh(rng)):
             self._recording.announce(len(batch))
             yield batch
+
+
+record = Recording
