@@ -169,7 +169,6 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         self.steps += 1
 
     def find(self, kind: Literal["note", "breach"], what: str, words: str) -> None:
-        """Write down a note or a breach."""
         self._chain.write(kind, what=what, words=words, after_step=self.steps)
 
     @property

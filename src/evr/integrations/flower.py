@@ -62,7 +62,6 @@ class Accountant:
 
     @property
     def config(self) -> PrivacyConfig:
-        """The configuration that it was made with."""
         return self._config
 
     @property
@@ -162,7 +161,6 @@ class Accountant:
         return composed([dp_event.SelfComposedDpEvent(self._step(one), count) for one, count in releases])
 
     def _step(self, event: GaussianPrivacyEvent) -> dp_event.DpEvent:
-        """One release."""
         _check(event, GaussianPrivacyEvent)
         size, population = event.sample_size, self._config.population_size
         if event.population_size != population:

@@ -1,10 +1,7 @@
 """Hugging Face's ``Trainer``, made private by Opacus and recorded.
 
-What it takes, beside Opacus: batches by Poisson sampling in place of shuffled ones; noise and sampling from generators
-of their own, since ``TrainingArguments`` seeds all others with 42 and checkpoints hold their state; gradients that are
-cleared by the optimizer; empty batches that add noise like any other; a loss that is the mean of what each record
-loses. ``PrivateTrainer`` does this, ``Private`` adds it to another trainer, ``Record`` records a trainer that was made
-private by hand.
+``PrivateTrainer`` is one, ``Private`` makes one of another trainer, ``Record`` records one that was made private by
+hand. docs/guide/hugging_face.md says what it takes, beside Opacus.
 """
 
 from pathlib import Path
@@ -44,7 +41,6 @@ class Record(Follower, TrainerCallback, ExportableState):
     """
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        """Begin the record, or continue that of the checkpoint."""
         if args.gradient_accumulation_steps != 1:
             given = f"gradient_accumulation_steps={args.gradient_accumulation_steps}"
             raise RecordError(
@@ -56,15 +52,12 @@ class Record(Follower, TrainerCallback, ExportableState):
         self.begin(*_unwrapped(more["optimizer"], more["train_dataloader"]), more["model"], saved)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        """Clear the gradients of each record."""
         more["optimizer"].zero_grad()
 
     def on_train_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        """Finish the record."""
         self.finish()
 
     def state(self) -> dict[str, Any]:
-        """For the trainer's checkpoints."""
         return {"args": {}, "attributes": self.state_dict()}
 
 

@@ -36,7 +36,6 @@ class Record(keras.callbacks.Callback):
         self.record: ReadRecord | None = None
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Begin the record, or continue it."""
         config, event = self.config, from_jax_privacy(self.config, neighboring_relation="add-or-remove")
         if not hasattr(self.model, "get_noise_multiplier"):
             raise RecordError("the model is not private: give keras_api.make_private's")
@@ -67,7 +66,6 @@ class Record(keras.callbacks.Callback):
         return int(counter.numpy().item())
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        """Announce a step."""
         self._recorder.step(**self._facts)
 
     def close(self) -> None:

@@ -37,14 +37,12 @@ class _HistoryAccountant(IAccountant):
         """Where the record of this training stood at the checkpoint that was loaded or is to be written."""
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
-        """Count one step."""
         if self.history and self.history[-1][:2] == (noise_multiplier, sample_rate):
             self.history[-1] = (noise_multiplier, sample_rate, self.history[-1][2] + 1)
         else:
             self.history.append((noise_multiplier, sample_rate, 1))
 
     def get_optimizer_hook_fn(self, sample_rate: float) -> Hook:
-        """What Opacus attaches to the optimizer, to count each step."""
         return Hook(self, sample_rate)
 
     @property
@@ -53,7 +51,6 @@ class _HistoryAccountant(IAccountant):
         return opacus_history(self.history)
 
     def __len__(self) -> int:
-        """The number of steps."""
         return sum(steps for *_, steps in self.history)
 
     def state_dict(self, destination: Any = None) -> Any:
