@@ -9,21 +9,8 @@ from evr._records import Record, Recording, inspecting, record
 
 class Follower:
     """A callback that records. Checkpoints hold where the record stood and what the accountant had counted; a training
-    that is resumed from one continues its record.
-
-    Parameters
-    ----------
-    path
-        The file; each process of a distributed training has its own.
-    engine
-        The ``PrivacyEngine``. Not needed where its accountant is evr's.
-    **options
-        As of ``evr.record``.
-
-    Attributes
-    ----------
-    record
-        What ran, after a training that ended in order: ``callback.record.certify(delta=1e-5)``.
+    that is resumed from one continues its record. Arguments are those of ``evr.record``. After a training that ended in
+    order, ``record`` is what ran: ``callback.record.certify(delta=1e-5)``.
     """
 
     def __init__(self, path: str | Path = "training.record.jsonl", engine: Any = None, **options: Any) -> None:
@@ -41,11 +28,9 @@ class Follower:
         self._recording.watch(module)
 
     def state_dict(self) -> dict[str, Any]:
-        """For the trainer's checkpoints."""
         return {} if self._recording is None else self._recording.state_dict()
 
     def finish(self) -> None:
-        """Finish the record: the training ended in order."""
         assert self._recording is not None
         self.record = self._recording.finish()
 

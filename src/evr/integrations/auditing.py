@@ -71,11 +71,6 @@ def check_sensitivity(
         dropout. Twice the sensitivity is allowed then, and the batch size is not tried.
     record
         The record to try, as an item of the data set; by default the last of each batch, a hundred times as loud.
-
-    Raises
-    ------
-    ValueError
-        If the training is being recorded, or its noise cannot be drawn again.
     """
     steps = validate.positive_integer(steps=steps)
     validate.one_of(tuple(_NEIGHBORS), neighbor=neighbor)

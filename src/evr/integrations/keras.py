@@ -13,21 +13,11 @@ from evr.integrations.jax_privacy import from_jax_privacy
 
 
 class Record(keras.callbacks.Callback):
-    """Announces each step of ``fit`` in a record before it happens.
+    """Announces each step of ``fit`` in the file at ``path`` before it happens.
 
-    Parameters
-    ----------
-    config
-        The ``DPKerasConfig`` that ``keras_api.make_private`` was given, with ``poisson_sampling_in_fit=True``.
-    path
-        The file.
-    **options
-        As of ``record`` for JAX loops. A training that goes on needs another ``seed``: ``fit`` begins anew.
-
-    Attributes
-    ----------
-    record
-        What ran, after a training that ended in order: ``callback.record.certify(delta=1e-5)``.
+    ``config`` is the ``DPKerasConfig`` of ``keras_api.make_private``, with ``poisson_sampling_in_fit=True``; ``options``
+    are those of ``record`` for JAX loops. A training that goes on needs another ``seed``: ``fit`` begins anew. After a
+    training that ended in order, ``record`` is what ran: ``callback.record.certify(delta=1e-5)``.
     """
 
     def __init__(self, config: Any, path: str | Path = "training.record.jsonl", **options: Any) -> None:

@@ -29,7 +29,7 @@ Phase = tuple[float, float, int]
 
 
 class _HistoryAccountant(IAccountant):
-    """Keeps the history of steps, as Opacus's accountants do. What ``get_epsilon`` answers is up to each accountant."""
+    """Keeps the history of steps, as Opacus's accountants do, for one thread at a time. ``get_epsilon`` is up to each."""
 
     def __init__(self) -> None:
         self.history: list[Phase] = []
@@ -87,8 +87,6 @@ class EvrAccountant(_HistoryAccountant):
 
     Asking after every step is cheap: epsilon is computed at a few steps and interpolated.
 
-    Examples
-    --------
     >>> accountant = EvrAccountant()
     >>> for _ in range(100):
     ...     accountant.step(noise_multiplier=1.0, sample_rate=0.01)
@@ -121,8 +119,6 @@ class EvrStrictAccountant(_HistoryAccountant):
 
     An answer takes about a second, so ask once an epoch rather than after every step.
 
-    Examples
-    --------
     >>> accountant = EvrStrictAccountant()
     >>> for _ in range(100):
     ...     accountant.step(noise_multiplier=1.0, sample_rate=0.01)
