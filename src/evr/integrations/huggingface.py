@@ -65,8 +65,8 @@ class Private:
     """What makes a ``Trainer`` private: ``class MyTrainer(Private, SFTTrainer)``.
 
     The clipping norm is ``args.max_grad_norm``; the expected size of a batch is ``args.per_device_train_batch_size``.
-    ``evr.calibrate`` finds a ``noise_multiplier``. ``record`` is the file of the record, or a ``Record``; ``engine`` is by
-    default one that counts with evr's accountant; ``make_private`` has further options of Opacus's ``make_private``,
+    ``evr.calibrate`` finds a ``noise_multiplier``. ``record`` is the file of the record, or a ``Record``; ``engine`` is
+    by default one that counts with evr's accountant; ``make_private`` has further options of Opacus's ``make_private``,
     such as ``grad_sample_mode``. Losses and norms of gradients that the trainer logs are not private.
     """
 

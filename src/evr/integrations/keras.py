@@ -15,7 +15,7 @@ from evr.integrations.jax_privacy import from_jax_privacy
 class Record(keras.callbacks.Callback):
     """Announces each step of ``fit`` in the file at ``path`` before it happens.
 
-    ``config`` is the ``DPKerasConfig`` of ``keras_api.make_private``, with ``poisson_sampling_in_fit=True``; ``options``
+    ``config`` is the ``DPKerasConfig`` of ``keras_api.make_private``, with ``poisson_sampling_in_fit=True``. Options
     are those of ``record`` for JAX loops. A training that goes on needs another ``seed``: ``fit`` begins anew. After a
     training that ended in order, ``record`` is what ran: ``callback.record.certify(delta=1e-5)``.
     """

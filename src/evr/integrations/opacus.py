@@ -29,7 +29,7 @@ Phase = tuple[float, float, int]
 
 
 class _HistoryAccountant(IAccountant):
-    """Keeps the history of steps, as Opacus's accountants do, for one thread at a time. ``get_epsilon`` is up to each."""
+    """Keeps the history of steps, as Opacus's accountants do, for one thread at a time."""
 
     def __init__(self) -> None:
         self.history: list[Phase] = []
