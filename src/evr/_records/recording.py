@@ -15,7 +15,6 @@ from typing import Any, Literal
 from evr._basics import validate
 from evr._records import inspecting
 from evr._records.chain import rank_path, unused
-from evr._records.reading import Record
 from evr._records.recorder import Recorder
 from evr.errors import RecordError
 
@@ -31,8 +30,8 @@ _PARAMETERS = (
 )
 
 
-class Recording(contextlib.AbstractContextManager["Recording"]):
-    """A training that is being recorded: made by ``evr.record``."""
+class Recording(Recorder):
+    """A ``Recorder`` that observes an Opacus training and writes down its steps itself: made by ``evr.record``."""
 
     def __init__(
         self, optimizer: Any, loader: Any, path: Path, engine: Any, *, refuse: bool, new: bool, **options: Any
@@ -56,38 +55,26 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
                 raise RecordError("this training cannot be recorded: " + "; ".join(breaches))
             rank, ranks = inspecting.place()
             run, path = _agreed(unused(path) if new else path, ranks)
-            self.path = path if ranks == 1 else rank_path(path, rank)
             conditions = inspecting.conditions(optimizer, self._sampler)
-            self._recorder = Recorder(self.path, conditions, rank=rank, ranks=ranks, run=run, **options)
-            undo.callback(self._recorder.close)
+            own = path if ranks == 1 else rank_path(path, rank)
+            super().__init__(own, conditions, rank=rank, ranks=ranks, run=run, **options)
+            undo.callback(super().close)
             self._look()
             self._check_checkpoint()
             self._attach(undo.callback)
             self._undo = undo.pop_all()
 
-    @property
-    def steps(self) -> int:
-        """The steps in the record so far."""
-        return self._recorder.steps
-
-    def finish(self) -> Record:
-        """Stop observing, say in the record that the training ended in order, and read it."""
+    def _end(self) -> None:
         with self._undo:
             self._batches.epoch_ends()
             self._check_dropped()
             self._check_updates()
-            self._recorder.finish()
-        return Record.load(self.path)
+            super()._end()
 
     def state_dict(self) -> dict[str, Any]:
         """For a checkpoint: where the record stands, and the steps that the accountant has counted."""
         counted = None if self._accountant is None else dict(self._accountant.state_dict())
-        return {"record": self._recorder.mark, "accountant": counted}
-
-    def require(self, state: Mapping[str, Any] | None) -> None:
-        """Raise ``RecordError`` unless the record holds all that it held when a checkpoint was written."""
-        if state:
-            self._recorder.require(state["record"])
+        return {"record": self.mark, "accountant": counted}
 
     def watch(self, module: Any) -> None:
         """Note at the end which trainable parameters of a module were never updated. They cost no privacy; they show
@@ -108,9 +95,6 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
     def close(self) -> None:
         """Stop observing; the record can be continued."""
         self._undo.close()
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        (self.finish if kind is None else self.close)()
 
     def _attach(self, undo: Callable[..., Any]) -> None:
         from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
@@ -157,7 +141,7 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
         """Opacus's step hook: noise was added, the weights have not moved."""
         if self._hook_before is not None:
             self._hook_before(optimizer)
-        self._recorder.step(
+        self.step(
             noise_multiplier=float(optimizer.noise_multiplier),
             clipping_norm=float(optimizer.max_grad_norm),
             sampling_probability=inspecting.rate(self._sampler),
@@ -192,10 +176,10 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
         """Write down a note or a breach, once. Where breaches are refused, write down only one that has happened."""
         refused = kind == "breach" and self._refuse
         if (what, words) not in self._written and (happened or not refused):
-            self._recorder.find(kind, what, words)
+            self.find(kind, what, words)
             self._written.add((what, words))
         if refused:
-            raise RecordError(f"after step {self._recorder.steps}: {words}")
+            raise RecordError(f"after step {self.steps}: {words}")
 
     def _check_batch(self) -> None:
         """The step's records are those of the next batch that the sampler drew."""
@@ -210,12 +194,12 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
 
     def _check_checkpoint(self) -> None:
         """The accountant counted what was recorded; after a checkpoint is loaded, the record holds all it knew."""
-        counted, recorded = inspecting.counted(self._accountant), self._recorder.steps
+        counted, recorded = inspecting.counted(self._accountant), self.steps
         if counted == self._counted:
             return
         mark = getattr(self._accountant, "record_mark", None)
         if mark is not None:
-            self._recorder.require(mark)
+            self.require(mark)
         if counted > recorded:
             words = f"the accountant has counted {counted} steps, and the record holds {recorded}"
             self._find("breach", "unrecorded", words)
@@ -227,7 +211,7 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
     def _mark_checkpoint(self) -> None:
         self._counted = inspecting.counted(self._accountant)
         if hasattr(self._accountant, "record_mark"):
-            self._accountant.record_mark = self._recorder.mark
+            self._accountant.record_mark = self.mark
 
 
 def record(

@@ -24,7 +24,8 @@ class Follower:
         if state and state["accountant"] is not None:
             inspecting.accountant_of(optimizer, self.engine).load_state_dict(state["accountant"])
         self._recording = record(optimizer, loader, self.path, engine=self.engine, **options)
-        self._recording.require(state)
+        if state:
+            self._recording.require(state["record"])
         self._recording.watch(module)
 
     def state_dict(self) -> dict[str, Any]:
