@@ -69,7 +69,7 @@ class Independent:
 
     def rejects(self, curve: Curve, level: float) -> bool:
         # the greatest chance a of a right guess solves a = tau(1 - a)
-        chance = _end(0.5, 1.0, lambda a: a <= curve.at(1 - a))
+        _, chance = bisected(0.5, 1.0, lambda a: a <= curve.at(1 - a))
         return float(scipy.stats.binom.sf(self.correct - 1, self.guesses, chance)) <= level
 
 
@@ -85,15 +85,15 @@ class Several:
 
 def p_value_of(test: Count | Independent | Several, curve: Curve) -> float:
     """The least level at which a test rejects the curve; 1 if it rejects at none."""
-    return math.exp(_end(math.log(1e-300), 0.0, lambda log: not test.rejects(curve, math.exp(log))))
+    return math.exp(bisected(math.log(1e-300), 0.0, lambda log: not test.rejects(curve, math.exp(log)))[1])
 
 
-def _end(low: float, high: float, holds: Callable[[float], bool]) -> float:
-    """The number up to which something holds, from above, by bisection."""
-    for _ in range(60):
+def bisected(low: float, high: float, holds: Callable[[float], bool], times: int = 60) -> tuple[float, float]:
+    """The number up to which something holds, from below and from above, after so many halvings."""
+    for _ in range(times):
         middle = (low + high) / 2
         low, high = (middle, high) if holds(middle) else (low, middle)
-    return high
+    return low, high
 
 
 def hull(ways: Sequence[Tradeoff]) -> Curve:

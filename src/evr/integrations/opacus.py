@@ -8,6 +8,7 @@ remove direction. A guarantee with its statement comes from a certificate: ``evr
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +45,14 @@ class _HistoryAccountant(IAccountant):
 
     def get_optimizer_hook_fn(self, sample_rate: float) -> Hook:
         return Hook(self, sample_rate)
+
+    def get_epsilon(self, delta: float, **_: Any) -> float:
+        """Epsilon at ``delta`` after the steps so far; keywords of other accountants are ignored."""
+        delta = validate.open_probability(delta=delta)
+        return self._epsilon(delta) if self.history else 0.0
+
+    @abstractmethod
+    def _epsilon(self, delta: float) -> float: ...
 
     @property
     def event(self) -> Any:
@@ -98,11 +107,7 @@ class EvrAccountant(_HistoryAccountant):
         super().__init__()
         self._curves: dict[float, tuple[Any, Interpolated]] = {}  # of the last phase, for each delta
 
-    def get_epsilon(self, delta: float, **_: Any) -> float:
-        """Epsilon at ``delta`` after the steps so far; keywords of other accountants are ignored."""
-        delta = validate.open_probability(delta=delta)
-        if not self.history:
-            return 0.0
+    def _epsilon(self, delta: float) -> float:
         *before, (noise, rate, steps) = self.history
         phase = (before, noise, rate)
         if delta not in self._curves or self._curves[delta][0] != phase:
@@ -126,10 +131,8 @@ class EvrStrictAccountant(_HistoryAccountant):
     0.718
     """
 
-    def get_epsilon(self, delta: float, **_: Any) -> float:
-        """Epsilon at ``delta`` after the steps so far; keywords of other accountants are ignored."""
-        delta = validate.open_probability(delta=delta)
-        return estimate_epsilon(self.event, delta, method="strict").value if self.history else 0.0
+    def _epsilon(self, delta: float) -> float:
+        return estimate_epsilon(self.event, delta, method="strict").value
 
     @classmethod
     def mechanism(cls) -> str:
