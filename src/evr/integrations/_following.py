@@ -31,7 +31,8 @@ class Follower:
     def state_dict(self) -> dict[str, Any]:
         return {} if self._recording is None else self._recording.state_dict()
 
-    def finish(self) -> None:
+    def on_train_end(self, *_: Any, **__: Any) -> None:
+        """Finish the record: the training ended in order."""
         assert self._recording is not None
         self.record = self._recording.finish()
 

@@ -54,9 +54,6 @@ class Record(Follower, TrainerCallback, ExportableState):
     def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
         more["optimizer"].zero_grad()
 
-    def on_train_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        self.finish()
-
     def state(self) -> dict[str, Any]:
         return {"args": {}, "attributes": self.state_dict()}
 

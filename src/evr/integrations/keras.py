@@ -64,8 +64,7 @@ class Record(keras.callbacks.Callback):
 
     def on_train_end(self, logs: Any = None) -> None:
         """Finish the record, if the model took the steps that were announced."""
-        with self._recorder as recorder:
-            ran, announced = self._counted() - self._before, recorder.steps - self._begun
-            if ran != announced:
-                recorder.find("breach", "unseen", f"{announced} steps were announced, and the model took {ran}")
-        self.record = ReadRecord.load(recorder.path)
+        ran, announced = self._counted() - self._before, self._recorder.steps - self._begun
+        if ran != announced:
+            self._recorder.find("breach", "unseen", f"{announced} steps were announced, and the model took {ran}")
+        self.record = self._recorder.finish()

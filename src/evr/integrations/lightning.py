@@ -63,9 +63,6 @@ class Record(Follower, Callback):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._state = state_dict or None
 
-    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-        self.finish()
-
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         self.teardown(trainer, pl_module, "fit")
 
