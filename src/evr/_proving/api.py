@@ -67,8 +67,11 @@ def verify(
         Called with a ``Progress`` now and then. By default a line is shown on a terminal and in a notebook; True shows
         lines elsewhere too, and False nothing.
     sampling
-        ``seed``, ``max_samples``, ``workers``, ``executor``, ``device``, ``proposal``: the fields of
-        ``evr._proving.sampling.Sampling``.
+        ``seed``, for results that can be repeated (a guarantee wants fresh entropy: leave it out); ``max_samples`` in
+        each direction, beyond which the sequential verifier rejects and the fixed one refuses; ``workers``, threads, or
+        ``executor``, any ``concurrent.futures.Executor``, on which the answer does not depend; ``device``, ``"cpu"``,
+        ``"cuda"`` (docs/guide/gpu.md) or ``"auto"``, a GPU if one can be used, which ``notes`` say; ``proposal``,
+        ``"capped"``, which is tilted, or ``"simple"``, the paper's simple Monte Carlo.
 
     Returns
     -------

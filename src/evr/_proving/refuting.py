@@ -37,7 +37,7 @@ class Refutation:
         Proved: delta(epsilon) is at least this number, for such a training where ``attained``, else for the pair by
         which evr bounds the mechanism, which itself may have less.
     attained, direction, seconds
-        As of ``evr._accounting.Enclosure``.
+        As of ``evr.accounting.Enclosure``.
     neighboring_relation
         The name of the relation of neighbours.
     """

@@ -27,22 +27,7 @@ class SamplingOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Sampling:
-    """The options of sampled methods, keywords of ``verify``, ``certify`` and ``release``.
-
-    Attributes
-    ----------
-    seed
-        For results that can be repeated; a guarantee wants fresh entropy, so leave it out.
-    max_samples
-        In each direction. The sequential verifier rejects when they are used up; the fixed one refuses to need more.
-    proposal
-        ``"capped"``, tilted; or ``"simple"``, the paper's simple Monte Carlo.
-    device
-        Who draws: ``"cpu"``; ``"cuda"``, an NVIDIA GPU (docs/guide/gpu.md); ``"auto"``, a GPU if one can be used, else
-        the processor, and ``notes`` say so; or another name in ``evr._kernel.sampled.summary.BACKENDS``.
-    workers, executor
-        Threads, or any ``concurrent.futures.Executor`` to do the work; the answer does not depend on it.
-    """
+    """The options of sampled methods: keywords of ``verify``, which describes them, of ``certify`` and ``release``."""
 
     seed: int | None = None
     max_samples: int | None = None
