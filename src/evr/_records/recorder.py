@@ -42,11 +42,10 @@ class Recorder:
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with Recorder(f"{folder}/training.record.jsonl") as recorder:
-    ...         for _ in range(100):
-    ...             recorder.step(noise_multiplier=1.0, clipping_norm=0.5,
-    ...                           sampling_probability=0.01)
-    ...     record = Record.load(recorder.path)
+    ...     recorder = Recorder(f"{folder}/training.record.jsonl")
+    ...     for _ in range(100):
+    ...         recorder.step(noise_multiplier=1.0, clipping_norm=0.5, sampling_probability=0.01)
+    ...     record = recorder.finish()
     >>> record.steps, record.event.event
     (100, PoissonSampledDpEvent(sampling_probability=0.01,
                                 event=GaussianDpEvent(noise_multiplier=1.0)))
