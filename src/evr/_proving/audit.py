@@ -17,7 +17,7 @@ from dp_accounting.dp_event import DpEvent, GaussianDpEvent
 from evr._accounting import estimate_epsilon, privacy_curve
 from evr._accounting.noise import scaled_noise
 from evr._basics import validate
-from evr._basics.numbers import above, round_up
+from evr._basics.numbers import above, round_up, typed
 from evr._kernel.events.relations import Relation
 from evr._kernel.pairs import Floats
 from evr._kernel.strict.tradeoff import Tradeoff
@@ -80,7 +80,7 @@ class Audit:
         whom = {"noise": "this mechanism with any noise multiplier", "gaussian": "Gaussian mechanisms"}[self.family]
         least = f"{abs(round_up(-self.epsilon, 3)):.3g} with confidence {self.confidence:g}"
         words = f"{self.correct:,} of {self.guesses:,} guesses were right, of {self.canaries:,} canaries. "
-        words += f"Epsilon at delta = {self.delta:g} is at least {least}, for {whom}."
+        words += f"Epsilon at delta = {typed(self.delta)} is at least {least}, for {whom}."
         if self.p_value is None or self.claimed is None:
             return words
         verb = "is consistent with" if self.verdict == CONSISTENT else "contradicts"

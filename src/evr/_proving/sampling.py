@@ -42,11 +42,11 @@ class Sampling:
         known = SamplingOptions.__annotations__
         for name in options.keys() - known.keys():
             raise TypeError(f"unexpected keyword argument {name!r}: the options of samples are {', '.join(known)}")
-        return cls(**{**options, "seed": seed_of(options.get("seed"))})
+        return cls(**options)
 
     def __post_init__(self) -> None:
         self.settings("sequential")
-        seed_of(self.seed)
+        object.__setattr__(self, "seed", seed_of(self.seed))
         validate.worker_count(self.workers)
         if self.executor is not None and not isinstance(self.executor, Executor):
             raise TypeError(
