@@ -35,7 +35,6 @@ from evr._proving.choosing import Announce, Forecast, StrictProving, forecast
 from evr._proving.planning import planning_told
 from evr._proving.progress import ProgressHook, check_progress
 from evr._proving.sampling import Sampling, SamplingOptions
-from evr._proving.workers import check_at_work
 from evr._release.budget import Budget
 from evr._release.claiming import claimed, false_claim
 from evr._release.journal import AttemptRow
@@ -126,7 +125,7 @@ class Request:
                 raise ValueError(f"method={self.settings.method!r} draws samples: a proof file needs method='strict'")
             if self.proof == self.path:
                 raise ValueError(f"proof={str(proof)!r} is where the certificate goes, too")
-        check_at_work(self.sampling.executor)
+        self.sampling.check_at_work()
         if self.settings.method != "strict":
             self.composition.check_drawn()
 
