@@ -92,6 +92,8 @@ def test_tables(arguments: list[str], found: str, width: int, terminal: Callable
     screen = terminal(*arguments)
     if "--every" in arguments:
         assert screen.startswith("Epsilon by number of steps, at delta = 0.001\n")
+    if "--compare" in arguments and width == 100:
+        assert re.search(r"accountant +kind +epsilon +off by +time +note", screen), "a list, and no table"
     assert widest(screen) <= width
     assert found in words(screen)
 
