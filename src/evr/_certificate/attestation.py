@@ -103,7 +103,6 @@ class Attestation:
 
     @cached_property
     def _statement(self) -> _Statement:
-        """The payload, read: every field is known, and nothing is missing."""
         found = validated(_Statement, parsed(self.payload.decode("utf-8", "replace")))
         if len({one.name for one in found.subject}) < len(found.subject):
             raise CertificateError("two files have the same name: rename one")

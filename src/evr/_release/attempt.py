@@ -106,10 +106,7 @@ class Request:
         self.description = description_of(given, written)
         self.path = writable(path=path)
         if self.budget is not None:
-            account = self.budget.account()
-            account.check_open()
-            account.check_unit(written, self.description.unit)
-            account.check(event)
+            self.budget.account().check(event, self.description.unit)
         refused = None if for_output else partial(false_claim, self.composition, ran=event, risk=risk)
         self.claim = claimed(self.composition, epsilon, delta, tau, refused)
         whose = protected(written, self.description.unit)
