@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
-from evr._accounting.calibration import Goal
 from evr._basics import atomic, validate
 from evr._basics.randomness import entropy_of
 from evr._certificate.build import build, epsilon_per_record, software
@@ -36,7 +35,7 @@ from evr._proving.progress import ProgressHook, check_progress
 from evr._proving.sampling import Sampling, SamplingOptions
 from evr._proving.workers import check_at_work
 from evr._release.budget import Budget
-from evr._release.claiming import claimed, false_claim
+from evr._release.claiming import claimed
 from evr._release.journal import AttemptRow
 from evr._release.ledger import Ledger, Wanted, now
 from evr._wording.description import description_of, protected
@@ -93,13 +92,6 @@ class Request:
             check_texts(self.composition)
         written = event_from_json(self.document)
         describe(written)  # the words of a mechanism of somebody's own may fail
-        names = ("advantage", "true_positive_rate", "false_positive_rate")
-        rates = zip(names, (advantage, true_positive_rate, false_positive_rate), strict=True)
-        risk = {name: rate for name, rate in rates if rate is not None}
-        if risk:
-            goal = Goal.of(epsilon, delta, **risk)
-            epsilon = goal.nearest(self.composition, None)
-            delta = goal.delta(epsilon)
         more = {"unit": unit, "false_positive_rate": false_positive_rate}
         given = {} if record else stated_in(event)
         given |= {**(description or {}), **{key: value for key, value in more.items() if value is not None}}
@@ -107,8 +99,9 @@ class Request:
         self.path = writable(path=path)
         if self.budget is not None:
             self.budget.account().check(event, self.description.unit)
-        refused = None if for_output else partial(false_claim, self.composition, ran=event, risk=risk)
-        self.claim = claimed(self.composition, epsilon, delta, tau, refused)
+        rates = {"advantage": advantage, "true_positive_rate": true_positive_rate}
+        rates |= {"false_positive_rate": false_positive_rate}
+        self.claim = claimed(self.composition, epsilon, delta, rates, tau, None if for_output else event)
         whose = protected(written, self.description.unit)
         self.wanted = Wanted(self.claim, name, self.composition.relation, whose, for_output)
         self.strict = StrictProving(self.composition)

@@ -1,7 +1,5 @@
 """``evr risk``: what an attacker can do at most. ``evr audit``: the scores of canaries against a certificate."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -64,7 +62,9 @@ def risk(
     draw(plot, lambda plots: plots.curve(curve, title=title), quiet=out.silent)
 
 
-def _bounded(ran: options.WhatRan, given: str | None, seconds: float) -> tuple[Risk, str, bool, evr.Certificate | None]:
+def _bounded(
+    ran: options.WhatRan, given: str | None, seconds: float
+) -> "tuple[Risk, str, bool, evr.Certificate | None]":
     """The bounds, whose data they protect, whether neighbours replace it, and the accepted certificate if any."""
     from evr._certificate.replay import confirmed
     from evr._kernel.events import Composition

@@ -1,7 +1,5 @@
 """``evr budget``: an epsilon that several teams share."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -180,7 +178,7 @@ def compose(
     out.answer(document, shown, "\n".join(words))
 
 
-def _document(account: Account, used: list[float], held: Journal) -> dict[str, Any]:
+def _document(account: "Account", used: list[float], held: "Journal") -> dict[str, Any]:
     from evr._kernel.events.relations import name_of
     from evr._release.ledger import now
 
@@ -210,7 +208,7 @@ def _document(account: Account, used: list[float], held: Journal) -> dict[str, A
     }
 
 
-def _spending(spending: Spending, attempts: dict[int, AttemptRow]) -> dict[str, Any]:
+def _spending(spending: "Spending", attempts: "dict[int, AttemptRow]") -> dict[str, Any]:
     from evr._wording.statement import describe_event
 
     attempt = attempts.get(spending.attempt_id or 0)

@@ -1,7 +1,5 @@
 """``evr calibrate``: the least noise, or the most steps, for a target."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

@@ -2,8 +2,6 @@
 ``evr replay``: do again what it says, and compare. ``evr attest``: bind it to the files that a training made.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import asdict
 from pathlib import Path
@@ -88,7 +86,7 @@ def show(
             _tell_more(certificate, file, max_seconds)
 
 
-def _tell_more(certificate: evr.Certificate, file: Path, max_seconds: float) -> None:
+def _tell_more(certificate: "evr.Certificate", file: Path, max_seconds: float) -> None:
     """What it means, and what its statement does not say."""
     if certificate.accepted:
         from evr._wording.publishing import meaning
@@ -194,7 +192,7 @@ def replay(
         raise typer.Exit(REJECTED)
 
 
-def _outcome(certificate: evr.Certificate, found: Replay, *, fresh: bool) -> str:
+def _outcome(certificate: "evr.Certificate", found: "Replay", *, fresh: bool) -> str:
     if found.undecided is not None:
         return f"could not be replayed here: {found.undecided}."
     if not found.agrees:
@@ -207,7 +205,7 @@ def _outcome(certificate: evr.Certificate, found: Replay, *, fresh: bool) -> str
     return f"agrees with its replay ({', '.join(again)}); the verdict is {certificate.verdict}."
 
 
-def _attested(path: Path, files: list[Path], key: Path | None) -> tuple[evr.Certificate, dict[str, list[str]]]:
+def _attested(path: Path, files: list[Path], key: Path | None) -> "tuple[evr.Certificate, dict[str, list[str]]]":
     """The certificate in an attestation, what was checked and what not. Leaves with 3 where something does not fit."""
     from evr._certificate.attestation import Attestation, sha256_of
 

@@ -2,8 +2,6 @@
 story of one attempt: the forecast, the progress, the result.
 """
 
-from __future__ import annotations
-
 import sys
 from functools import partial
 from pathlib import Path
@@ -135,7 +133,7 @@ def resume(
     told.tell(certificate)
 
 
-def _who_drew(certificate: evr.Certificate) -> str:
+def _who_drew(certificate: "evr.Certificate") -> str:
     """The device that ``--device auto`` chose, and why."""
     from evr._devices.cuda import why_not
 

@@ -2,8 +2,6 @@
 ``evr describe``: how evr understands a training.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from dataclasses import asdict
@@ -77,7 +75,7 @@ def estimate(
         note(event, records=ran.records, **levels, quiet=out.quiet)
 
 
-def _target(epsilon: Any, delta: Any, claim: Target | None) -> tuple[str, Any]:
+def _target(epsilon: Any, delta: Any, claim: "Target | None") -> tuple[str, Any]:
     """The level that was given, epsilon or delta, and its value: from the flags, or else from the file's claim."""
     if epsilon is None and delta is None and claim is not None:
         epsilon, delta = claim.epsilon, claim.delta
@@ -164,7 +162,7 @@ class _Question(NamedTuple):
             wrote(csv, quiet=self.out.quiet)
         draw(plot, lambda plots: plots.curve(found, title=f"{title}\n{self.ran.caption}"), quiet=self.out.quiet)
 
-    def _curve(self, every: int | None) -> tuple[str, PrivacyCurve | OnlineEpsilon | Sweep]:
+    def _curve(self, every: int | None) -> "tuple[str, PrivacyCurve | OnlineEpsilon | Sweep]":
         """The answers, and their title."""
         asked: Any = {"neighboring_relation": self.relation, "progress": not self.out.quiet and sys.stderr.isatty()}
         if every is not None:
@@ -255,7 +253,7 @@ def describe(ran: options.WhatRan, *, json: options.Json = False) -> None:
     table("One step of each mechanism", rows)
 
 
-def _steps(composition: Composition) -> list[dict[str, Any]]:
+def _steps(composition: "Composition") -> list[dict[str, Any]]:
     """Each mechanism in both directions, with the delta of one step where it has a closed form."""
     from evr._estimate.closed_forms import pair_delta
     from evr._kernel.pairs import DominatingPair

@@ -1,7 +1,5 @@
 """``evr ledger``: attempts, verdicts, what false-positive allowance is left."""
 
-from __future__ import annotations
-
 import sys
 import textwrap
 from collections import Counter
@@ -58,7 +56,7 @@ def ledger(*, ledger: options.LedgerFile = None, out: options.Out) -> None:
             say(_LEGEND)
 
 
-def _row(attempt: AttemptRow) -> dict[str, Any]:
+def _row(attempt: "AttemptRow") -> dict[str, Any]:
     from evr._wording.statement import describe_event
 
     kept = ("id", "epsilon", "delta", "tau", "samples", "started", "finished", "certificate", "message", "state")

@@ -1,7 +1,5 @@
 """Options that commands share, and the training that they describe."""
 
-from __future__ import annotations
-
 import inspect
 import itertools
 from collections.abc import Callable, Mapping
@@ -216,11 +214,11 @@ class WhatRan:
         return composed([evr.dpsgd(**phase) for phase in self.phases()])
 
     @cached_property
-    def file(self) -> Spec | None:
+    def file(self) -> "Spec | None":
         """The tables of the file."""
         return None if self.spec is None else evr.load(self.spec)
 
-    def described(self, *, records: bool = False) -> tuple[Any, Target | None, Relation | None]:
+    def described(self, *, records: bool = False) -> "tuple[Any, Target | None, Relation | None]":
         """The event of the file or of the flags, the claim of the file, and the relation of neighbours, where given.
         With ``records``, the file may be a record.
         """
@@ -231,7 +229,7 @@ class WhatRan:
         relation = self.adjacency or self.file.adjacency
         return self.file.event(relation), self.file.claim, relation
 
-    def record(self) -> evr.Record | None:
+    def record(self) -> "evr.Record | None":
         """The record of a training, if that is what the file is; of several processes, all of them."""
         if self.spec is None or not is_record(self.spec):
             return None

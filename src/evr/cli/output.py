@@ -127,7 +127,7 @@ def waiting(words: Callable[[float], str], *, after: float, silent: bool) -> Ite
     finally:
         over.set()
         if not silent:
-            speaker.join()
+            speaker.join(1.0)
 
 
 @contextlib.contextmanager

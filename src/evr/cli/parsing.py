@@ -1,7 +1,5 @@
 """Numbers of the command line: fractions, lists, ranges, schedules."""
 
-from __future__ import annotations
-
 import bisect
 import itertools
 import math

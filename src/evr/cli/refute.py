@@ -1,7 +1,5 @@
 """``evr refute``: a proof that a claim is false."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import asdict
 from fractions import Fraction
