@@ -4,8 +4,6 @@ Unknown fields are refused at every depth, for nobody would check them. No field
 strict proof has no field about samples, and one of samples none about exact proofs.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 

@@ -1,13 +1,11 @@
 """A budget at one moment: what was spent, what would fit, and what proves it (docs/guarantees_budget.md)."""
 
-from __future__ import annotations
-
 import bisect
 import contextlib
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from dp_accounting import dp_event
 
@@ -43,7 +41,7 @@ class Account:
     tries: int = 0
 
     @classmethod
-    def of(cls, held: Journal, name: str) -> Account:
+    def of(cls, held: Journal, name: str) -> Self:
         """The account of that name, or an error that lists the names."""
         row = next((one for one in held.budgets.values() if one.name == name), None)
         if row is None:
@@ -57,7 +55,7 @@ class Account:
     def events(self) -> list[dp_event.DpEvent]:
         return [event_from_json(one.event) for one in self.spent]
 
-    def first(self, count: int) -> Account:
+    def first(self, count: int) -> Self:
         return replace(self, spent=self.spent[:count])
 
     def event(self, *more: Any) -> dp_event.DpEvent:

@@ -59,9 +59,7 @@ class Request:
         *,
         epsilon: float | None,
         delta: float | None,
-        advantage: float | None = None,
-        true_positive_rate: float | None = None,
-        false_positive_rate: float | None = None,
+        risk: Mapping[str, float | None] | None = None,
         tau: float | None = None,
         method: str = "auto",
         ledger: Ledger | str | Path | None = None,
@@ -92,15 +90,14 @@ class Request:
             check_texts(self.composition)
         written = event_from_json(self.document)
         describe(written)  # the words of a mechanism of somebody's own may fail
-        more = {"unit": unit, "false_positive_rate": false_positive_rate}
+        rates = {name: rate for name, rate in (risk or {}).items() if rate is not None}
+        more = {"unit": unit, "false_positive_rate": rates.get("false_positive_rate")}
         given = {} if record else stated_in(event)
         given |= {**(description or {}), **{key: value for key, value in more.items() if value is not None}}
         self.description = description_of(given, written)
         self.path = writable(path=path)
         if self.budget is not None:
             self.budget.account().check(event, self.description.unit)
-        rates = {"advantage": advantage, "true_positive_rate": true_positive_rate}
-        rates |= {"false_positive_rate": false_positive_rate}
         self.claim = claimed(self.composition, epsilon, delta, rates, tau, None if for_output else event)
         whose = protected(written, self.description.unit)
         self.wanted = Wanted(self.claim, name, self.composition.relation, whose, for_output)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import getpass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from dp_accounting import NeighboringRelation
 
@@ -74,7 +74,7 @@ class Budget:
         adaptive: bool = False,
         ledger: Ledger | str | Path | None = None,
         by: str | None = None,
-    ) -> Budget:
+    ) -> Self:
         """Make a budget; nothing of it ever changes. ``epsilon`` and ``delta``, both above 0, bound everything that is
         spent together, per ``unit``: a record (an example is one), a user or a client. ``adaptive`` says whether what
         is spent next may depend on what was released before. Records of trainings support zero-out, the default.

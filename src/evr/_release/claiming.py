@@ -2,11 +2,8 @@
 pair that is false is refused, with what would hold.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
-from collections.abc import Mapping
 from typing import Any
 
 from evr._accounting import Estimate, UpperBound, calibrate, estimate_delta, estimate_epsilon
@@ -24,17 +21,12 @@ _LEAST = 1e-290 / LOOSEST  # of a delta that is not 0
 
 
 def claimed(
-    event: Composition,
-    epsilon: float | None,
-    delta: float | None,
-    rates: Mapping[str, float | None],
-    tau: float | None,
-    ran: Any,
+    event: Composition, epsilon: float | None, delta: float | None, risk: dict[str, float], tau: float | None, ran: Any
 ) -> Claim:
     """The claim to test: a pair, or one from which a risk follows. If it seems to be false, it is refused with what
     would hold for the event as it was given, ``ran``; where that is None, it is tested.
     """
-    if risk := {name: rate for name, rate in rates.items() if rate is not None}:
+    if risk:
         goal = Goal.of(epsilon, delta, **risk)
         epsilon = goal.nearest(event, None)
         delta = goal.delta(epsilon)

@@ -116,14 +116,13 @@ def certify(
     >>> certificate.verdict, certificate.guarantee.delta, round(certificate.guarantee.epsilon, 2)
     ('accepted', 1e-05, 0.93)
     """
+    risk = {"advantage": advantage, "true_positive_rate": true_positive_rate}
     request = Request(
         event,
         False,
         epsilon=epsilon,
         delta=delta,
-        advantage=advantage,
-        true_positive_rate=true_positive_rate,
-        false_positive_rate=false_positive_rate,
+        risk=risk | {"false_positive_rate": false_positive_rate},
         tau=tau,
         method=method,
         ledger=ledger,

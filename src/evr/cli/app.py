@@ -1,7 +1,5 @@
 """The application object. Commands import the library when they run, so that `evr --help` is quick."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 import types

@@ -30,7 +30,7 @@ def calibrate(
     event, claim, relation = ran.described() if known else (None, None, ran.adjacency)
     target = goal.given
     if claim is not None and target.keys() <= {"epsilon", "delta"}:
-        target = options.Goal(claim.epsilon, claim.delta).given | target
+        target = options.Goal(**{"epsilon": claim.epsilon, "delta": claim.delta, **target}).given
     if len(target) < 2 and goal.advantage is None:
         pairs = (("epsilon", "delta"), ("true_positive_rate", "false_positive_rate"))
         wanted = next((one for one in pairs if target.keys() & set(one)), pairs[0])

@@ -2,8 +2,6 @@
 that looks like a slip. Naming files, and refusing those that cannot be written before any work is done.
 """
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io
@@ -36,7 +34,7 @@ def fail(message: str, code: int = 2) -> NoReturn:
     sys.exit(code)
 
 
-def accepted(file: Path, max_seconds: float, otherwise: str) -> evr.Certificate:
+def accepted(file: Path, max_seconds: float, otherwise: str) -> "evr.Certificate":
     """An accepted certificate; of a rejected one the words say what it cannot do."""
     from evr._certificate.replay import confirmed
 

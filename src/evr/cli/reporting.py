@@ -1,7 +1,5 @@
 """The story of one attempt, told as it happens: the forecast, the progress, the result."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import tempfile
@@ -32,7 +30,7 @@ class Reporting:
 
     path: Path | None  # where the certificate goes
     ledger: str | None  # where the attempt is counted; None for the default
-    out: Out
+    out: "Out"
     dry_run: bool = False  # say what would be done, and stop
 
     @property
@@ -53,7 +51,7 @@ class Reporting:
             yield str(Path(folder) / "ledger.sqlite")
 
     @contextlib.contextmanager
-    def working(self, doing: str) -> Iterator[Callable[[Forecast], None]]:
+    def working(self, doing: str) -> Iterator[Callable[["Forecast"], None]]:
         """Say what is being done, if it lasts, and whether it counts, if it is interrupted. Yields ``announce``."""
         start = time.monotonic()
 
@@ -62,7 +60,7 @@ class Reporting:
 
         with waiting(words, after=_SOON, silent=self.out.silent) as over:
 
-            def announce(forecast: Forecast) -> None:
+            def announce(forecast: "Forecast") -> None:
                 over.set()
                 self._announce(forecast, time.monotonic() - start)
 
@@ -73,7 +71,7 @@ class Reporting:
                     print(note, file=sys.stderr)
                 raise
 
-    def _announce(self, forecast: Forecast, planned: float) -> None:
+    def _announce(self, forecast: "Forecast", planned: float) -> None:
         """Say what is to be proved, how, how long that takes, and planning took, and where files go."""
         claim, seconds, method = forecast.claim, forecast.total_seconds, forecast.settings.method
         if self.dry_run and self.out.json:
@@ -100,7 +98,7 @@ class Reporting:
     def _files(self) -> dict[str, Any]:
         return {"certificate": None if self.path is None else str(self.path), "ledger": self.counted}
 
-    def tell(self, certificate: evr.Certificate, proof: Path | None = None, report: Path | None = None) -> None:
+    def tell(self, certificate: "evr.Certificate", proof: Path | None = None, report: Path | None = None) -> None:
         """Print how the attempt ended, and write its page; leave with 3 unless it was accepted."""
         self._tell(certificate)
         data = None
@@ -114,7 +112,7 @@ class Reporting:
         if not certificate.accepted:
             raise typer.Exit(REJECTED)
 
-    def _tell(self, certificate: evr.Certificate) -> None:
+    def _tell(self, certificate: "evr.Certificate") -> None:
         held = certificate.guarantee is not None
         outcome = "-differentially private." if held else "-differential privacy was not verified."
         sentence = f"{pair(certificate.claim)}{outcome}"
@@ -139,7 +137,7 @@ class Reporting:
                 print()
             self._tell_where(certificate)
 
-    def _tell_where(self, certificate: evr.Certificate) -> None:
+    def _tell_where(self, certificate: "evr.Certificate") -> None:
         """Where the certificate is, and where the attempt was counted."""
         from evr._certificate.certificate import aside
 

@@ -1,7 +1,5 @@
 """The calculator: one page that estimates the epsilon of DP-SGD and proves it in the browser, without a network."""
 
-from __future__ import annotations
-
 from html import escape
 from pathlib import Path
 
