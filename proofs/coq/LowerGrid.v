@@ -10,14 +10,6 @@ Open Scope R_scope.
 Fixpoint weighty (Q : Z) (g y : R) (w : list Z) : Prop :=
   match w with [] => True | u :: w' => IZR Q * y <= IZR u /\ weighty Q g (y * g) w' end.
 
-Lemma split_like_ok {A B} (w : list A) : forall (l b r : list B), split_like w l = (b, r) ->
-  l = b ++ r /\ (length b <= length w)%nat /\ (r <> [] -> length b = length w).
-Proof.
-  induction w as [|u w IH]; intros [|a l] b r E; simpl in E; try (injection E as <- <-; simpl; repeat split; auto; try lia; congruence).
-  destruct (split_like w l) as [b' r'] eqn:E'. injection E as <- <-. destruct (IH _ _ _ E') as (-> & L & R). simpl.
-  repeat split; [lia|]. intros H. rewrite R; auto.
-Qed.
-
 Fixpoint merged_r (fuel : list (Z * Z)) (Q : Z) (w : list Z) (l : list (Z * Z)) : list (Z * Z) :=
   match l, fuel with
   | _ :: _, _ :: fuel' =>
@@ -69,7 +61,7 @@ Section cells.
     intros Kf Hw Hy. induction fuel as [|z fuel IH]; intros l x Hl Hx.
     - destruct l as [|a l]; (split; [constructor|]); [simpl; lra|]. apply (val_pos g Hg); auto. apply Rmult_le_pos; auto.
     - destruct l as [|a l]; [simpl; split; [constructor | lra]|]. cbn [merged_r].
-      destruct (split_like w (a :: l)) as [b r] eqn:E. destruct (split_like_ok _ _ _ _ E) as (El & Lb & Lr). rewrite El in Hl |- *.
+      destruct (split_like w (a :: l)) as [b r] eqn:E. destruct (split_like_spec _ _ _ _ E) as (El & Lb & Lr). rewrite El in Hl |- *.
       apply nn_app in Hl as [Hb Hr]. destruct (sums_nonneg b w y Hb Hw Hy) as [P1 P2].
       assert (HG : 0 <= g ^ length w) by (apply pow_le; auto).
       destruct (IH r (x * g ^ length w) Hr ltac:(apply Rmult_le_pos; auto)) as [N1 N2]. destruct (cdiv_pos_le _ Q HQ P2) as [C1 C2].

@@ -51,6 +51,37 @@ Proof.
   unfold persp. replace (c * q / (c * p)) with (q / p) by (field; lra). ring.
 Qed.
 
+(* a line below f, through its value at m *)
+Lemma between_three f x m z : K f -> 0 <= x -> x < m < z -> (z - x) * f m <= (z - m) * f x + (m - x) * f z.
+Proof.
+  intros Kf Hx Hm. set (t := (z - m) / (z - x)). assert (Et : t * (z - x) = z - m) by (unfold t; field; lra).
+  assert (Ht : 0 <= t <= 1).
+  { split; [unfold t; apply ratio_nonneg; lra | apply Rmult_le_reg_r with (z - x); lra]. }
+  pose proof (K_cvx _ Kf x z t Hx ltac:(lra) Ht) as C. replace (t * x + (1 - t) * z) with m in C.
+  2:{ replace (t * x + (1 - t) * z) with (z - t * (z - x)) by ring. rewrite Et. ring. }
+  apply (Rmult_le_compat_l (z - x)) in C; [|lra]. replace (m - x) with ((z - x) - t * (z - x)) by lra. rewrite <- Et. lra.
+Qed.
+Lemma supporting f m : K f -> 0 < m -> exists k, 0 <= k /\ forall x, 0 <= x -> f m + k * m <= f x + k * x.
+Proof.
+  intros Kf Hm. set (E := fun r => exists z, m < z /\ r * (z - m) = f m - f z).
+  assert (B : forall x, 0 <= x < m -> forall r, E r -> r * (m - x) <= f x - f m).
+  { intros x Hx r (z & Hz & Er). pose proof (between_three f x m z Kf ltac:(lra) ltac:(lra)) as C.
+    apply Rmult_le_reg_r with (z - m); [lra|]. replace (r * (m - x) * (z - m)) with ((m - x) * (f m - f z)) by (rewrite <- Er; ring). lra. }
+  assert (E1 : E (f m - f (m + 1))) by (exists (m + 1); split; [lra | ring]).
+  destruct (completeness E) as [k [K1 K2]].
+  - exists ((f 0 - f m) / m). intros r Hr. specialize (B 0 ltac:(lra) r Hr). rewrite Rminus_0_r in B.
+    apply Rmult_le_reg_r with m; auto. unfold Rdiv. rewrite Rmult_assoc, Rinv_l; lra.
+  - exists (f m - f (m + 1)). auto.
+  - exists k. specialize (K1 _ E1) as K0. pose proof (K_dec _ Kf m (m + 1) ltac:(lra) ltac:(lra)). split; [lra|]. intros x Hx.
+    destruct (Rtotal_order x m) as [Hl|[->|Hg]]; [|lra|].
+    + enough (k <= (f x - f m) / (m - x)) as Hk.
+      { apply (Rmult_le_compat_r (m - x)) in Hk; [|lra]. unfold Rdiv in Hk. rewrite Rmult_assoc, Rinv_l in Hk; lra. }
+      apply K2. intros r Hr. specialize (B x ltac:(lra) r Hr). apply Rmult_le_reg_r with (m - x); [lra|].
+      unfold Rdiv. rewrite Rmult_assoc, Rinv_l; lra.
+    + assert (Hr : E ((f m - f x) / (x - m))) by (exists x; split; [lra | field; lra]).
+      specialize (K1 _ Hr). apply (Rmult_le_compat_r (x - m)) in K1; [|lra]. unfold Rdiv in K1. rewrite Rmult_assoc, Rinv_l in K1; lra.
+Qed.
+
 (* Scores at x, x h, x h^2, ... (x = e^(-loss)), in the units of the integers. *)
 Fixpoint val (h x : R) (l : list (Z * Z)) (f : R -> R) : R :=
   match l with [] => 0 | a :: l' => persp f (IZR (fst a)) (x * IZR (snd a)) + val h (x * h) l' f end.
