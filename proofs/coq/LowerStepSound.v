@@ -249,7 +249,7 @@ End tests.
 
 Theorem own_scores_ok den spacing up law kd tbits ts values n : own_scores den spacing up law kd tbits ts = Some values -> states law n ->
   let T := (2 ^ tbits)%Z in let g := k_grid kd in
-  exists qn qd, rate n = IZR qn / IZR qd /\ (0 <= tbits)%Z /\ (0 < den)%Z /\ not_falling ts = true /\
+  exists qn qd, rate n = IZR qn / IZR qd /\ (0 <= k_vbits kd)%Z /\ (0 <= tbits)%Z /\ (0 < den)%Z /\ not_falling ts = true /\
   let Pc t := chance_p qn qd (if up then 1 else -1)%Z T (dev n) up t in
   let Qc t := chance_q qn qd (if up then 1 else -1)%Z T (dev n) up t in
   (forall t t', (t <= t')%Z -> Pc t' <= Pc t /\ Qc t' <= Qc t) /\
@@ -280,7 +280,7 @@ Proof.
   assert (HS : (0 < size g0)%Z) by (apply Z.pow_pos_nonneg; lia). assert (HD : (0 < den * size g0)%Z) by (apply Z.mul_pos_pos; auto).
   assert (He : (0 <= e)%Z) by (unfold e, extra; lia).
   destruct (multipliers_ok o (w + e + 100) (fst noises) (snd noises) Hc Hd ltac:(lia) (surjective_pairing _)) as [Pm Qm]. rewrite <- Ed in Qm.
-  exists (o_a o), (o_b o). split; [exact Er|]. split; [exact E8|]. split; [exact E4|]. split; [exact E9|]. cbv zeta.
+  exists (o_a o), (o_b o). split; [exact Er|]. split; [exact E1|]. split; [exact E8|]. split; [exact E4|]. split; [exact E9|]. cbv zeta.
   assert (Hsign : (if up then 1 else -1)%Z = 1%Z \/ (if up then 1 else -1)%Z = (-1)%Z) by (destruct up; auto).
   assert (HM1 : IZR (2 ^ B) <= IZR (2 ^ B) * 1) by lra. assert (HM2 : IZR (2 ^ B) * 1 <= IZR (2 ^ B)) by lra.
   assert (HB : (0 <= B)%Z) by lia. assert (Hw : (0 <= w <= B)%Z) by lia.
