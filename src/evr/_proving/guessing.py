@@ -14,7 +14,7 @@ import scipy
 from scipy.special import ndtr
 
 from evr._kernel.pairs import Floats
-from evr._kernel.pairs.exact.outcomes import falling_hull
+from evr._kernel.pairs.exact.points import falling_hull
 from evr._kernel.strict.tradeoff import Tradeoff
 
 

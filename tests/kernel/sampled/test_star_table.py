@@ -1,7 +1,7 @@
 """Replicas around one of them: the bound on their weights, and the law of what is accepted, by enumeration."""
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from itertools import product
 
 import numpy as np
@@ -12,6 +12,7 @@ from evr._basics.randomness import Stream
 from evr._kernel.events import Composition
 from evr._kernel.pairs import Direction
 from evr._kernel.pairs.patterns.bins import CorrelatedBins
+from evr._kernel.pairs.patterns.law import PatternLaw
 from evr._kernel.sampled.plan import ByOrder, ByStar, DrawPlan, MixturePlan
 from evr._kernel.sampled.proposals import built
 from evr._kernel.sampled.replica_tables import OccupancyTable, has_star, star_of
@@ -33,7 +34,7 @@ LAW = law_of(EVENT)
 
 def weights_of(law: CorrelatedBins, order: int) -> dict[tuple[int, ...], float]:
     """The weight of each occupancy, added up over the bins of all replicas."""
-    found: Counter[tuple[int, ...]] = Counter()
+    found: defaultdict[tuple[int, ...], float] = defaultdict(float)
     for bins in product(range(law.bins), repeat=order):
         pairs = sum(law.gram[bins[i], bins[j]] for i in range(order) for j in range(i))
         found[tuple(np.bincount(bins, minlength=law.bins).tolist())] += math.exp(pairs) / law.bins**order
@@ -78,6 +79,7 @@ def test_replicas_are_refused_where_they_are_not_drawn() -> None:
     min_sep = Composition.of(BMinSepDpEvent(2.0, 60, 4, 0.2, True, (0.8, 0.6))).simplified("remove")[0].floats
     independent = Composition.of(BallsInBinsDpEvent(3.0, 200, 20)).simplified("remove")[0].floats
     for law, order in ((min_sep, 3), (independent, 3), (LAW, 1), (LAW, 41)):
+        assert isinstance(law, PatternLaw)
         assert not has_star(law, order)
         with pytest.raises(ValueError, match="not drawn around one of them"):
             star_of(law, order)

@@ -194,7 +194,7 @@ class ExactEither(ExactCurve):
     def least(self) -> Ball:
         return self.above.least()
 
-    def greatest(self) -> Ball:
+    def greatest(self) -> Fraction | Ball:
         return self.above.greatest()
 
 
