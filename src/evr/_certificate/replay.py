@@ -35,7 +35,7 @@ from evr._kernel.verdict.results import DirectionReport, Verification
 from evr._kernel.verdict.settings import Claim, Settings
 from evr._proof.writer import proof_of, seal_of
 from evr._proving.progress import Hook, Progress, ProgressHook, check_progress, reporter, watching
-from evr._proving.workers import working
+from evr._proving.sampling import working
 from evr.errors import AccuracyError, DeviceError, DisagreementError, TooLongError, UnsupportedEventError
 
 TAKEN = ("software", "times", "record", "budget", "event", "description", "neighboring_relation")

@@ -31,9 +31,9 @@ from evr._proof.laws import check_texts
 from evr._proof.writer import proof_file, seal_of, write_proof
 from evr._proving.api import prove
 from evr._proving.choosing import Announce, Forecast, StrictProving, forecast
+from evr._proving.planning import planning_told
 from evr._proving.progress import ProgressHook, check_progress
 from evr._proving.sampling import Sampling, SamplingOptions
-from evr._proving.workers import check_at_work
 from evr._release.budget import Budget
 from evr._release.claiming import claimed
 from evr._release.journal import AttemptRow
@@ -98,10 +98,12 @@ class Request:
         self.path = writable(path=path)
         if self.budget is not None:
             self.budget.account().check(event, self.description.unit)
+        tell = planning_told(self.composition, progress, method)
         self.claim = claimed(self.composition, epsilon, delta, rates, tau, None if for_output else event)
+        tell(f"Estimated: ({self.claim.epsilon!r}, {self.claim.delta!r}) is to be proved")
         whose = protected(written, self.description.unit)
         self.wanted = Wanted(self.claim, name, self.composition.relation, whose, for_output)
-        self.strict = StrictProving(self.composition)
+        self.strict = StrictProving(self.composition, tell)
         enough = threshold_of(self.claim) * (1 - Fraction(self.claim.kappa))  # as an attempt of a release
         self.settings = self.strict.settings(method, self.sampling, self.claim, enough)
         self.proof = writable(proof=proof)
@@ -110,7 +112,7 @@ class Request:
                 raise ValueError(f"method={self.settings.method!r} draws samples: a proof file needs method='strict'")
             if self.proof == self.path:
                 raise ValueError(f"proof={str(proof)!r} is where the certificate goes, too")
-        check_at_work(self.sampling.executor)
+        self.sampling.check_at_work()
         if self.settings.method != "strict":
             self.composition.check_drawn()
 

@@ -20,7 +20,6 @@ from evr._kernel.events.relations import Relation
 from evr._proving.choosing import Announce
 from evr._proving.progress import ProgressHook, check_progress
 from evr._proving.sampling import Sampling, SamplingOptions
-from evr._proving.workers import check_at_work
 from evr._release.attempt import Request, attempted, drawing_device, perform, writable
 from evr._release.budget import Budget
 from evr._release.ledger import Ledger, opened
@@ -293,6 +292,6 @@ def resume(
         elsewhere = writable(path=path)
         writable(path=elsewhere or chosen.options["path"])
         check_progress(progress)
-        check_at_work(executor)
         sampling = Sampling(workers=workers, executor=executor)
+        sampling.check_at_work()
         return perform(one, one.take_over(chosen), sampling, progress=progress, path=elsewhere)
