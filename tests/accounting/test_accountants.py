@@ -116,3 +116,19 @@ def test_threads_compose_one_after_the_other():
         for thread in threads:
             thread.join()
     assert [step.count for step in accountant.composition.remove] == [4000]
+
+
+def test_threads_ask_while_others_compose():
+    """The counts grew while they were read."""
+    accountant = evr.FFTAccountant()
+
+    def compose():
+        for n in range(400):
+            accountant.compose(dp_event.GaussianDpEvent(1.0 + n))
+
+    thread = threading.Thread(target=compose)
+    with switching_often():
+        thread.start()
+        while thread.is_alive():
+            assert accountant.composition is not None
+    assert len(accountant.composition.remove) == 400
