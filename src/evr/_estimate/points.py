@@ -18,8 +18,9 @@ import numpy as np
 from evr._estimate.closed_forms import mean_loss
 from evr._kernel.pairs import Direction, DominatingPair, Floats, Measure, infinite_loss_mass
 from evr._kernel.pairs.line.gaussian import GaussianPair
+from evr._kernel.pairs.line.labelled import EitherPair
 from evr._kernel.pairs.line.pair import log_sum_exp
-from evr._kernel.pairs.line.poisson import EitherPair, SampledPair
+from evr._kernel.pairs.line.poisson import SampledPair
 
 
 def dot(x: Floats, y: Floats) -> float:
