@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from evr._estimate.composed import composed
 from evr._estimate.fft import rough_delta_of
-from evr._estimate.nested import composed
 from evr._estimate.selected import on_lines
 from evr._kernel.pairs import Direction, Floats, Step
 from evr._kernel.pairs.exact import ExactOutcomes
