@@ -1,6 +1,6 @@
 """Schedules: many sampled Gaussians of different noise or rates, grouped to the safe side
-(docs/guarantees_nested.md, G5). Each group becomes as many equal steps: a labelled mixture of a step below
-all of its steps and one above.
+(docs/guarantees_nested.md, G5). Each group becomes as many equal steps: a labelled mixture of one below all
+of its steps and one above.
 """
 
 from __future__ import annotations
