@@ -226,14 +226,14 @@ def test_mutations_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("scaled", "order", "shift"):
         law = SMALL_ADD if name == "shift" else SMALL
         proposal = mixture(law, 1, PROPOSALS[name].plan)
-        part = proposal.laws[0].parts[0]
+        part = proposal.laws[0].components[0]
         right = part.log_density
         monkeypatch.setattr(part, "log_density", lambda x, y, right=right: right(x, y) - 0.2)
         with pytest.raises(AssertionError, match="the mean is"):
             check_mean(proposal.draw(Stream(5, "test").block(0), 40_000), EPSILON, delta_of(proposal))
     proposal = mixture(SMALL, 1, MixturePlan(ByOrder(5)))
     block = proposal.draw(Stream(5, "test").block(0), 40_000)
-    proposal.laws[0].parts[0].log_normaliser -= 0.5
+    proposal.laws[0].components[0].log_normaliser -= 0.5
     with pytest.raises(AssertionError, match="B is"):
         check_bounds(proposal, block, EPSILON, delta_of(proposal))
 

@@ -17,10 +17,10 @@ from evr._kernel.pairs.law import UNIT, Floats
 from evr._kernel.pairs.patterns.law import PatternLaw, density_error, magnitude
 from evr._kernel.pairs.patterns.min_sep import Chain, MinSep, log_chain_sum
 from evr._kernel.sampled.driver import Driver, Lazily
-from evr._kernel.sampled.mixtures import MixtureProposal, table_of
+from evr._kernel.sampled.mixtures import MixtureProposal
 from evr._kernel.sampled.plan import ByOrder, ByShift, DrawPlan, MixturePlan
 from evr._kernel.sampled.proposals import built
-from evr._kernel.sampled.replica_tables import MOST_REPLICAS
+from evr._kernel.sampled.replica_tables import MOST_REPLICAS, table_of
 from evr._kernel.sampled.summary import checked
 from evr._kernel.verdict.attempts import Trial
 from evr._kernel.verdict.settings import Claim, Settings

@@ -11,6 +11,7 @@ from fractions import Fraction
 from evr._kernel.pairs.exact.law import Ball, ExactLaw, at_precision, ball
 from evr._kernel.pairs.exact.sampled import sampled_loss
 from evr._kernel.pairs.law import LossLaw
+from evr._kernel.pairs.line.pair import unmix
 from evr._kernel.pairs.steps import Step
 from evr.types import Direction
 
@@ -88,6 +89,6 @@ def inner_epsilon(law: SampledSteps, epsilon: float) -> tuple[float, float]:
     """
     share = float(law.share)
     if law.direction is not Direction.ADD:
-        return share, math.log1p(math.expm1(epsilon) / share)
-    factor = 1.0 - (1.0 - share) * math.exp(epsilon)
-    return (factor, epsilon + math.log(share) - math.log(factor)) if factor > 0.0 else (0.0, math.inf)
+        return share, float(unmix(epsilon, share))
+    factor = -math.expm1(min(epsilon + math.log1p(-share), 0.0))
+    return factor, -float(unmix(-epsilon, share))

@@ -178,8 +178,8 @@ class ExactEither(ExactCurve):
     ``below``. It dominates a group of different steps (docs/guarantees_nested.md, G5).
     """
 
-    below: SampledCurve
-    above: SampledCurve
+    below: ExactCurve
+    above: ExactCurve
     weight: Fraction
 
     @property
@@ -194,7 +194,7 @@ class ExactEither(ExactCurve):
     def least(self) -> Ball:
         return self.above.least()
 
-    def greatest(self) -> Ball:
+    def greatest(self) -> Fraction | Ball:
         return self.above.greatest()
 
 
