@@ -24,7 +24,7 @@ _BITS = 53  # of the weights of a mixture
 
 
 class Sampled(NamedTuple):
-    """A sampled Gaussian: one over the square of its noise, its rate, and its direction (replace-one: None)."""
+    """A sampled Gaussian: one over the square of its noise, its rate and direction (replace-one: None)."""
 
     square: Fraction
     rate: Fraction
