@@ -60,29 +60,35 @@ def windowed(masses: Masses, floor: int, top: int, spacing: Fraction, bits: int)
     above = masses.part(top + 1, masses.last)
     if not len(above):
         return inside, 0
-    weights = _falling(power_below(-spacing, bits), bits, above.first - top, above.last - top)
+    weights = falling(power_below(-spacing, bits), bits, above.first - top, above.last - top, lowered)
     kept = sum(map(mul, above, weights)) >> bits
     return inside + Masses.of(top, [kept]), above.most - kept
 
 
-def _falling(step: int, bits: int, first: int, last: int) -> Iterable[int]:
-    """``V_n`` of Section S4.4 from ``first`` to ``last``: one by one, or the first by squares where it is
-    far.
-    """
+Times = Callable[[int, int, int], int]
+"""The product of two numbers in units of ``2^-bits``, from the bits and the two, rounded."""
+
+
+def lowered(bits: int, weight: int, step: int) -> int:
+    return weight * step >> bits
+
+
+def raised(bits: int, weight: int, step: int) -> int:
+    return -(-weight * step >> bits)
+
+
+def falling(step: int, bits: int, first: int, last: int, times: Times) -> Iterable[int]:
+    """``V_n`` of S4.4 from ``first`` to ``last``: one by one, or the first by squares where it is far."""
     if last <= _FEW:
-        return islice(_first_falling(step, bits, last.bit_length()), first, None)
-    near, times = first <= _FEW + 1, partial(_lowered, bits)
-    start, skipped = (1 << bits, first) if near else (power(step, first - 1, times), 1)
-    return islice(accumulate(repeat(step, last), times, initial=start), skipped, None)
+        return islice(_first_falling(step, bits, last.bit_length(), times), first, None)
+    near, product = first <= _FEW + 1, partial(times, bits)
+    start, skipped = (1 << bits, first) if near else (power(step, first - 1, product), 1)
+    return islice(accumulate(repeat(step, last), product, initial=start), skipped, None)
 
 
 @lru_cache(maxsize=8)
-def _first_falling(step: int, bits: int, doublings: int) -> list[int]:
-    return list(accumulate(repeat(step, (1 << doublings) - 1), partial(_lowered, bits), initial=1 << bits))
-
-
-def _lowered(bits: int, weight: int, step: int) -> int:
-    return weight * step >> bits
+def _first_falling(step: int, bits: int, doublings: int, times: Times) -> list[int]:
+    return list(accumulate(repeat(step, (1 << doublings) - 1), partial(times, bits), initial=1 << bits))
 
 
 class Rules(NamedTuple):

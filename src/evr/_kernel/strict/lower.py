@@ -4,41 +4,36 @@ rounded to a grid, is large": its probability under ``P`` is rounded down, and t
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache, lru_cache, partial
-from itertools import accumulate, pairwise
-from operator import le
-from typing import NamedTuple, Self
+from itertools import pairwise
+from operator import le, mul
+from typing import Any, NamedTuple, Self
 
-from flint import arb, ctx, fmpz
+from flint import arb, arb_series, ctx, fmpq, fmpz
 
-from evr._kernel.pairs.exact import (
-    ExactBins,
-    ExactCurve,
-    ExactGaussian,
-    ExactLaw,
-    ExactOutcomes,
-    SampledCurve,
-)
+from evr._kernel.pairs.exact import ExactBins, ExactCurve, ExactGaussian, ExactLaw, ExactOutcomes
 from evr._kernel.pairs.exact.law import at_precision, ball
 from evr._kernel.pairs.exact.sampled import ExactEither
 from evr._kernel.pairs.nested import NestedLaw, SampledSteps
 from evr._kernel.pairs.steps import Step
-from evr._kernel.strict.grid_law import GridLaw, Rules
+from evr._kernel.strict.grid_law import GridLaw, Rules, falling, raised
 from evr._kernel.strict.masses import NOTHING, Masses
-from evr._kernel.strict.one_step import Losses
+from evr._kernel.strict.one_step import Losses, held, stretches
 from evr._kernel.strict.plan import Grid, ProofPlan, Window, power
 from evr._kernel.strict.proof import sampled_delta
 from evr._kernel.strict.ratios import MORE_BITS, MOST_PLACES, places_for, ratios_of
 from evr._kernel.strict.rounding import GUARD, end_above, power_above
+from evr._kernel.strict.series import Part
 from evr.errors import UnsupportedEventError
 from evr.types import Direction
 
 Chances = tuple[arb, arb]
 """The probabilities of a test, or of a set of outcomes, under ``P`` and under ``Q``."""
-_ALL, _NONE = (arb(1), arb(1)), (arb(0), arb(0))
-_NEAR = 64  # two ratios a share of ``2^-_NEAR`` apart show a test of the curve between them
+_NONE = (arb(0), arb(0))
+_APART = 60
 
 
 def bounds_below(
@@ -88,60 +83,77 @@ def _ceiling(number: arb) -> int:
 # --- one step (L3) --------------------------------------------------------------------------------
 
 
-def _between(law: ExactCurve, ratios: Sequence[arb]) -> list[Chances]:
-    """The chances of the outcomes before the first ratio, between one and the next, and beyond the last."""
-    if not all(bool(low < high) for low, high in pairwise(ratios)):
-        raise ValueError("the places of the plan are too near for its bits: balls cannot tell them apart")
-    tests = [_ALL, *_tests(law, [ratio.mid() for ratio in ratios]), _NONE]
-    return [(a - c, b - d) for (a, b), (c, d) in pairwise(tests)]
-
-
-def _tests(law: ExactCurve, ratios: Sequence[arb]) -> list[Chances]:
-    """Tests about "the loss exceeds ``log(ratio)``" for exact numbers that rise, of which each takes no more
-    than the one before, whatever rounding did to the numbers.
+def _tests(law: ExactCurve) -> Callable[[arb], Chances]:
+    """From a loss to the chances of a test about "it is exceeded", that under ``Q`` times ``e^loss``.
+    Tests at losses that are ``2^-_APART`` or more from each other are nested.
     """
-    ratios = list(accumulate(ratios, max))
-    if isinstance(law, SampledCurve):
-        q, rest = ball(law.q), ball(1 - law.q)
-        if law.direction is Direction.REMOVE:
-            return [
-                (rest * b + q * a, b) for a, b in _tests(law.base, [((r - rest) / q).mid() for r in ratios])
-            ]
-        scales = [(1 - rest * ratio).mid() for ratio in ratios]
-        inner = [
-            (q * r / one).mid() if one > 0 else arb.pos_inf() for r, one in zip(ratios, scales, strict=True)
-        ]
-        return [(a, rest * a + q * b) for a, b in _tests(law.base, inner)]
-    if isinstance(law, ExactGaussian):  # "the outcome exceeds a threshold"
-        mean, root = ball(law.square).sqrt(), arb(2).sqrt()
-        with at_precision(_NEAR):
-            rough = [
-                (ratio.log() / mean + mean / 2).mid() if ratio > 0 else arb.neg_inf() for ratio in ratios
-            ]
+    curve: Callable[[Any], Any] = law.curve()
+    finer = ctx.prec + _APART + 16
 
-        def beyond(threshold: arb) -> Chances:
-            if not threshold.is_finite():
-                return _NONE if threshold > 0 else _ALL
-            return ((threshold - mean) / root).erfc() / 2, (threshold / root).erfc() / 2
+    @cache
+    def finer_curve() -> Callable[[arb], arb]:
+        return law.curve()
 
-        return [beyond(threshold) for threshold in accumulate(rough, max)]
-    with at_precision(ctx.prec + _NEAR + 8):
-        curve, grown = law.curve(), 1 + arb((1, -_NEAR))
+    def of_chord(loss: arb) -> Chances:
+        with at_precision(finer):
+            ratio, width = loss.exp().mid(), arb((1, -_APART - 4))
+            first, second = finer_curve()(ratio), finer_curve()(ratio * (1 + width))
+            fall = (first - second) / width
+            return (second + fall).union(first + fall), fall * loss.exp() / ratio
 
-        def best(low: arb) -> Chances:
-            if not 0 < low < arb.pos_inf():
-                return _NONE if low > 0 else _ALL
-            high = (low * grown).mid()
-            first, second = curve(low), curve(high)
-            size = (first - second) / (high - low)
-            return (second + size * low).union(first + size * low), size
-
+    def test(loss: arb) -> Chances:
+        if law.is_analytic:
+            with suppress(ArithmeticError, ValueError):  # no formula holds throughout
+                near = curve(arb_series([loss, 1], 2).exp())
+                value, slope = near[0], near[1]
+                if slope.is_finite():
+                    return value - slope, -slope
         try:
-            return [best(ratio) for ratio in ratios]
-        except ArithmeticError as error:  # no root is enclosed next to the least ratio of a mixture
-            raise ValueError(
-                f"no lower bound by this plan, since balls cannot tell its tests: {error}"
-            ) from None
+            return of_chord(loss)
+        except ArithmeticError:  # no root is enclosed next to the least ratio of a mixture
+            return arb.nan(), arb.nan()
+
+    return test
+
+
+def _to_nearest(gap: arb) -> list[list[Part]]:
+    """``p`` and ``q`` of a place, which is half a gap from both of its edges."""
+    half, up, one = Fraction(1, 2), (gap / 2).exp(), arb(1)
+    p = [Part(-half, one, -one), Part(half, -one, one)]
+    return [p, [Part(-half, arb(0), -up), Part(half, arb(0), 1 / up)]]
+
+
+def _of_curve(law: ExactCurve, losses: Losses, bits: int) -> tuple[list[int], list[int]]:
+    """``p`` and ``q`` of the nearest place to the loss."""
+    if losses.unit < fmpq(1, 1 << _APART):
+        raise ValueError("the places of the plan are too near for its bits: balls cannot tell them apart")
+    unit, last, (first, end) = fmpz(1) << bits, len(losses) - 1, held(law, losses)
+    p, q, test = [0] * len(losses), [0] * len(losses), _tests(law)
+
+    @cache
+    def growth(gap: fmpq) -> arb:
+        return arb(gap).exp()
+
+    @lru_cache(maxsize=2)
+    def beyond(edge: int) -> tuple[fmpq, Chances]:
+        """The loss between a place and the next, and the test about it."""
+        loss = (losses[max(edge, 0)] + losses[min(edge + 1, last)]) / 2
+        if edge < first or edge >= min(end, last):
+            return loss, _NONE if edge >= first else (arb(1), arb(loss).exp())
+        return loss, test(arb(loss))
+
+    for places, by_series in stretches(law, losses, bits, _to_nearest):
+        if by_series is not None:
+            (least, _), (_, most) = by_series
+            p[places.start : places.stop] = [max(0, one - 1) for one in least]
+            q[places.start : places.stop] = most
+            continue
+        for j in places:
+            (low, (a, b)), (high, (c, d)) = beyond(j - 1), beyond(j)
+            above, below = a - c, b * growth(losses[j] - low) - d * growth(losses[j] - high)
+            with suppress(ValueError):  # no finite enclosure: the outcomes are given up
+                p[j], q[j] = _floor(above * unit), _ceiling(below * unit)
+    return p, q
 
 
 def _sets(law: ExactLaw, top: Fraction, spacing: Fraction, bits: int) -> list[Chances]:
@@ -164,8 +176,11 @@ def _sums_of_ratios(law: ExactBins, top: Fraction, spacing: Fraction, bits: int)
     while (last := int(places_for(law.bins, top, spacing))) > MOST_PLACES:
         spacing *= 2
     with at_precision(bits + GUARD):
-        middles = [ball((i + Fraction(1, 2)) * spacing) for i in range(last)]
-        tilted, plain = zip(*_between(ExactGaussian(law.energy), middles), strict=True)
+        test = _tests(ExactGaussian(law.energy))
+        ratios = [ball((i + Fraction(1, 2)) * spacing) for i in range(last)]
+        tests = [(a, b / ratio) for ratio in ratios for a, b in [test(ratio.log())]]
+        pairs = pairwise([(arb(1), arb(1)), *tests, _NONE])
+        tilted, plain = zip(*((a - c, b - d) for (a, b), (c, d) in pairs), strict=True)
 
     def summed(
         one: Sequence[arb], rounded: Callable[[arb], int], divided: Callable[[Masses, int], Masses]
@@ -191,19 +206,17 @@ def chances_of(law: ExactLaw, grid: Grid, spacing: Fraction, bits: int) -> tuple
     ``2^-bits``.
     """
     losses, infinite = Losses(grid, spacing), arb(0)
-    middles = [(low + high) / 2 for low, high in pairwise(losses)]
     with at_precision(bits + GUARD):
         if isinstance(law, ExactCurve):
-            rows = _between(law, [arb(middle).exp() for middle in middles])
-        else:
-            rows, edges = [_NONE] * len(losses), [arb(middle) for middle in middles]
-            ratios = ratios_of(law, grid, spacing) if isinstance(law, ExactBins) else (spacing, spacing)
-            for p, q in _sets(law, *ratios, bits):
-                if q.is_zero():
-                    infinite += p
-                elif p > 0:
-                    place = bisect_left(edges, True, key=partial(le, (p / q).log()))  # any will do
-                    rows[place] = rows[place][0] + p, rows[place][1] + q
+            return *_of_curve(law, losses, bits), 0
+        rows, edges = [_NONE] * len(losses), [arb((low + high) / 2) for low, high in pairwise(losses)]
+        ratios = ratios_of(law, grid, spacing) if isinstance(law, ExactBins) else (spacing, spacing)
+        for p, q in _sets(law, *ratios, bits):
+            if q.is_zero():
+                infinite += p
+            elif p > 0:
+                place = bisect_left(edges, True, key=partial(le, (p / q).log()))  # any will do
+                rows[place] = rows[place][0] + p, rows[place][1] + q
         unit = fmpz(1) << bits
         above = [_floor(p * unit) for p, _ in rows]
         below = [_ceiling(q * arb(loss).exp() * unit) for (_, q), loss in zip(rows, losses, strict=True)]
@@ -217,11 +230,11 @@ def _coarsened(masses: Masses, spacing: Fraction, halvings: int, bits: int, *, w
     """Each block of places, from half of them below a coarse place on, at that place."""
     if not halvings or not len(masses):
         return masses
-    size, wide = 1 << halvings, bits + GUARD
+    size = 1 << halvings
     low, below = divmod(masses.first + size // 2, size)
-    weights = _weights(spacing, size, wide) if weighted else (1,) * size
+    weights = _weights(spacing, size, bits) if weighted else (1,) * size
     (merged,) = masses.merged(below, weights)
-    return replace(merged.rounded_up(wide) if weighted else merged, first=low)
+    return replace(merged.rounded_up(bits) if weighted else merged, first=low)
 
 
 @lru_cache(maxsize=256)
@@ -235,14 +248,11 @@ def _windowed(
 ) -> tuple[Masses, int]:
     """What is within ``floor .. top``, with what is beyond merged at ``top``; nothing goes to infinity."""
     inside, above = masses.part(floor, top), masses.part(top + 1, masses.last)
-    merged, wide = fmpz(above.total()), bits + GUARD
+    merged, wide = above.total(), bits + GUARD
     if weighted and merged:
-        step, gap = fmpz(power_above(-spacing, wide)), power_above((top + 1 - above.first) * spacing, wide)
-        merged = fmpz(0)
-        for mass in map(fmpz, reversed([*above])):
-            merged = (((mass << GUARD) + merged) * step >> wide) + 1
-        merged = (merged * gap >> wide + GUARD) + 1
-    return inside + Masses.of(top, [int(merged)]), 0
+        weights = falling(power_above(-spacing, wide), wide, above.first - top, above.last - top, raised)
+        merged = (sum(map(mul, above, weights)) >> wide) + 1
+    return inside + Masses.of(top, [merged]), 0
 
 
 _MOVES = [(partial(_coarsened, weighted=one), partial(_windowed, weighted=one)) for one in (False, True)]
@@ -285,22 +295,23 @@ def _composed(steps: Sequence[Step], plan: ProofPlan) -> Callable[[Fraction], Fr
         else _Score(*(GridLaw(0, NOTHING, start, 0, spacing, bits, one) for one in _RULES))
     )
     p, q = (x.all_coarse() * y.all_coarse() for x, y in zip(first, second, strict=True))
-    ps, qs = (dict(enumerate(map(fmpz, x), start=x.first)) for x in (p, q))
+    ps, qs = [*p], [*q.part(p.first, p.last)]
+    qs = [0] * (q.first - p.first) + qs + [0] * len(ps)  # at the places of p
     infinite, wide = _RULES[0].infinite(first.p, second.p) << bits, bits + GUARD
 
     def delta(epsilon: Fraction) -> Fraction:
-        near, total = (epsilon - offset) // spacing, fmpz(infinite)
+        near, total = (epsilon - offset) // spacing, infinite
         upwards, downwards = range(max(near + 1, p.first), p.last + 1), range(near, p.first - 1, -1)
         for places in (upwards, downwards) if near <= p.last else ():
-            ratio = fmpz(power_above(-places.step * spacing, wide))
-            factor = fmpz(power_above(epsilon - offset - places.start * spacing, wide))
-            for place in places:
-                gain = ps[place] - (factor * qs.get(place, 0) >> wide) - 1
+            ratio = power_above(-places.step * spacing, wide)
+            factor = power_above(epsilon - offset - places.start * spacing, wide)
+            for i in (place - p.first for place in places):
+                gain = ps[i] - (factor * qs[i] >> wide) - 1
                 if gain > 0:
                     total += gain
                 elif places is downwards:
                     break
                 factor = (factor * ratio >> wide) + 1
-        return Fraction(int(total), 1 << 2 * bits)
+        return Fraction(total, 1 << 2 * bits)
 
     return delta
