@@ -9,15 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evr._basics import validate
-from evr._kernel.events import Composition
-from evr._kernel.pairs import Direction
 from evr._kernel.strict import Grid, ProofPlan
 from evr._kernel.strict.lower import bounds_below
 from evr._kernel.strict.plan import compose
 from evr._plan.nested import LEAST_TOLERANCE
 from evr._plan.outlook import Kind, Outlook, outlook
-from evr._plan.strict import ROUNDS, TOLERANCE, StrictCurve, strict_curves
+from evr._plan.strict import ROUNDS, TOLERANCE, StrictCurve
 
 _ENOUGH = 0.8  # of the gap between a claim and the estimate: how near a bound has to be
 _FINEST, _AT_ONCE = 16.0, 4.0  # as in upper bounds
@@ -137,33 +134,3 @@ def epsilon_below(curve: StrictCurve, delta: float, tolerance: float = TOLERANCE
         middle = (low + high) / 2
         low, high = (middle, high) if bound(Fraction(middle)) > target else (low, middle)
     return low
-
-
-def strict_delta_below(
-    composition: Composition, epsilon: float, direction: str | None, tolerance: float, enough: Fraction | None = None
-) -> tuple[Below, Direction]:
-    """A proved lower bound on delta(epsilon), and its direction: one is enough, and another is left out where it would
-    add less than the tolerance, or the bound is above ``enough``.
-    """
-    tolerance = validate.open_probability(tolerance=tolerance)
-    curves = strict_curves(composition, direction)
-    best, winner = Below(Fraction(-1), None), next(iter(curves))
-    for one in sorted(curves, key=lambda one: -curves[one].estimate(epsilon)):
-        if curves[one].estimate(epsilon) * (1 - tolerance) > best.delta and (enough is None or best.delta <= enough):
-            bound = delta_below(curves[one], epsilon, tolerance, enough)
-            best, winner = (bound, one) if bound.delta > best.delta else (best, winner)
-    return best, winner
-
-
-def strict_epsilon_below(
-    composition: Composition, delta: float, direction: str | None, tolerance: float
-) -> tuple[float, Direction]:
-    """A float at which delta is proved to exceed ``delta``, and the direction that proves it; 0 if there is none."""
-    tolerance = validate.open_probability(tolerance=tolerance)
-    curves = strict_curves(composition, direction)
-    best, winner = -1.0, next(iter(curves))
-    for one, curve in curves.items():
-        if best <= 0 or curve.estimate(best) * (1 - tolerance) > delta:
-            bound = epsilon_below(curve, delta, tolerance)
-            best, winner = (bound, one) if bound > best else (best, winner)
-    return best, winner

@@ -20,7 +20,7 @@ from evr._kernel.pairs import Step
 from evr._kernel.pairs.exact import Ball, ExactCurve, ExactGaussian, ExactLaplace, SampledCurve
 from evr._kernel.pairs.exact.law import ball
 from evr._kernel.strict import Grid, ProofPlan, Window, schedule
-from evr._kernel.strict.lower import _tests, chances_of
+from evr._kernel.strict.chances import _tests, chances_of
 from evr._kernel.strict.masses import Masses
 from evr._plan.lower import delta_below
 from evr._plan.outlook import outlook
@@ -159,14 +159,19 @@ def test_bounds_are_tight_so_that_they_would_show_a_fault():
     assert sum(near) > 0.8 * len(near)
 
 
+OF_ONE_STEP = {
+    "the lower end of a ball is its upper end": ("max(0, -end_above(-number))", "max(0, end_above(number))"),
+    "q of a step is rounded down": ("below = [_ceiling(", "below = [floor("),
+    "q of a curve is rounded down": ("unit), _ceiling(", "unit), floor("),
+    "a rare outcome has an infinite loss": ("if q.is_zero():", "if q < arb(0.1):"),
+    "tests take too much of P": ("(second + fall).union(first + fall)", "first + fall + 0.01"),
+    "places take the tail beyond them": ("above, below = a - c,", "above, below = a,"),
+}
 FAULTS = {
+    **OF_ONE_STEP,
     "q of products is rounded down": ("Rules(Masses.rounded_up,", "Rules(Masses.rounded_down,"),
     "p of products is rounded up": ("Masses.rounded_down,\n        *_MOVES", "Masses.rounded_up,\n        *_MOVES"),
-    "the lower end of a ball is its upper end": ("max(0, -end_above(-number))", "max(0, end_above(number))"),
-    "q of a step is rounded down": ("below = [_ceiling(", "below = [_floor("),
-    "q of a curve is rounded down": ("unit), _ceiling(", "unit), _floor("),
     "infinite masses are added": (" + (-x.infinite * y.infinite >> x.bits)", ""),
-    "a rare outcome has an infinite loss": ("if q.is_zero():", "if q < arb(0.1):"),
     "coarsening has no weights": (
         "_weights(spacing, size, bits) if weighted else",
         "(1 << bits,) * size if weighted else",
@@ -182,14 +187,12 @@ FAULTS = {
     ),
     "the last sum begins a place off": ("- places.start * spacing", "- (places.start + 1) * spacing"),
     "the last sum falls too fast": ("power_above(-places.step * spacing", "power_above(-2 * spacing"),
-    "tests take too much of P": ("(second + fall).union(first + fall)", "first + fall + 0.01"),
-    "places take the tail beyond them": ("above, below = a - c,", "above, below = a,"),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_seen(fault, monkeypatch):
-    plant(monkeypatch, "lower", *FAULTS[fault])
+    plant(monkeypatch, "chances" if fault in OF_ONE_STEP else "lower", *FAULTS[fault])
     seen = itertools.chain(violations(range(60), *MAKERS), gained_in_moves(60), violations(range(60, 400), *MAKERS))
     assert next(seen, None) is not None, f"{fault}: no bound rose above the truth"
 
@@ -300,8 +303,8 @@ def test_settings_drawn_at_random_and_the_time_of_both_sides():
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
-        ("return value - slope, -slope", "return value - arb('1.01') * slope, -slope"),
-        ("return value - slope, -slope", "return value - slope, -slope / 2"),
+        ("return near[0] - near[1], -near[1]", "return near[0] - arb('1.01') * near[1], -near[1]"),
+        ("return near[0] - near[1], -near[1]", "return near[0] - near[1], -near[1] / 2"),
         ("for one in least]", "for one in most]"),
         ("p = [Part(-half, one, -one)", "p = [Part(-half, one * 2, -one)"),
         ("arb(0), -up), Part(half, arb(0), 1 / up)", "arb(0), -1 / up), Part(half, arb(0), up)"),
@@ -309,7 +312,7 @@ def test_settings_drawn_at_random_and_the_time_of_both_sides():
     ],
 )
 def test_a_fault_in_the_tests_of_a_training_is_seen(right, wrong, monkeypatch):
-    plant(monkeypatch, "lower", right, wrong)
+    plant(monkeypatch, "chances", right, wrong)
     assert next(wrongly_rounded(), None) is not None
 
 
@@ -342,7 +345,7 @@ def test_tests_by_slopes_and_by_chords_are_the_same(base, direction, monkeypatch
 
 def wrongly_rounded() -> Iterator[str]:
     """Chances that are not those in more bits, rounded down under ``P`` and up under ``Q``."""
-    now = importlib.import_module("evr._kernel.strict.lower")
+    now = importlib.import_module("evr._kernel.strict.chances")
     grid, spacing = Grid(Fraction(1, 700), 3, -20, 30, -60, 200), Fraction(1, 512)
     for base in (ExactGaussian(Fraction(1)), ExactGaussian(Fraction(4))):
         for law in (base, *(SampledCurve(base, Fraction(1, 100), direction) for direction in Direction)):

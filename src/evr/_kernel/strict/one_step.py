@@ -40,9 +40,7 @@ def one_step(law: ExactLaw, grid: Grid, spacing: Fraction, bits: int) -> GridLaw
 
 
 class Losses(Sequence[fmpq]):
-    """The losses of a grid's places, rising: coarse places below the fine ones, these, and coarse places
-    above them.
-    """
+    """The losses of a grid's places, rising: coarse ones, the fine ones, and coarse ones above them."""
 
     def __init__(self, grid: Grid, spacing: Fraction) -> None:
         self._size = 1 << grid.halvings
