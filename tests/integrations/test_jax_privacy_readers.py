@@ -8,7 +8,7 @@ from dataclasses import dataclass, make_dataclass, replace
 
 import numpy as np
 import pytest
-from dp_accounting import NeighboringRelation
+from dp_accounting import NeighboringRelation, dp_event
 
 import evr
 import evr.integrations.jax_privacy as reader
@@ -158,10 +158,27 @@ def test_schemes():
         assert read(allocation(3, 100), noise_multiplier=2.0) == E.RandomAllocationDpEvent(2.0, 100, 3)
 
 
-def test_allocation_in_cycles_is_not_allocation():
+def test_allocation_in_cycles_is_allocation_in_one_group():
     """5 of 100 was certified at (3.49, 1e-6) where each record has 5 of the 10 turns of its group: delta was 1.9e-3."""
-    with pytest.raises(UnsupportedEventError, match="cycle_length=10: each record has the turns of one group only"):
-        read(J.CyclicAllocationSampling(5, 100, cycle_length=10), noise_multiplier=1.0)
+    found = E.AllocatedDpEvent(dp_event.GaussianDpEvent(1.0), 5, 10)
+    for iterations in (100, 109):
+        scheme = J.CyclicAllocationSampling(5, iterations, cycle_length=10)
+        assert read(scheme, noise_multiplier=1.0) == E.ZeroOutDpEvent(found)
+        assert read(scheme, noise_multiplier=1.0, neighboring_relation="add-or-remove") == found
+    assert evr.estimate_delta(read(scheme, noise_multiplier=1.0), epsilon=1.0).value > 0.09322  # of random groups
+
+
+def test_allocation_in_cycles_with_bands(version):
+    """The greatest column, in the plan's own relation."""
+    version("allocation")
+    made = config("allocation", strategy=[3.0, 4.0], sub_strategy=J.CyclicInnerStrategy.RANDOM_ALLOCATION)
+    event = read(made)
+    assert (event.num_selected, event.num_steps) == (20, 100)
+    assert event.event.noise_multiplier == near(2.0)
+    with pytest.raises(UnsupportedEventError, match="cycle_length=2 and 3 bands"):
+        read(J.CyclicAllocationSampling(5, 100, cycle_length=2), noise_multiplier=1.0, strategy=(1.0, 0.5, 0.5))
+    with pytest.raises(UnsupportedEventError, match="total_participations=6: a group has 5 turns"):
+        read(J.CyclicAllocationSampling(6, 100, cycle_length=20), noise_multiplier=1.0)
 
 
 # --- what is refused by name ----------------------------------------------------------------------

@@ -6,14 +6,12 @@ import math
 from collections.abc import Iterable
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from evr._kernel.pairs import Floats, Law, Step
-from evr._kernel.pairs.exact import ExactGaussian, SampledCurve
 from evr._kernel.pairs.exact.sampled import ExactEither
-from evr._kernel.pairs.grouping import Group, Member, Sampled, grouped, groups_of
+from evr._kernel.pairs.grouping import Group, Sampled, grouped, groups_of, sampled_gaussians
 from evr.types import Direction
 
 _MOST_KINDS = 256  # that an estimate takes as they are
@@ -28,20 +26,15 @@ def condensed(steps: tuple[Step, ...], groups: int) -> tuple[tuple[Step, ...], f
     safe = grouped(steps)
     if safe == steps:
         return steps, 0.0
-    members, rest = dict[Direction, list[Member]](), list[Step]()
-    for step in steps:
-        if isinstance(law := step.law, SampledCurve) and isinstance(law.base, ExactGaussian):
-            members.setdefault(law.direction, []).append(Member(law.base.square, law.q, step.count))
-        else:
-            rest.append(step)
     added = _variance_of(safe) / _variance_of(steps) - 1.0
     if len(steps) <= _MOST_KINDS:
         return steps, added
+    members, rest = sampled_gaussians(steps)
     few = [step for one, own in members.items() for group in groups_of(own, groups) for step in _nodes(group, one)]
     return (*rest, *few), added
 
 
-def _nodes(group: Group, direction: Direction) -> list[Step]:
+def _nodes(group: Group, direction: Direction | None) -> list[Step]:
     """Two kinds of steps, and one in the middle if their number is odd, as many as a group has together, that have the
     mean and the deviation of its means and of its rates: what is smooth in both has about the same sum.
     """
@@ -61,7 +54,7 @@ def _nodes(group: Group, direction: Direction) -> list[Step]:
     return [_step(np.clip(node, *ends), count, direction) for node, count in nodes]
 
 
-def _step(row: Floats, count: int, direction: Direction) -> Step:
+def _step(row: Floats, count: int, direction: Direction | None) -> Step:
     mean, rate = map(Fraction, row.tolist())
     return Step(Sampled(mean**2, rate, direction).exact, count)
 
@@ -69,18 +62,19 @@ def _step(row: Floats, count: int, direction: Direction) -> Step:
 def _variance_of(steps: Iterable[Step]) -> float:
     """About the variance of the losses of all sampled Gaussians, and of groups of them."""
     return math.fsum(
-        step.count * float(weight) * _variance(law.base.square, law.q)
+        step.count * float(weight) * _variance(known)
         for step in steps
         for weight, law in _parts(step.law)
+        if (known := Sampled.of(law)) is not None
     )
 
 
-def _parts(law: Law) -> list[tuple[Fraction, Any]]:
+def _parts(law: Law) -> list[tuple[Fraction, Law]]:
     if isinstance(law, ExactEither):
         return [(1 - law.weight, law.below), (law.weight, law.above)]
-    known = isinstance(law, SampledCurve) and isinstance(law.base, ExactGaussian)
-    return [(Fraction(1), law)] if known else []
+    return [(Fraction(1), law)]
 
 
-def _variance(square: Fraction, rate: Fraction) -> float:
-    return float(rate) ** 2 * math.expm1(min(float(square), _STEEPEST))
+def _variance(one: Sampled) -> float:
+    square = min(float(one.square), _STEEPEST)
+    return float(one.rate) ** 2 * (4.0 * math.sinh(square) if one.direction is None else math.expm1(square))

@@ -145,9 +145,11 @@ class StrictCurve:
         """About how long a proof takes. One training of bins is tried on its first grid of ratios."""
         if needs_no_plan(self.steps, Fraction(epsilon)) is not None:
             return LEAST_SECONDS
+        if (rough := self._with_room(epsilon, enough)) is not None:
+            return LEAST_SECONDS + seconds_of(self.steps, self.plan_for(*rough))
         guess = self.estimate(epsilon)
         wanted = _wanted(guess, tolerance, enough)
-        plan = self.plan_for(*(self._with_room(epsilon, enough) or (epsilon, guess, self._aim(wanted))))
+        plan = self.plan_for(epsilon, guess, self._aim(wanted))
         seconds = LEAST_SECONDS + seconds_of(self.steps, plan)
         if self.is_one_step and isinstance(self.steps[0].exact_law, ExactBins):
             start = time.thread_time()

@@ -30,6 +30,7 @@ from evr._kernel.verdict.results import DirectionReport
 from evr._kernel.verdict.settings import Claim, Settings, threshold_of
 from evr._plan.sampled import Planning
 from evr._plan.strict import StrictCurve
+from evr._proving.planning import Tell
 from evr._proving.progress import samples_left
 from evr._proving.sampling import Sampling
 from evr.errors import AccuracyError
@@ -47,8 +48,8 @@ _UNLIKELY = 3.0  # standard errors
 class StrictProving:
     """Chooses grids for the strict proofs of a composition, each once, and keeps the proofs that the kernel made."""
 
-    def __init__(self, composition: Composition) -> None:
-        self.composition = composition
+    def __init__(self, composition: Composition, tell: Tell = lambda stage: None) -> None:
+        self.composition, self.tell = composition, tell
         self.proofs: dict[Direction, Proof] = {}
         self._curve = cache(StrictCurve)
 
@@ -71,11 +72,13 @@ class StrictProving:
         try:
             if sum(self.seconds(claim, enough).values()) > QUICK:
                 return False
+            self.tell("Planned")
             for one, steps in self.composition.exact_directions().items():
                 plans = self._curve(steps).plans(claim.epsilon, enough=enough)
                 self.proofs[one] = prove_within(steps, Fraction(claim.epsilon), plans, enough)
                 if self.proofs[one].delta > enough:
                     return False
+                self.tell(f"Proved the {one.value} direction")
         except ValueError:  # a mechanism without an exact law, or numbers too large for one
             return False
         return True

@@ -3,8 +3,6 @@
 The kernel calls one function, ``on_block``, and knows no clock: nothing that it decides rests on time.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import sys
@@ -56,6 +54,11 @@ def check_progress(progress: ProgressHook | None) -> ProgressHook | None:
     return progress
 
 
+def is_shown(progress: ProgressHook | None) -> bool:
+    """Whether lines are printed: they were asked for, or somebody looks."""
+    return progress is True or (progress is None and _somebody_looks())
+
+
 def samples_left(test: Test, state: State) -> float:
     """About how many more samples a test takes: at the growth that was seen, or at that of an exact estimate."""
     if not isinstance(test, SequentialTest):
@@ -87,9 +90,7 @@ def progress_of(driver: Driver, state: State, seconds: float) -> Progress:
 
 
 def reporter(hook: Hook | None, alive: Callable[[], None] | None = None) -> OnBlock | None:
-    """What the kernel is to call: it tells the hook now and then and at the end of each direction, and calls
-    ``alive`` every few seconds.
-    """
+    """What the kernel calls: it tells the hook now and then and at each direction's end, and ``alive`` less often."""
     if hook is None and alive is None:
         return None
     start = shown = told = 0.0
@@ -113,7 +114,7 @@ def reporter(hook: Hook | None, alive: Callable[[], None] | None = None) -> OnBl
 @contextlib.contextmanager
 def watching(progress: ProgressHook | None) -> Iterator[Hook | None]:
     """The caller's hook; none for False; else one that renews a line where somebody looks, or logs one now and then."""
-    if callable(progress) or progress is False or (progress is None and not _somebody_looks()):
+    if not is_shown(progress):
         yield progress if callable(progress) else None
         return
     width, last = 0, -math.inf

@@ -21,7 +21,7 @@ from dp_accounting import NeighboringRelation, dp_event
 from evr._dpsgd import dpsgd
 from evr._kernel.events import schemes
 from evr._kernel.events.relations import ADD_OR_REMOVE, ZERO_OUT, Relation, name_of, relation_named
-from evr._kernel.pairs.patterns.strategy import frozen
+from evr._kernel.pairs.patterns.strategy import Strategy, frozen, noise_over
 from evr.errors import UnsupportedEventError
 
 VERSIONS = ("2.0", "2.1", "2.2", "2.3")
@@ -29,6 +29,8 @@ VERSIONS = ("2.0", "2.1", "2.2", "2.3")
 
 _CONFIG = "iterations strategy noise_multiplier l2_clip_norm rescale_to_unit_norm normalize_by truncated_batch_size "
 _CONFIG += "num_examples column_normalize "
+_BANDS = f"{_CONFIG} expected_participations"
+_ALLOCATION = "total_participations iterations"
 _PLAN = "clipped_grad batch_selection_strategy noise_addition_transform dp_event"
 _KERAS = "epsilon delta clipping_norm batch_size gradient_accumulation_steps train_steps train_size "
 _KERAS += "poisson_sampling_in_fit noise_multiplier rescale_to_unit_norm microbatch_size seed"
@@ -40,24 +42,17 @@ _FIELDS = {
     ],
     "batch_selection.BallsInBinsSampling": ["iterations cycle_length"],
     "batch_selection.BMinSepSampling": ["sampling_prob iterations min_sep warm_start truncated_batch_size"],
-    "batch_selection.RandomAllocationSampling": [
-        "total_participations iterations",
-        "total_participations iterations cycle_length",
-    ],
+    "batch_selection.RandomAllocationSampling": [_ALLOCATION, f"{_ALLOCATION} cycle_length"],
     "execution_plan.BandMFExecutionPlanConfig": [
         f"{_CONFIG} sampling_prob epsilon delta partition_type dtype accountant noise_seed",  # 2.0
         f"{_CONFIG} sampling_prob",
     ],
-    "execution_plan.BandMFConfig": [
-        f"{_CONFIG} expected_participations",
-        f"{_CONFIG} expected_participations sub_strategy",
-    ],
+    "execution_plan.BandMFConfig": [_BANDS, f"{_BANDS} sub_strategy"],
     "execution_plan.DPExecutionPlan": [_PLAN, f"{_PLAN} neighboring_relation"],
     "keras_api.DPKerasConfig": [_KERAS],
     "training.DPTrainer": ["config performance_flags loss_fn optimizer compilation_strategy"],
 }
 """The classes that are read, with the fields that each may have."""
-
 _PARTS = {"execution_plan.PerformanceFlags": [_FLAGS + names for names in _SHARDS]}
 """Classes of what a trainer holds beside its configuration."""
 
@@ -103,13 +98,14 @@ def from_jax_privacy(
     asked = None if neighboring_relation is None else relation_named(neighboring_relation)
     if path.startswith("batch_selection."):
         if noise_multiplier is None:
-            silent = f"{type(source).__name__} does not say how much noise was added"
-            raise TypeError(f"{silent}: give the configuration, or noise_multiplier")
+            remedy = "give the configuration, or noise_multiplier"
+            raise TypeError(f"{type(source).__name__} does not say how much noise was added: {remedy}")
         event = _of_scheme(source, noise_multiplier, strategy)
+        asked = ZERO_OUT if asked is None and isinstance(event, schemes.AllocatedDpEvent) else asked
         return event if asked is None else _related(event, asked)
     if noise_multiplier is not None or strategy is not None:
-        own = f"{type(source).__name__} says its noise and its strategy itself"
-        raise TypeError(f"{own}: leave noise_multiplier and strategy out, or give its batch_selection_strategy")
+        remedy = "leave noise_multiplier and strategy out, or give its batch_selection_strategy"
+        raise TypeError(f"{type(source).__name__} says its noise and its strategy itself: {remedy}")
     if path == "execution_plan.DPExecutionPlan":
         return _of_plan(source, asked)
     if path == "keras_api.DPKerasConfig":
@@ -141,12 +137,9 @@ def _known(source: Any, among: dict[str, list[str]] = _FIELDS) -> str:
     unlike = min((fields ^ set(known.split()) for known in among[path]), key=len)
     if not unlike:
         return path
-    listed = ", ".join(sorted(unlike))
-    raise _refused(
-        f"{cls.__name__} of JAX Privacy {version} has other fields than evr knows ({listed}), which may change what it "
-        "means: use a version that evr has read, or write the event (evr.events)",
-        source,
-    )
+    why = f"has other fields than evr knows ({', '.join(sorted(unlike))}), which may change what it means"
+    remedy = "use a version that evr has read, or write the event (evr.events)"
+    raise _refused(f"{cls.__name__} of JAX Privacy {version} {why}: {remedy}", source)
 
 
 def _refuse_seed(source: Any) -> None:
@@ -182,9 +175,7 @@ def _of_keras(config: Any, asked: NeighboringRelation | None) -> dp_event.DpEven
 
 
 def _of_config(config: Any, asked: NeighboringRelation | None, *, old: bool) -> dp_event.DpEvent:
-    """BandMF, whose noise is the multiplier times the norm of the strategy, in units of what one record adds to a sum.
-    One band is DP-SGD.
-    """
+    """BandMF: its noise is the multiplier times the strategy's norm, for records of norm 1. One band is DP-SGD."""
     _refuse_norm(config.l2_clip_norm, config)
     if old:  # 2.0
         _refuse_seed(config)
@@ -226,27 +217,24 @@ def _truncated(scheme: Any, multiplier: float, records: int, relation: Neighbori
     """DP-SGD on batches that are cut off, under add-or-remove (docs/guarantees_relations.md, R3)."""
     most = scheme.truncated_batch_size
     if relation is not ADD_OR_REMOVE:
-        raise _refused(
-            f"{_cut_off(scheme)}, and under {name_of(relation)} the empty record takes a place, which has no law here. "
-            "Set truncated_batch_size=None; or, if you fixed sampling_prob, normalize_by and iterations without "
-            "counting records, give neighboring_relation='add-or-remove'",
-            scheme,
-        )
+        why = f"under {name_of(relation)} the empty record takes a place, which has no law here"
+        unless = "if you fixed sampling_prob, normalize_by and iterations without counting records"
+        remedy = f"Set truncated_batch_size=None; or, {unless}, give neighboring_relation='add-or-remove'"
+        raise _refused(f"{_cut_off(scheme)}, and {why}. {remedy}", scheme)
     step = dp_event.TruncatedSubsampledGaussianDpEvent(records, scheme.sampling_prob, most, multiplier)
     return dp_event.SelfComposedDpEvent(step, scheme.iterations)
 
 
 def _cut_off(scheme: Any) -> str:
-    cut = f"{type(scheme).__name__} truncates batches at {scheme.truncated_batch_size}"
-    return f"{cut}: whether a record is used then depends on the others"
+    most = scheme.truncated_batch_size
+    return f"{type(scheme).__name__} truncates batches at {most}: whether a record is used then depends on the others"
 
 
 def _of_plan(plan: Any, asked: NeighboringRelation | None) -> dp_event.DpEvent:
     """A plan of one band is DP-SGD, if its event says the same as its sampler."""
     scheme, remedy = plan.batch_selection_strategy, "give the configuration that makes it"
-    path = _known(scheme)
-    silent = "its noise" if path != "batch_selection.CyclicPoissonSampling" else ""
-    silent = silent or ("its strategy" if scheme.cycle_length != 1 else "")
+    is_poisson = _known(scheme) == "batch_selection.CyclicPoissonSampling"
+    silent = "its noise" if not is_poisson else "its strategy" if scheme.cycle_length != 1 else ""
     if silent or scheme.truncated_batch_size is not None:
         words = f"a plan with {scheme!r} does not say {silent or 'the number of records'}"
         raise _refused(f"{words}: {remedy}, from_jax_privacy(config)", plan)
@@ -289,11 +277,24 @@ def _of_scheme(scheme: Any, noise: Any, strategy: Any) -> dp_event.DpEvent:
         return schemes.CyclicPoissonDpEvent(noise, count, scheme.cycle_length, scheme.sampling_prob, groups, strategy)
     times, cycle = scheme.total_participations, getattr(scheme, "cycle_length", 1)
     if cycle != 1:
-        why = f"{kind} with cycle_length={cycle!r}: each record has the turns of one group only"
-        raise _refused(f"{why}, for which evr has no event. Use CyclicPoissonSampling", scheme)
+        return _allocated_in_groups(scheme, noise, Strategy.of(strategy, count))
     if times == 1:
         return schemes.BallsInBinsDpEvent(noise, count, count, strategy)
     if strategy != schemes.IDENTITY:
         given = f"{kind} with total_participations={times!r} and correlated noise"
         raise _refused(f"{given}: evr accounts for independent noise, or for one participation", scheme)
     return schemes.RandomAllocationDpEvent(noise, count, times)
+
+
+def _allocated_in_groups(scheme: Any, noise: float, strategy: Strategy) -> dp_event.DpEvent:
+    """The law of one group that takes turns, and of the greatest column (docs/guarantees_nested.md, G3.3). No field
+    says whether groups are fixed or random; JAX Privacy names add-or-remove for independent groups only.
+    """
+    cycle, times = scheme.cycle_length, scheme.total_participations
+    given, turns = f"{type(scheme).__name__} with cycle_length={cycle!r}", strategy.size // cycle
+    if strategy.bands > cycle:
+        raise _refused(f"{given} and {strategy.bands} bands: contributions of a record share noise", scheme)
+    if times > turns:
+        raise _refused(f"{given} and total_participations={times!r}: a group has {turns} turns", scheme)
+    greatest = strategy.not_below(float(strategy.squares.max()), strategy.bands)
+    return schemes.AllocatedDpEvent(dp_event.GaussianDpEvent(noise_over(noise, greatest)), times, turns)

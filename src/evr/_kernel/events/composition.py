@@ -1,9 +1,8 @@
 """From a ``DpEvent`` tree to the laws of each direction with their counts.
 
-``Walk`` names the mechanisms of a tree in reading order, and where repetitions begin and end. A
-``Composition`` counts them. An ordered pair of neighbours has the same direction at every step, so each
-direction composes by itself; the greater of the two curves is taken at the end, and directions are never
-mixed across steps.
+``Walk`` names the mechanisms of a tree in reading order, a ``Composition`` counts them. An ordered pair of
+neighbours has the same direction at every step, so each direction composes by itself, and the greater of the
+two curves is taken at the end; directions are never mixed across steps.
 """
 
 from __future__ import annotations
@@ -18,28 +17,10 @@ from typing import Any, NamedTuple, TypeAlias
 from dp_accounting import NeighboringRelation, dp_event
 
 from evr._basics import validate
+from evr._kernel.events import sampling
 from evr._kernel.events.meaning import events_in, refusal, relation_by_itself, row_of, units_about
 from evr._kernel.events.registry import MECHANISMS, known, unsupported
-from evr._kernel.events.relations import (
-    ADD_OR_REMOVE,
-    Meaning,
-    Refused,
-    Relation,
-    Translator,
-    name_of,
-    relation_named,
-)
-from evr._kernel.events.sampling import (
-    NON_PRIVATE_PAIRS,
-    SAMPLED,
-    SELECTED,
-    Sampling,
-    Selecting,
-    blocks_of,
-    groups_of,
-    one_of,
-    part_of,
-)
+from evr._kernel.events.relations import ADD_OR_REMOVE, Meaning, Refused, Relation, name_of, relation_named
 from evr._kernel.events.schemes import AllocatedDpEvent, OneOfDpEvent
 from evr._kernel.pairs import Direction, Pairs, Step, is_non_private, merged, simplify
 from evr._kernel.pairs.grouping import grouped
@@ -49,9 +30,7 @@ from evr.errors import OtherRelationError, UnsupportedEventError
 
 
 class Visited(NamedTuple):
-    """A mechanism and how often it runs, all repetitions counted; ``pairs`` is None where it costs
-    nothing.
-    """
+    """A mechanism and how often it runs, all repetitions counted; ``pairs`` is None if it costs nothing."""
 
     pairs: Pairs | None
     times: int
@@ -69,8 +48,8 @@ class End(NamedTuple):
 
 
 class Node(NamedTuple):
-    """An event of the tree: where it is, and how often it runs. ``settled``: it stands for another event,
-    which has said itself under which relation it holds, and for whom.
+    """An event of the tree: where it is, and how often it runs. A ``settled`` one stands for another, which
+    has said itself under which relation it holds, and for whom.
     """
 
     event: Any
@@ -85,12 +64,11 @@ class Node(NamedTuple):
 class EndOfPart(NamedTuple):
     """Ends a sampled or selected part: its mechanisms are known now, and it is one mechanism itself."""
 
-    part: Sampling | Selecting
+    part: sampling.Sampling | sampling.Selecting
     times: int
 
 
-_Item: TypeAlias = "Node | EndOfPart | Visited | Begin | End"
-_Counts: TypeAlias = tuple[tuple[Pairs, int], ...]
+_Item: TypeAlias = Node | EndOfPart | Visited | Begin | End
 
 
 class Walk:
@@ -99,14 +77,10 @@ class Walk:
     def __init__(self, relation: NeighboringRelation, units: Mapping[str, str] | None = None) -> None:
         self.relation = relation
         self.units = dict(units or {})  # whose data is protected, and by which mechanism first
-        self.inside: list[
-            list[tuple[Pairs, int]]
-        ] = []  # the mechanisms of each sampled or selected part around
+        self.inside = list[list[tuple[Pairs, int]]]()  # the mechanisms of each part around
 
     def visits(self, event: Any, path: str = "event") -> Iterator[Visited | Begin | End]:
-        """The mechanisms in reading order, and where repetitions begin and end. Sampled ones are named once,
-        whole.
-        """
+        """The mechanisms in reading order, sampled ones whole, and where repetitions begin and end."""
         todo = list[_Item]([Node(event, path)])  # a stack: trees may be deeper than Python's
         while todo:
             item = todo.pop()
@@ -140,10 +114,10 @@ class Walk:
         if type(event) is dp_event.NoOpDpEvent:
             return [Visited(None, times)]
         if type(event) is dp_event.NonPrivateDpEvent:
-            return [Visited(NON_PRIVATE_PAIRS, times)]
-        if type(event) in (*SELECTED, *SAMPLED):
+            return [Visited(sampling.NON_PRIVATE_PAIRS, times)]
+        if type(event) in (*sampling.SELECTED, *sampling.SAMPLED):
             with _at(path):
-                part = part_of(event, path, self.relation)
+                part = sampling.part_of(event, path, self.relation)
             self._meaning(event, node)
             if part is None:
                 return [node.below(event.event)]
@@ -153,30 +127,42 @@ class Walk:
             self._meaning(event, node)
             with _at(path):
                 return self._grouped(event, node)
+        return [self._translated(event, node)]
+
+    def _translated(self, event: Any, node: Node) -> _Item:
+        """A mechanism with its pairs, or the event that stands for it, or what a wrapper holds."""
         mechanism = MECHANISMS.get(type(event))
-        with _at(path):
+        with _at(node.path):
             other = mechanism and mechanism.stands_for(event, self.relation)
         if other is not None:
-            return [node._replace(event=other)]
-        pair = self._meaning(event, node).pair
-        return [node.below(event.event) if pair is None else self._translated(event, node, pair)]
+            return node._replace(event=other)
+        translator = self._meaning(event, node).pair
+        if translator is None:
+            return node.below(event.event)
+        with _at(node.path):
+            found = translator(event)
+        if isinstance(found, dp_event.DpEvent):
+            return node._replace(event=found, settled=True)
+        if isinstance(found, Pairs):
+            return Visited(found, node.times)
+        why = f"the translator of {type(event).__name__} at {node.path} returned {validate.shown(found)}"
+        raise TypeError(f"{why}: let it return Pairs, or an event (NonPrivateDpEvent() if it has no privacy)")
 
     def _grouped(self, event: Any, node: Node) -> list[_Item]:
         """One of several groups, each a tree of its own; or groups that stand for an allocation."""
         if type(event) is AllocatedDpEvent:
-            return [node._replace(event=blocks_of(event))]
-        children = groups_of(event)
+            return [node._replace(event=sampling.blocks_of(event))]
+        children = sampling.groups_of(event)
         if len(children) == 1:
             return [node.below(children[0], "events[0]")]
-        walked, groups = dict[int, _Counts](), dict[_Counts, int]()
+        walked = dict[int, tuple[tuple[Pairs, int], ...]]()  # many groups may be one object
         for number, child in enumerate(children):
-            if id(child) not in walked:  # many groups may be one object
+            if id(child) not in walked:
                 walk = Walk(self.relation, self.units)
                 walked[id(child)] = tuple(walk.counts(child, f"{node.path}.events[{number}]"))
                 self.units |= walk.units
-            inner = walked[id(child)]
-            groups[inner] = groups.get(inner, 0) + 1
-        return [Visited(one_of(event, node.path, groups), node.times)]
+        groups = Counter(walked[id(child)] for child in children)
+        return [Visited(sampling.one_of(event, node.path, groups), node.times)]
 
     def _meaning(self, event: Any, node: Node) -> Meaning:
         """What an event means here, or an error that says why it means nothing."""
@@ -187,24 +173,13 @@ class Walk:
             self._check_unit(answer.unit, event, node.path)
         return answer
 
-    def _translated(self, event: Any, node: Node, translator: Translator) -> _Item:
-        """The pairs of a mechanism, or the node of an event that stands for it."""
-        with _at(node.path):
-            found = translator(event)
-        if isinstance(found, dp_event.DpEvent):
-            return node._replace(event=found, settled=True)
-        if isinstance(found, Pairs):
-            return Visited(found, node.times)
-        why = f"the translator of {type(event).__name__} at {node.path} returned {validate.shown(found)}"
-        raise TypeError(f"{why}: let it return Pairs, or an event (NonPrivateDpEvent() if it has no privacy)")
-
     def _check_unit(self, unit: str, event: Any, path: str) -> None:
         """Refuse a mechanism whose unit is not that of those before it."""
         self.units.setdefault(unit, type(event).__name__)
         if len(self.units) > 1:
             said = " and ".join(f"{name} bounds what one {one} adds" for one, name in self.units.items())
-            why = f"{said}, and a guarantee has one unit. Describe every mechanism for users, or none"
-            raise unsupported(event, path, why)
+            remedy = "Describe every mechanism for users, or none"
+            raise unsupported(event, path, f"{said}, and a guarantee has one unit. {remedy}")
 
 
 @contextmanager
@@ -220,7 +195,7 @@ def _at(path: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Composition:
-    """The steps of each direction: distinct laws, and how often each ran. Order carries no meaning here.
+    """The steps of each direction: distinct laws, and how often each ran. Their order carries no meaning.
     ``relation`` says which data sets are neighbours, and ``unit`` whose data is protected: ``"record"``,
     ``"user"``, or None if nothing says. Compositions are equal if their laws and relations are.
 
@@ -247,43 +222,31 @@ class Composition:
         that instead. The ``unit``, if given, has to be one that the event's parameters bound.
         """
         relation = None if neighboring_relation is None else relation_named(neighboring_relation)
-        found = cls._under(event, relation)
+        found = event if isinstance(event, Composition) else cls._under(event, relation)
+        if relation not in (None, found.relation):
+            what = f"neighboring_relation={name_of(relation)!r}"
+            raise ValueError(f"{what}, the composition is under {name_of(found.relation)!r}: make another")
         if unit is not None:
             validate.one_of(units_about(found.unit), unit=unit)
         return found
 
     @classmethod
-    def _under(
-        cls, event: dp_event.DpEvent | Composition, relation: NeighboringRelation | None
-    ) -> Composition:
-        if isinstance(event, Composition):
-            if relation not in (None, event.relation):
-                asked, given = name_of(relation), name_of(event.relation)
-                raise ValueError(
-                    f"neighboring_relation={asked!r}, the composition is under {given!r}: make another"
-                )
-            return event
-        taken = relation or relation_by_itself(event)
+    def _under(cls, event: dp_event.DpEvent, relation: NeighboringRelation | None) -> Composition:
+        walk = Walk(relation or relation_by_itself(event))
         try:
-            return cls._counted(Walk(taken), event)
+            counts = walk.counts(event)
         except OtherRelationError as error:
-            if relation is not None or taken is ADD_OR_REMOVE:
+            if relation is not None or walk.relation is ADD_OR_REMOVE:
                 raise
             why = "No relation was asked for, and another mechanism here is under zero-out by itself"
             raise OtherRelationError(f"{error}. {why}", error.event) from None
-
-    @classmethod
-    def _counted(cls, walking: Walk, event: Any) -> Composition:
-        counts = walking.counts(event)
-        return replace(cls.from_counts(counts, walking.relation), unit=next(iter(walking.units), None))
+        return replace(cls.from_counts(counts, walk.relation), unit=next(iter(walk.units), None))
 
     @classmethod
     def from_counts(
         cls, counts: Iterable[tuple[Pairs, int]], relation: NeighboringRelation = ADD_OR_REMOVE
     ) -> Composition:
-        """The composition of mechanisms with their counts; equal laws are merged, in each direction by
-        itself.
-        """
+        """The composition of mechanisms with their counts; in each direction equal laws are merged."""
         parts = list(counts)
         remove, add = (merged(parts, direction) for direction in Direction)
         return cls(remove, add, relation)
@@ -296,8 +259,8 @@ class Composition:
         return simplify(self.steps(direction))
 
     def exact(self, direction: Direction | str) -> tuple[Step, ...]:
-        """As ``simplified``, for proofs of upper bounds: very many kinds of steps are grouped to the safe
-        side. A law that is not known exactly is refused by name.
+        """As ``simplified``, with very many kinds grouped to the safe side, for proofs of upper bounds. A law
+        that is not known exactly is refused by name.
         """
         for step in self.steps(direction):
             _ = step.exact_law
@@ -311,10 +274,7 @@ class Composition:
 
     def exact_directions(self, direction: str | None = None) -> dict[Direction, tuple[Step, ...]]:
         """The exact laws of the direction asked for, or of both, or of one where they are the same laws."""
-        steps = {
-            one: self.exact(one) for one in (Direction if direction is None else self.directions(direction))
-        }
-        return {one: steps[one] for one in self.directions(direction)}
+        return {one: self.exact(one) for one in self.directions(direction)}
 
     @cached_property
     def is_non_private(self) -> bool:
@@ -323,24 +283,18 @@ class Composition:
 
     @cached_property
     def is_never_drawn(self) -> bool:
-        """Whether some step is the best of several runs, or made of compositions, of which no sample can be
-        drawn.
-        """
+        """Whether some step is the best of several runs, or made of compositions: no sample can be drawn."""
         return any(isinstance(step.law, Selection | NestedLaw) for step in self.remove)
 
     def check_drawn(self) -> None:
         """Refuse what no sample can be drawn of."""
         if self.is_never_drawn:
-            why = (
-                "a selection among several runs is proved from the curve of one run, and no sample"
-                " is drawn of it"
-            )
-            if not any(isinstance(step.law, Selection) for step in self.remove):
-                why = (
-                    "mechanisms on one sample, or in random groups, are proved from the law of their"
-                    " composition"
-                )
-            raise UnsupportedEventError(f"{why}: use method='strict', and leave the options of samples out")
+            what, why = "mechanisms on one sample, or in random groups, are", "the law of their composition"
+            if any(isinstance(step.law, Selection) for step in self.remove):
+                what = "a selection among several runs is"
+                why = "the curve of one run, and no sample is drawn of it"
+            remedy = "use method='strict', and leave the options of samples out"
+            raise UnsupportedEventError(f"{what} proved from {why}: {remedy}")
 
     @cached_property
     def is_symmetric(self) -> bool:

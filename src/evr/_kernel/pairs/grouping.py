@@ -5,15 +5,17 @@ all of its steps and one above.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from evr._kernel.pairs.exact.law import Ball, at_precision, ball, integer_above
-from evr._kernel.pairs.exact.line import ExactGaussian
+from evr._kernel.pairs.exact.law import Ball, ExactCurve, at_precision, ball, integer_above
+from evr._kernel.pairs.exact.line import ExactGaussian, ExactMixture
 from evr._kernel.pairs.exact.sampled import ExactEither, SampledCurve
-from evr._kernel.pairs.steps import Step
+from evr._kernel.pairs.steps import Law, Step
 from evr.types import Direction
 
 MOST_KINDS = 128  # of sampled Gaussians: more are grouped to as many
@@ -22,14 +24,28 @@ _BITS = 53  # of the weights of a mixture
 
 
 class Sampled(NamedTuple):
-    """A sampled Gaussian: one over the square of its noise, and its sampling probability."""
+    """A sampled Gaussian: one over the square of its noise, its sampling probability, and its direction, None
+    under replace-one.
+    """
 
     square: Fraction
     rate: Fraction
-    direction: Direction
+    direction: Direction | None
+
+    @classmethod
+    def of(cls, law: Law) -> Sampled | None:
+        """What a law says, where it is that of a sampled Gaussian."""
+        match law:
+            case SampledCurve(ExactGaussian(square), rate, direction):
+                return cls(square, rate, direction)
+            case ExactMixture((0, 1), (_, rate), None, square):
+                return cls(square, rate, None)
+        return None
 
     @property
-    def exact(self) -> SampledCurve:
+    def exact(self) -> ExactCurve:
+        if self.direction is None:
+            return ExactMixture((Fraction(0), Fraction(1)), (1 - self.rate, self.rate), None, self.square)
         return SampledCurve(ExactGaussian(self.square), self.rate, self.direction)
 
 
@@ -41,48 +57,77 @@ class Member(NamedTuple):
     times: int
 
 
-class Group(NamedTuple):
-    """Members that become one kind of step."""
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Members that become one kind of step, in the order of their squares."""
 
     members: tuple[Member, ...]
 
-    def ends(self, name: str) -> tuple[Fraction, Fraction]:
-        values = [getattr(one, name) for one in self.members]
-        return min(values), max(values)
+    @cached_property
+    def squares(self) -> tuple[Fraction, Fraction]:
+        """The least and the greatest."""
+        return self.members[0].square, self.members[-1].square
 
-    def width(self, name: str) -> Fraction:
-        """Relative to the least."""
-        low, high = self.ends(name)
-        return (high - low) / low
+    @cached_property
+    def rates(self) -> tuple[Fraction, Fraction]:
+        """The least and the greatest."""
+        rates = {one.rate for one in self.members}
+        return min(rates), max(rates)
 
-    @property
+    @cached_property
     def size(self) -> int:
         return sum(one.times for one in self.members)
 
+    @cached_property
+    def cost(self) -> Fraction:
+        """About the variance of the losses that it adds."""
+        square, rate = self.squares[1], self.rates[1]
+        variance = self.size * rate**2 * square * (1 + square)
+        return variance * ((1 + square) * _width(self.squares) + 2 * _width(self.rates))
+
+    @cached_property
     def halves(self) -> tuple[Group, Group]:
         """Both parts of a group of different members, on both sides of the middle of its wider number."""
-        name = max(("square", "rate"), key=self.width)
-        middle = sum(self.ends(name), Fraction(0)) / 2
-        lower = tuple(one for one in self.members if getattr(one, name) <= middle)
-        return Group(lower), Group(tuple(one for one in self.members if getattr(one, name) > middle))
+        if _width(self.squares) >= _width(self.rates):
+            place = bisect_right(self.members, sum(self.squares) / 2, key=lambda one: one.square)
+            return Group(self.members[:place]), Group(self.members[place:])
+        middle = sum(self.rates) / 2
+        rare, often = (
+            tuple(one for one in self.members if (one.rate > middle) is more) for more in (False, True)
+        )
+        return Group(rare), Group(often)
 
 
-def groups_of(members: Sequence[Member], most: int) -> list[Group]:
+def _width(ends: tuple[Fraction, Fraction]) -> Fraction:
+    """Relative to the least."""
+    low, high = ends
+    return (high - low) / low
+
+
+@lru_cache(maxsize=8)
+def _whole(members: tuple[Member, ...]) -> Group:
+    """The group of all: its halves, and theirs, are found once, however many groups are asked for."""
+    return Group(members)
+
+
+def groups_of(members: Iterable[Member], most: int) -> list[Group]:
     """At most so many groups of members that are near to each other: the one that costs most is halved."""
-
-    def cost(group: Group) -> Fraction:
-        """About the variance of the losses that it adds."""
-        square, rate = group.ends("square")[1], group.ends("rate")[1]
-        variance = group.size * rate**2 * square * (1 + square)
-        return variance * ((1 + square) * group.width("square") + 2 * group.width("rate"))
-
-    found = [Group(tuple(sorted(members)))]
-    costs = [cost(found[0])]
-    while len(found) < most and (greatest := max(costs)) > 0:
-        place = costs.index(greatest)
-        parts = found[place].halves()
-        found[place : place + 1], costs[place : place + 1] = parts, map(cost, parts)
+    found = [_whole(tuple(sorted(members)))]
+    while len(found) < most and (greatest := max(one.cost for one in found)) > 0:
+        place = [one.cost for one in found].index(greatest)
+        found[place : place + 1] = found[place].halves
     return found
+
+
+def sampled_gaussians(steps: Iterable[Step]) -> tuple[dict[Direction | None, list[Member]], list[Step]]:
+    """The sampled Gaussians among steps by their direction, and the other steps."""
+    members, rest = dict[Direction | None, list[Member]](), list[Step]()
+    for step in steps:
+        if (known := Sampled.of(step.law)) is None:
+            rest.append(step)
+        else:
+            members.setdefault(known.direction, []).append(Member(known.square, known.rate, step.count))
+    return members, rest
 
 
 @lru_cache(maxsize=64)
@@ -90,23 +135,16 @@ def grouped(steps: tuple[Step, ...]) -> tuple[Step, ...]:
     """Steps that dominate the given ones (G5.4): where there are very many kinds of sampled Gaussians, fewer
     kinds.
     """
-    members = dict[Direction, list[Member]]({one: [] for one in Direction})
-    rest = list[Step]()
-    for step in steps:
-        match step.law:
-            case SampledCurve(ExactGaussian(square), rate, direction):
-                members[direction].append(Member(square, rate, step.count))
-            case _:
-                rest.append(step)
+    members, rest = sampled_gaussians(steps)
     if sum(map(len, members.values())) <= MOST_KINDS:
         return steps
-    found = [(one, group) for one, own in members.items() if own for group in groups_of(own, MOST_KINDS)]
+    found = [(one, group) for one, own in members.items() for group in groups_of(own, MOST_KINDS)]
     return (*rest, *(_equal_steps(group, one) for one, group in found))
 
 
-def _equal_steps(group: Group, direction: Direction) -> Step:
+def _equal_steps(group: Group, direction: Direction | None) -> Step:
     """As many equal steps as a group has, which dominate it."""
-    (low, high), (rare, often) = group.ends("square"), group.ends("rate")
+    (low, high), (rare, often) = group.squares, group.rates
     far = min(often + _ROOM * (often - rare), (1 + often) / 2)
     below, above = Sampled(low, rare, direction), Sampled(high + _ROOM * (high - low), far, direction)
     weight = _weight(group, below, above) if len(group.members) > 1 else Fraction(1)
@@ -117,11 +155,14 @@ def _equal_steps(group: Group, direction: Direction) -> Step:
 
 def _weight(group: Group, below: Sampled, above: Sampled) -> Fraction:
     """The weight of the upper step: ``1 - (prod (1 - t_i))^(1/n)``, rounded up; ``t_i`` is how far the step
-    ``i`` is from the lower one, by the noise or by the rate, whichever is more (G5.3, G5.4). It is 1 where
-    balls do not tell.
+    ``i`` is from the lower one, by the noise or by the rate, whichever is more (G5.3 to G5.5). It is 1 where
+    balls do not tell, or no proof is known.
     """
+    replaced, both_change = below.direction is None, below.square < above.square and below.rate < above.rate
+    if replaced and both_change and above.rate * above.square > 1:
+        return Fraction(1)
     with at_precision(3 * _BITS):
-        root = Ball(8).sqrt()
+        root = Ball(2 if replaced else 8).sqrt()
 
         def distance(square: Fraction) -> Ball:
             """Of a Gaussian mechanism, in total variation."""
