@@ -145,7 +145,7 @@ def _estimated(
         ask = monte_carlo_delta if wanted == "delta" else monte_carlo_epsilon
         found = ask(composition, at, direction, **options)
     elif method == "strict":
-        from evr._plan.strict import strict_delta, strict_epsilon
+        from evr._plan.directions import strict_delta, strict_epsilon
 
         proved = strict_delta if wanted == "delta" else strict_epsilon
         bound, winning = proved(composition, at, direction, **options)
