@@ -7,12 +7,12 @@ from pathlib import Path
 
 SOURCES = Path(__file__).resolve().parents[1] / "src" / "evr"
 OTHERS = {"__class__", "__closure__", "__code__", "__globals__", "cell_contents", "getclosurevars"}
-CALLERS = {"signal", "setitimer", "alarm", "settrace", "setprofile", "locals"}
+CALLERS = {"signal", "setitimer", "alarm", "settrace", "setprofile", "locals", "umask", "chdir", "putenv"}
 
 
 def breaches(tree: ast.AST) -> list[str]:
-    """Signals, timers and hooks of the caller; modules that are put in the place of others; changed classes; closures
-    that are looked into.
+    """Signals, timers, hooks, umask, folder and environment of the caller; modules that are put in the place of others;
+    changed classes; closures that are looked into.
     """
     found = []
     for node in ast.walk(tree):
@@ -44,6 +44,7 @@ def test_the_rule_sees_what_it_is_about() -> None:
     for code in (
         "import signal",
         "signal.setitimer(0, 1.0)",
+        "os.umask(0)",
         "sys.modules['torch'] = fake",
         "sampler.__class__ = Observed",
         "hook.__closure__[0].cell_contents",

@@ -49,6 +49,13 @@ Section words.
       apply comp_ext; auto using law_word, law_comp.
   Qed.
 
+  Lemma word_one k f : K f -> word mus [k] f = mus k f.
+  Proof.
+    intros Kf. simpl. unfold comp, unit_law. apply law_ext; auto.
+    - pose proof (K_inner' f 1 Kf ltac:(lra)). auto.
+    - intros; f_equal; ring.
+  Qed.
+
   (* Fubini's theorem, of which nothing else is used than this *)
   Hypothesis fubini : forall i j f, K f -> comp (mus i) (mus j) f = comp (mus j) (mus i) f.
 
@@ -70,6 +77,15 @@ Lemma get_in {A} (l : list A) : forall i a, get l i = Some a -> In a l.
 Proof.
   induction l; intros i x Hg; simpl in *; [discriminate|].
   destruct (i =? 0)%Z; [inversion Hg; auto | right; eauto].
+Qed.
+
+Lemma numbered {A} (l : list A) k x : In (k, x) (combine (seq 0 (length l)) l) -> nth_error l k = Some x.
+Proof.
+  assert (forall (l : list A) s, In (k, x) (combine (seq s (length l)) l) -> (s <= k)%nat /\ nth_error l (k - s) = Some x) as H0.
+  { clear l. induction l; intros s; simpl; [tauto|]. intros [Heq|Hin].
+    - inversion Heq; subst. rewrite Nat.sub_diag. simpl. auto.
+    - apply IHl in Hin. destruct Hin as [L G]. split; [lia|]. replace (k - s)%nat with (Datatypes.S (k - Datatypes.S s)) by lia. auto. }
+  intros Hin. apply H0 in Hin. rewrite Nat.sub_0_r in Hin. apply Hin.
 Qed.
 
 Section sound.
@@ -194,53 +210,68 @@ Section sound.
     destruct (i =? j)%Z; [apply square_ok | apply product_ok]; apply Hrs; eapply get_in; eauto.
   Qed.
 
+  Lemma no_steps : map (fun _ => 0%Z) (kinds C) = cnts [] /\ offset [] = 0.
+  Proof.
+    split.
+    - unfold cnts, n. generalize (kinds C). intros l. generalize 0%nat.
+      induction l; intros; simpl; auto. f_equal; auto.
+    - unfold offset. replace (dot (cnts []) offs) with 0%Z. field; pose proof den_pos; lra.
+      unfold cnts. generalize (seq 0 n) offs. induction l; intros [|y o]; simpl; auto.
+  Qed.
+  Lemma one_step k o X : nth_error (kinds C) k = Some (o, X) ->
+    (k < n)%nat /\ one_hot C k = cnts [k] /\ offset [k] = IZR o / IZR (den C).
+  Proof.
+    intros Hk. split; [apply nth_error_Some; rewrite Hk; discriminate|]. split.
+    - unfold one_hot, cnts. fold n. apply map_ext. intros j. unfold cnt. simpl.
+      destruct (Nat.eq_dec k j); destruct (Nat.eqb_spec j k); try congruence; lia.
+    - unfold offset. do 2 f_equal. unfold cnts, offs, n.
+      assert (forall (l : list (Z * glaw)) k s, nth_error l k = Some (o, X) ->
+         dot (map (cnt [(s + k)%nat]) (seq s (length l))) (map fst l) = o) as H0.
+      { clear. induction l as [|[y Y] l IH]; intros k s Hn; [destruct k; discriminate|].
+        cbn [length seq map dot fst]. destruct k; simpl in Hn.
+        - inversion Hn; subst. rewrite Nat.add_0_r. unfold cnt at 1. cbn [count_occ].
+          destruct (Nat.eq_dec s s); [|tauto].
+          assert (Hz : forall (l : list (Z * glaw)) m, (s < m)%nat -> dot (map (cnt [s]) (seq m (length l))) (map fst l) = 0%Z).
+          { clear. induction l; intros m Hm; cbn [length seq map dot]; auto. rewrite IHl by lia.
+            unfold cnt; cbn [count_occ]. destruct (Nat.eq_dec s m); lia. }
+          rewrite Hz by lia. lia.
+        - replace (s + Datatypes.S k)%nat with (Datatypes.S s + k)%nat by lia. rewrite IH by auto.
+          unfold cnt. cbn [count_occ]. destruct (Nat.eq_dec (Datatypes.S s + k) s); lia. }
+      apply (H0 _ _ 0%nat Hk).
+  Qed.
+
   Lemma start_ok : Forall reg_ok (start C).
   Proof.
     unfold start. constructor.
-    - exists []. unfold unit_reg. simpl. split; [|split; [tauto|]].
-      + unfold cnts, n. generalize (kinds C). intros l. generalize 0%nat.
-        induction l; intros; simpl; auto. f_equal; auto.
-      + replace (offset []) with 0. apply covers_unit; try apply S_pos; try apply H_pos.
-        unfold offset. replace (dot (cnts []) offs) with 0%Z. field; pose proof den_pos; lra.
-        unfold cnts. generalize (seq 0 n) offs. induction l; intros [|y o]; simpl; auto. 
+    - exists []. unfold unit_reg. simpl. destruct no_steps as [-> ->]. split; [auto|]. split; [tauto|].
+      apply covers_unit; try apply S_pos; try apply H_pos.
     - apply Forall_forall. intros r Hr. apply in_map_iff in Hr. destruct Hr as ([k [o X]] & <- & Hin).
-      assert (Hk : nth_error (kinds C) k = Some (o, X)).
-      { revert Hin.
-        assert (forall (l : list (Z * glaw)) s, In (k, (o, X)) (combine (seq s (length l)) l) -> (s <= k)%nat /\ nth_error l (k - s) = Some (o, X)) as H0.
-        { induction l; intros s; simpl; [tauto|]. intros [Heq|Hin].
-          - inversion Heq; subst. rewrite Nat.sub_diag. simpl. auto.
-          - apply IHl in Hin. destruct Hin as [L G]. split; [lia|]. replace (k - s)%nat with (Datatypes.S (k - Datatypes.S s)) by lia. auto. }
-        intros Hin. apply H0 in Hin. rewrite Nat.sub_0_r in Hin. apply Hin. }
-      assert (Hkn : (k < n)%nat) by (apply nth_error_Some; rewrite Hk; discriminate).
-      exists [k]. simpl. split; [|split].
-      + unfold one_hot, cnts. fold n. apply map_ext. intros j. unfold cnt. simpl.
-        destruct (Nat.eq_dec k j); destruct (Nat.eqb_spec j k); try congruence; lia.
-      + intros j [<-|[]]; auto.
-      + apply covers_ext with (mus k).
-        { intros f Kf. unfold comp, unit_law. apply law_ext; auto.
-          - pose proof (K_inner' f 1 Kf ltac:(lra)). auto.
-          - intros; f_equal; ring. }
-        replace (offset [k]) with (IZR o / IZR (den C)); auto.
-        unfold offset. do 2 f_equal. unfold cnts, offs, n.
-        assert (forall (l : list (Z * glaw)) k s, nth_error l k = Some (o, X) ->
-           dot (map (cnt [(s + k)%nat]) (seq s (length l))) (map fst l) = o) as H0.
-        { clear. induction l as [|[y Y] l IH]; intros k s Hn; [destruct k; discriminate|].
-          cbn [length seq map dot fst]. destruct k; simpl in Hn.
-          - inversion Hn; subst. rewrite Nat.add_0_r. unfold cnt at 1. cbn [count_occ].
-            destruct (Nat.eq_dec s s); [|tauto].
-            assert (Hz : forall (l : list (Z * glaw)) m, (s < m)%nat -> dot (map (cnt [s]) (seq m (length l))) (map fst l) = 0%Z).
-            { clear. induction l; intros m Hm; cbn [length seq map dot]; auto. rewrite IHl by lia.
-              unfold cnt; cbn [count_occ]. destruct (Nat.eq_dec s m); lia. }
-            rewrite Hz by lia. lia.
-          - replace (s + Datatypes.S k)%nat with (Datatypes.S s + k)%nat by lia. rewrite IH by auto.
-            unfold cnt. cbn [count_occ]. destruct (Nat.eq_dec (Datatypes.S s + k) s); lia. }
-        symmetry. apply (H0 _ _ 0%nat Hk).
+      apply numbered in Hin as Hk. cbn [fst snd]. destruct (one_step k o X Hk) as (Hkn & -> & Ho).
+      exists [k]. cbn [fst snd]. split; [auto|]. split; [intros j [<-|[]]; auto|]. rewrite Ho.
+      apply covers_ext with (mus k); auto. intros f Kf. apply word_one; auto.
   Qed.
 
   Lemma same_ok a : forall b, same a b = true -> a = b.
   Proof.
     induction a; intros [|y b] Hs; simpl in Hs; try discriminate; auto.
     apply andb_prop in Hs. destruct Hs as [A B]. apply Z.eqb_eq in A. f_equal; auto.
+  Qed.
+
+  (* the steps of a plan are those that are counted *)
+  Lemma planned u v w : counts C = cnts (u ++ v) -> (forall k, In k u -> (k < n)%nat) -> (forall k, In k v -> (k < n)%nat) ->
+    (forall k, cnt w k = nth k (counts C) 0%Z) -> Permutation w (u ++ v).
+  Proof.
+    intros Es Iu Iv Hw. apply (Permutation_count_occ Nat.eq_dec). intros k.
+    specialize (Hw k). rewrite Es in Hw. unfold cnts in Hw.
+    apply Nat2Z.inj. unfold cnt in *. rewrite Hw.
+    destruct (Nat.lt_ge_cases k n) as [H1|H1].
+    + rewrite (nth_indep _ 0%Z (cnt (u ++ v) 0)) by (rewrite map_length, seq_length; auto).
+      change (nth k (map (cnt (u ++ v)) (seq 0 n)) (cnt (u ++ v) 0) = cnt (u ++ v) k).
+      rewrite map_nth, seq_nth; auto.
+    + rewrite nth_overflow by (rewrite map_length, seq_length; auto).
+      assert (Hnot : ~ In k (u ++ v)).
+      { intros Hin. apply in_app_or in Hin. destruct Hin as [Hin|Hin]; [apply Iu in Hin | apply Iv in Hin]; lia. }
+      apply (count_occ_not_In Nat.eq_dec) in Hnot. rewrite Hnot. auto.
   Qed.
 
   Let epsR := IZR (eps C) / IZR (den C).
@@ -325,21 +356,9 @@ Section sound.
     destruct (Hrs x (get_in _ _ _ Gx)) as (u & Fu & Iu & Cu).
     destruct (Hrs y (get_in _ _ _ Gy)) as (v & Fv & Iv & Cv).
     rewrite Fu, Fv, cnts_app in Es. symmetry in Es.
-    rewrite (word_perm mus laws fubini w (u ++ v)).
-    - replace (IZR (2 ^ (2 * bits C))) with (IZR S * IZR S).
-      apply finish_ok; auto.
-      rewrite <- mult_IZR. f_equal. unfold S, SS. rewrite <- Z.pow_add_r by lia. f_equal; lia.
-    - apply (Permutation_count_occ Nat.eq_dec). intros k.
-      specialize (Hw k). rewrite Es in Hw. unfold cnts in Hw.
-      apply Nat2Z.inj. unfold cnt in *. rewrite Hw.
-      destruct (Nat.lt_ge_cases k n) as [H1|H1].
-      + rewrite (nth_indep _ 0%Z (cnt (u ++ v) 0)) by (rewrite map_length, seq_length; auto).
-        change (nth k (map (cnt (u ++ v)) (seq 0 n)) (cnt (u ++ v) 0) = cnt (u ++ v) k).
-        rewrite map_nth, seq_nth; auto.
-      + rewrite nth_overflow by (rewrite map_length, seq_length; auto).
-        assert (Hnot : ~ In k (u ++ v)).
-        { intros Hin. apply in_app_or in Hin. destruct Hin as [Hin|Hin]; [apply Iu in Hin | apply Iv in Hin]; lia. }
-        apply (count_occ_not_In Nat.eq_dec) in Hnot. rewrite Hnot. auto.
-    - apply K_phi.
+    rewrite (word_perm mus laws fubini w (u ++ v)); [|apply planned; auto | apply K_phi].
+    replace (IZR (2 ^ (2 * bits C))) with (IZR S * IZR S).
+    apply finish_ok; auto.
+    rewrite <- mult_IZR. f_equal. unfold S, SS. rewrite <- Z.pow_add_r by lia. f_equal; lia.
   Qed.
 End sound.

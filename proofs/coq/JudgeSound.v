@@ -82,6 +82,18 @@ Proof.
   apply andb_prop in Ha. destruct Ha as [A B]. inversion Hb; subst. destruct Hi as [E|Hi]; [inversion E; subst; auto | eauto].
 Qed.
 
+Lemma stated_epsilon F s : states_epsilon F s = true -> (0 < s_den s)%Z ->
+  IZR (fst (f_epsilon F) * s_den s / snd (f_epsilon F)) / IZR (s_den s) = IZR (fst (f_epsilon F)) / IZR (snd (f_epsilon F)).
+Proof.
+  intros Es Hden. apply andb_prop in Es. destruct Es as [Hq Hmul]. apply Z.ltb_lt in Hq. apply Z.eqb_eq in Hmul.
+  apply IZR_lt in Hq, Hden. apply (f_equal IZR) in Hmul. rewrite !mult_IZR in Hmul.
+  apply Rmult_eq_reg_r with (IZR (s_den s) * IZR (snd (f_epsilon F))).
+  - replace (IZR (fst (f_epsilon F) * s_den s / snd (f_epsilon F)) / IZR (s_den s) * (IZR (s_den s) * IZR (snd (f_epsilon F))))
+      with (IZR (fst (f_epsilon F) * s_den s / snd (f_epsilon F)) * IZR (snd (f_epsilon F))) by (field; lra).
+    rewrite <- Hmul. field. lra.
+  - apply Rmult_integral_contrapositive_currified; lra.
+Qed.
+
 Theorem section_sound (F : file) (ss : list (mark * section)) (m : mark) (s : section) (mu : nat -> (R -> R) -> R) :
   (0 < snd (f_delta F))%Z -> all_show F ss (map (fun ms => bound verify F (snd ms)) ss) = true -> In (m, s) ss ->
   (forall k, law (mu k)) ->
@@ -97,21 +109,13 @@ Proof.
   destruct (bound verify F s) as [b|] eqn:Eb; [|discriminate]. unfold bound in Eb.
   destruct (states_epsilon F s) eqn:Es; [|discriminate].
   apply andb_prop in Hsh. destruct Hsh as [Hbits Hle]. apply Z.leb_le in Hbits, Hle.
-  apply andb_prop in Es. destruct Es as [Hq Hmul]. apply Z.ltb_lt in Hq. apply Z.eqb_eq in Hmul.
   assert (Hden : (0 < s_den s)%Z).
   { unfold verify in Eb. cbn [c_bits c_den c_spacing claim_of] in Eb.
     destruct (0 <=? s_bits s)%Z; [|discriminate]. destruct (Z.ltb_spec 0 (s_den s)); [auto | discriminate]. }
   pose proof (verify_sound (claim_of F s) mu b Hl Hf He Eb w Hw) as V.
   cbn [c_eps c_den c_bits claim_of] in V.
-  apply IZR_lt in Hq, Hden, Hdq.
-  replace (IZR (fst (f_epsilon F)) / IZR (snd (f_epsilon F))) with
-    (IZR (fst (f_epsilon F) * s_den s / snd (f_epsilon F)) / IZR (s_den s)).
-  2:{ apply (f_equal IZR) in Hmul. rewrite !mult_IZR in Hmul.
-      apply Rmult_eq_reg_r with (IZR (s_den s) * IZR (snd (f_epsilon F))).
-      - replace (IZR (fst (f_epsilon F) * s_den s / snd (f_epsilon F)) / IZR (s_den s) * (IZR (s_den s) * IZR (snd (f_epsilon F))))
-          with (IZR (fst (f_epsilon F) * s_den s / snd (f_epsilon F)) * IZR (snd (f_epsilon F))) by (field; lra).
-        rewrite <- Hmul. field. lra.
-      - apply Rmult_integral_contrapositive_currified; lra. }
+  rewrite <- (stated_epsilon F s Es Hden).
+  apply IZR_lt in Hdq.
   eapply Rle_trans; [apply V|].
   assert (Hp : 0 < IZR (2 ^ (2 * s_bits s))) by (apply IZR_lt, Z.pow_pos_nonneg; lia).
   apply IZR_le in Hle. rewrite !mult_IZR in Hle.

@@ -24,9 +24,7 @@ _STRATEGY = {"strategy": (Any, schemes.IDENTITY)}
 
 
 class Description(NamedTuple):
-    """One mechanism in files and words, as given to ``register``. The words of evr's own mechanisms are in
-    ``evr._wording.events``.
-    """
+    """One mechanism in files and words. The words of evr's own mechanisms are in ``evr._wording.events``."""
 
     kind: str
     fields: Mapping[str, tuple[Any, Any]] = {}

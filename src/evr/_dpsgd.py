@@ -82,12 +82,12 @@ def dpsgd(
     if isinstance(sampling, str) and "shuffl" in sampling.lower():
         raise ValueError(
             f"sampling={sampling!r}: with one record more, shuffled batches of one size differ in other records too, "
-            "and no theorem covers that. Put each record into a random batch of each epoch (evr.events."
-            "RedrawnBinsDpEvent; five lines of a loader are in the guide 'My batches are shuffled'), or sample by "
-            "'poisson' or 'without-replacement'. For a training that is over, evr.events.ShuffledBatchesDpEvent("
-            "noise_multiplier=..., epochs=...) holds under zero-out adjacency: one Gaussian mechanism for each epoch, "
-            "without amplification; in a file it is kind = 'shuffled_batches', whose noise `evr calibrate FILE "
-            "--scale-noise` finds"
+            "and no theorem covers that. Put each record into a random batch of each epoch "
+            "(evr.events.RedrawnBinsDpEvent; five lines of a loader are in the guide 'My batches are shuffled'), or "
+            "sample by 'poisson' or 'without-replacement'. For a training that is over, "
+            "evr.events.ShuffledBatchesDpEvent(noise_multiplier=..., epochs=...) holds under zero-out adjacency: one "
+            "Gaussian mechanism for each epoch, without amplification; in a file it is kind = 'shuffled_batches', "
+            "whose noise `evr calibrate FILE --scale-noise` finds"
         )
     validate.one_of(Sampling, sampling=sampling)
     if user_norm is not None and (sampling != "poisson" or records_per_user is None):

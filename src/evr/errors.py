@@ -8,9 +8,7 @@ class EvrError(Exception):
 
 
 class UnsupportedEventError(EvrError, ValueError):
-    """A ``DpEvent`` has no dominating pair here. Names the sub-event (``event``), its path in the tree and what is
-    supported.
-    """
+    """A ``DpEvent`` has no dominating pair here. Names the sub-event (``event``), its path and what is supported."""
 
     def __init__(self, message: str, event: Any = None) -> None:
         super().__init__(message)

@@ -23,7 +23,7 @@ WORK = {
     "audit": ("evr.cli.attacks.read_scores", ["some.json"]),
     "calculator": ("evr._report.calculator.page", []),
     "calibrate": (
-        "evr._accounting.calibration.calibrate",
+        "evr._accounting.calibrate",
         ["--sampling-probability", "0.1", "--steps", "3", "--epsilon", "1", "--delta", "1e-5"],
     ),
     "certify": ("evr._release.gate.certify", [*FLAGS, "--delta", "1e-5"]),

@@ -52,7 +52,8 @@ def test_certificates_are_named_after_what_they_certify(evr: Callable[..., Any])
 def test_names_tell_trainings_apart() -> None:
     one = package.dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=256, epochs=15)
     two = package.dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=250, epochs=15)
-    names = {str(certificate_path(None, event, epsilon=e, delta=1e-5)) for event in (one, two) for e in (None, 1.14)}
+    targets: tuple[dict[str, float], ...] = ({"delta": 1e-5}, {"epsilon": 1.14, "delta": 1e-5})
+    names = {str(certificate_path(None, event, **target)) for event in (one, two) for target in targets}
     assert len(names) == 4
     assert "dpsgd-noise1.1-steps3516-epsilon1.14-delta1e-5.certificate.json" in names
 

@@ -252,12 +252,12 @@ def test_interrupted_and_resumed(spec: Path, evr: Callable[..., Any]) -> None:
 
 
 def test_replay_takes_the_latest_certificate(spec: Path, evr: Callable[..., Any], refused: Callable[..., str]) -> None:
-    assert "there is no ledger" in refused("replay")
+    assert "which certificate?" in refused("replay")
     for delta in (1e-4, 1e-5):
         assert evr("certify", spec, "--delta", delta, "-o", f"{delta}.json", "-q", "--method", "strict").code == 0
-    assert evr("replay").out.startswith(str(Path("1e-05.json").absolute()))
+    assert evr("replay").out.startswith("1e-05.json: agrees")
     Path("1e-05.json").unlink()
-    assert evr("replay").out.startswith(str(Path("0.0001.json").absolute()))
+    assert evr("replay").out.startswith("0.0001.json: agrees")
     Path("0.0001.json").unlink()
     assert "which certificate?" in refused("replay")
     assert "give them" in refused("replay", "--attestation", "any.json")

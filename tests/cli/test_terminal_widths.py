@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import evr as package
 from evr.cli.app import COMMANDS
 from evr.cli.output import table
 
@@ -92,8 +93,19 @@ def test_tables(arguments: list[str], found: str, width: int, terminal: Callable
     screen = terminal(*arguments)
     if "--every" in arguments:
         assert screen.startswith("Epsilon by number of steps, at delta = 0.001\n")
+    if "--compare" in arguments and width == 100:
+        assert re.search(r"accountant +kind +epsilon +off by +time +note", screen), "a list, and no table"
     assert widest(screen) <= width
     assert found in words(screen)
+
+
+def test_a_budget(width: int, terminal: Callable[..., str], tmp_path: Path) -> None:
+    budget = package.Budget.create("patients", epsilon=8.0, delta=1e-5, ledger=tmp_path / ".evr" / "ledger.sqlite")
+    budget.spend(package.dpsgd(noise_multiplier=4.0, sampling_probability=0.1, steps=10))
+    screen = terminal("budget", "show", "patients")
+    assert widest(screen) <= width
+    if width == 100:
+        assert re.search(r"number +by +moment +claim +used +what ran", screen), "a list, and no table"
 
 
 def test_what_looks_like_markup_is_shown_as_it_is(

@@ -1,6 +1,4 @@
-"""What every dominating pair must satisfy, in both directions, against laws written down
-independently in mpmath.
-"""
+"""What every dominating pair must satisfy, in both directions, against laws written down independently in mpmath."""
 
 from __future__ import annotations
 
@@ -73,9 +71,7 @@ def places_and_edges(event, direction):
 
 @cache
 def epsilons(event, direction):
-    """Ordinary values, and those at which the reference's loss reaches from its lower to its upper
-    tail.
-    """
+    """Ordinary values, and those at which the reference's loss reaches from its lower to its upper tail."""
     reference = cases.reference(event, direction)
     if is_discrete(event, direction):
         size = len(reference.p)
@@ -255,9 +251,7 @@ def test_log_mgf(event, direction, order):
 
 
 def loss_uniform(pair, measure, t, generator, discrete):
-    """The probability integral transform of samples, spread evenly over the atoms of a discrete
-    law.
-    """
+    """The probability integral transform of samples, spread evenly over the atoms of a discrete law."""
 
     def cdf(x):
         return np.exp(pair.log_mass(measure, -np.inf, x))
@@ -294,9 +288,7 @@ def check_samples(event, direction, measure):
 
 @every_pair
 def test_sampled_losses_have_the_probabilities_of_the_curve(event, direction):
-    """The mean of ``(1 - e^{epsilon - loss})_+`` over samples of ``P`` is delta. Fails by chance
-    with 1e-9 each.
-    """
+    """The mean of ``(1 - e^{epsilon - loss})_+`` over samples of ``P`` is delta. Fails by chance with 1e-9 each."""
     pair = pair_of(event, direction)
     generator = np.random.default_rng([7, len(cases.name(event))])
     losses = pair.privacy_loss(pair.draw(Measure.P, generator, SAMPLES))

@@ -5,7 +5,6 @@ strict as CuPy's.
 import ctypes
 import shutil
 import subprocess
-import sys
 import types
 from pathlib import Path
 from typing import Any
@@ -61,8 +60,6 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
 
 METHODS = {"sum", "max", "mean", "astype", "reshape", "take", "any", "tolist"}
 MODULE = types.ModuleType("strict_arrays")
-Array.__module__ = MODULE.__name__
-sys.modules[MODULE.__name__] = MODULE
 
 
 def _bare(value: Any) -> Any:

@@ -18,20 +18,14 @@ from evr._devices.cuda import moved, on_gpu, why_not
 from evr._kernel.events import Composition
 from evr._kernel.pairs import Direction
 from evr._kernel.pairs.law import module_of
-from evr._kernel.sampled.mixtures import (
-    MOST_COPIES,
-    ByReplicas,
-    LocalBins,
-    MixtureProposal,
-    ScaledBins,
-    ScaledChain,
-    Shifted,
-)
+from evr._kernel.sampled.components import LocalBins, Replicas, ScaledBins, ScaledChain, Shifted
+from evr._kernel.sampled.mixtures import MOST_COPIES, MixtureProposal
 from evr._kernel.sampled.moments import Tilt
 from evr._kernel.sampled.philox import Counter
 from evr._kernel.sampled.plan import ByOrder, ByScale, ByShift, ByWindow, DrawPlan, Kind, MixturePlan
 from evr._kernel.sampled.proposals import built
-from evr._kernel.sampled.replica_tables import OccupancyTable, RingTable
+from evr._kernel.sampled.replica_tables import OccupancyTable
+from evr._kernel.sampled.ring_table import RingTable
 from evr._kernel.sampled.summary import Work, on_processor, summed
 
 E = evr.events
@@ -99,7 +93,7 @@ def built_bench(tmp_path_factory):
 @pytest.fixture
 def bench(built_bench, monkeypatch):
     monkeypatch.setattr(kernels, "launch", built_bench.launch)
-    kernels.serve(Array)
+    kernels.serve(Array, built_bench.arrays)
     return built_bench
 
 
@@ -214,8 +208,8 @@ def test_no_number_serves_twice(name, monkeypatch):
 
 
 def test_every_part_and_table_is_among_the_cases():
-    parts = [part for name in CASES for own in proposal_of(name).laws for part in own.parts]
-    kinds = {ByReplicas, LocalBins, ScaledBins, ScaledChain, Shifted}
+    parts = [part for name in CASES for own in proposal_of(name).laws for part in own.components]
+    kinds = {Replicas, LocalBins, ScaledBins, ScaledChain, Shifted}
     assert {type(part) for part in parts} == kinds
     tables = {type(part.table) for part in parts if hasattr(part, "table")}
     assert {OccupancyTable, RingTable} <= tables

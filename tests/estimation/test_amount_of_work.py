@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from dp_accounting import dp_event
 
 import evr
 from evr._estimate import fft, refining, tilting
+from evr._estimate.points import points_of
 from evr._kernel.events import Composition
+from evr._kernel.pairs.line.poisson import SampledPair
 from evr.events import EpsilonDeltaDpEvent
 from helpers import near
 
@@ -94,3 +97,31 @@ def test_a_root_beside_the_greatest_loss_is_not_approached_by_grids(made: dict[s
     found = evr.estimate_epsilon(step, 2.5e-3)
     assert evr.estimate_delta(step, found.value).value == near(2.5e-3)
     assert made["points"] <= 40
+
+
+def test_the_greatest_loss_is_no_place_for_grids(made: dict[str, int]) -> None:
+    """The search began there: by rounding some losses exceeded it, and grids of two million places looked for them."""
+    laplace = dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(0.32349591211310186), 93)
+    found = evr.estimate_epsilon(laplace, 6.444656944734543e-09, direction="remove")
+    assert evr.estimate_delta(laplace, found.value, direction="remove").value == near(6.444656944734543e-09)
+    assert made["grids"] <= 12
+
+
+def test_losses_that_cannot_matter_have_no_fine_cells() -> None:
+    """Those down to -230 were cut as finely as those near epsilon: four million cells."""
+    step = dp_event.PoissonSampledDpEvent(0.5, dp_event.GaussianDpEvent(0.0476))
+    steps = Composition.of(dp_event.ComposedDpEvent([step, dp_event.GaussianDpEvent(1e4)])).simplified("add")
+    plan = tilting.plan_tilt(steps, 0.69)
+    assert plan is not None
+    pair = next(step.pair for step in steps if isinstance(step.pair, SampledPair))
+    made = [points_of(pair, plan.order, plan.cap, 2**14, 1e-5, bottom=bottom) for bottom in (plan.bottom, -np.inf)]
+    assert made[0].losses.size < made[1].losses.size / 10
+    kept = [points.log_weights[points.losses > plan.bottom] for points in made]
+    assert np.exp(kept[0]).sum() == near(np.exp(kept[1]).sum(), rel=1e-6)
+
+
+def test_a_sample_of_several_mechanisms_is_one_curve(made: dict[str, int]) -> None:
+    """Every epsilon had a curve of its own inside, and that a plan and grids."""
+    sample = dp_event.ComposedDpEvent([dp_event.GaussianDpEvent(2.0), dp_event.LaplaceDpEvent(3.0)])
+    evr.estimate_epsilon(dp_event.PoissonSampledDpEvent(0.1, sample), 1e-4, direction="remove")
+    assert made["plans"] <= 4

@@ -36,7 +36,7 @@ def test_a_root_is_found_from_both_sides_in_few_steps(
     ends = [(x, CURVES[name](x, at)) for x in (at / below, at * above)]
     first, last = (ends[1], ends[0]) if swapped else ends
     assert root(function, first, last, 1e-12) == near(at, rel=1e-4 if name == "flat at its root" else 1e-11)
-    assert len(asked) < 150
+    assert len(asked) < (200 if name == "flat at its root" else 100)
     assert all(ends[0][0] <= x <= ends[1][0] for x in asked)
 
 

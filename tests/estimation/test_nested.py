@@ -81,6 +81,16 @@ def test_infinite_losses_on_one_sample_count_once() -> None:
     assert found.value == near(0.25260449264835094, rel=1e-9)
 
 
+@pytest.mark.parametrize("epsilon", [700.0, 1000.0, 1e5])
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_an_epsilon_whose_power_is_no_float(epsilon: float, direction: Any) -> None:
+    """``e^1000`` was computed: a math range error."""
+    event = P(0.25, S(L(1e-4), 3))  # a total loss of 30,000
+    assert evr.estimate_delta(event, epsilon, direction=direction).value == near(
+        0.25 if direction == "remove" and epsilon < 1e4 else 0.0
+    )
+
+
 def test_a_bound_from_below_of_one_batch() -> None:
     event = P(0.01, C([G(1.0), L(2.0)]))
     found = evr.enclose_delta(event, 1.0)

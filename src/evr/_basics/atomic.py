@@ -4,6 +4,7 @@ And files to read, with one sentence for what is wrong with them.
 
 import contextlib
 import os
+import secrets
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -28,24 +29,23 @@ def reading(path: Path, kind: type[Exception], what: str = "") -> Iterator[IO[by
 def write_bytes(path: str | Path, data: bytes) -> None:
     """Put ``data`` at ``path``. Whoever reads ``path`` meanwhile, or after a crash, sees the old file or the new one.
 
-    A link is followed and a file's permissions are kept. A pipe or ``/dev/stdout`` cannot be replaced and is written
-    directly.
+    A link is followed, a file's permissions are kept, and what cannot be replaced (a pipe) is written directly.
     """
     target = Path(os.path.realpath(path))
-    mode = _mode(target)
-    if mode is None:
+    if not _can_be_replaced(target):
         target.write_bytes(data)
         return
+    part = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.part")
     try:
-        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.", suffix=".part")
         with contextlib.ExitStack() as undo:
-            undo.callback(Path(name).unlink, missing_ok=True)
-            with os.fdopen(descriptor, "wb") as file:
+            with part.open("xb") as file:
+                undo.callback(part.unlink, missing_ok=True)
+                if target.exists():
+                    part.chmod(stat.S_IMODE(target.stat().st_mode))
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            os.chmod(name, mode)
-            os.replace(name, target)
+            part.replace(target)
     except OSError as error:  # name the file that was asked for, not the temporary one
         raise type(error)(error.errno, error.strerror, str(path)) from None
     with contextlib.suppress(OSError):  # make the rename itself last, where the system can open a folder
@@ -71,7 +71,7 @@ def check_writable(**named: str | Path) -> None:
     if not target.parent.is_dir():
         raise ValueError(f"{name}={str(path)!r} lies in a folder that does not exist: create it first")
     try:  # permissions do not tell: not even root can write to /proc
-        if _mode(target) is not None:
+        if _can_be_replaced(target):
             tempfile.TemporaryFile(dir=target.parent).close()
         elif not os.access(target, os.W_OK):
             raise PermissionError
@@ -84,12 +84,6 @@ def write_text(path: str | Path, text: str) -> None:
     write_bytes(path, text.encode("utf-8"))
 
 
-def _mode(target: Path) -> int | None:
-    """The permissions that the new file gets; None for a target that is not a regular file."""
-    try:
-        found = target.stat().st_mode
-    except FileNotFoundError:
-        mask = os.umask(0)
-        os.umask(mask)
-        return 0o666 & ~mask
-    return stat.S_IMODE(found) if stat.S_ISREG(found) else None
+def _can_be_replaced(target: Path) -> bool:
+    """Whether it is a regular file, or there is none yet."""
+    return target.is_file() or not target.exists()

@@ -42,8 +42,6 @@ def seed_of(seed: Any) -> int | None:
 class Stream:
     """A named stream, cut into blocks.
 
-    Examples
-    --------
     >>> stream = Stream(entropy=1, purpose="verify", attempt=1, direction="remove")
     >>> bool(stream.block(3).random() == stream.block(3).random())
     True
@@ -65,9 +63,7 @@ class Stream:
 
 
 def of_rows(generator: np.random.Generator, rows: NDArray[np.intp]) -> np.random.Generator:
-    """The generator for some of the rows that it draws for. One that draws by place (``RowNumbers`` of
-    ``evr._kernel.sampled.philox``) must know which rows they are; others stay as they are.
-    """
+    """The generator for some of its rows: one that draws by place (``RowNumbers``) must know which rows they are."""
     return cast(np.random.Generator, getattr(generator, "of_rows", lambda _: generator)(rows))
 
 

@@ -118,9 +118,7 @@ def law(**named: Any) -> list[float]:
 
 
 def one_of(options: Iterable[str], **named: Any) -> str:
-    """Return the value as a plain string if it is one of the options (an enum of them serves), else raise and list
-    them.
-    """
+    """Return the value as a plain string if it is one of the options, else raise and list them."""
     ((name, value),) = named.items()
     words = [str(option) for option in options]
     if not isinstance(value, str) or value not in words:

@@ -2,8 +2,6 @@
 signs them (docs/attestation.md). A signature proves nothing about privacy: a replay of the certificate inside does.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import hashlib
@@ -11,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
@@ -88,7 +86,7 @@ class Attestation:
     signatures: tuple[bytes, ...] = ()
 
     @classmethod
-    def of(cls, files: Sequence[str | Path], certificate: Certificate | str | Path) -> Attestation:
+    def of(cls, files: Sequence[str | Path], certificate: Certificate | str | Path) -> Self:
         """Attest that the training of an accepted certificate made these files."""
         paths = [validate.path(file=file) for file in files]
         statement = {
@@ -103,7 +101,6 @@ class Attestation:
 
     @cached_property
     def _statement(self) -> _Statement:
-        """The payload, read: every field is known, and nothing is missing."""
         found = validated(_Statement, parsed(self.payload.decode("utf-8", "replace")))
         if len({one.name for one in found.subject}) < len(found.subject):
             raise CertificateError("two files have the same name: rename one")
@@ -122,7 +119,7 @@ class Attestation:
         """The SHA-256 of each file, by the name that it had."""
         return {one.name: one.digest["sha256"] for one in self._statement.subject}
 
-    def signed(self, key: str | Path) -> Attestation:
+    def signed(self, key: str | Path) -> Self:
         """The same with one more signature, by the Ed25519 private key in a PEM file."""
         return replace(self, signatures=(*self.signatures, _key(key, "private").sign(_encoded(self.payload))))
 
@@ -144,7 +141,7 @@ class Attestation:
         atomic.write_bytes(path, canonical(envelope).encode() if signed else self.payload)
 
     @classmethod
-    def load(cls, path: str | Path) -> Attestation:
+    def load(cls, path: str | Path) -> Self:
         """Read an envelope or a statement; ``CertificateError`` if it is neither. Nothing inside is believed yet."""
         with atomic.reading(validate.path(attestation=path), CertificateError, "not an attestation: ") as file:
             content = file.read(2 * MOST_BYTES + 1)

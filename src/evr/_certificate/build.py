@@ -68,8 +68,8 @@ def build(
     entropy_is_fresh: bool,
     given: Mapping[str, Any],
 ) -> Certificate:
-    """Put together what was claimed, what happened and what follows. ``claim`` carries the terms of its release, and
-    ``given`` all fields that are taken as they are; one that is None is not said.
+    """What was claimed, what happened and what follows. ``claim`` carries the terms of its release, and ``given`` all
+    fields that are taken as they are; one that is None is not said.
     """
     assert verification.attempt is not None
     directions = {way: reported(report, settings.method) for way, report in verification.directions.items()}
@@ -104,9 +104,7 @@ def of_records(event: dp_event.DpEvent) -> dp_event.DpEvent:
 
 
 def epsilon_per_record(event: dp_event.DpEvent, delta: float, relation: NeighboringRelation) -> float | None:
-    """A proved epsilon of three digits for one record at that delta; None if the event is not about users, or a proof
-    is out of reach.
-    """
+    """A proved epsilon of three digits for one record at that delta; None if not about users, or none is in reach."""
     if unit_of(event) != "user" or not delta > 0:
         return None
     try:

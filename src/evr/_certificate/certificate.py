@@ -4,13 +4,11 @@ Files of other formats are refused. The digest shows damage. ``evr._certificate.
 true; ``event_json`` leaves no room for a sentence in what a replay cannot recompute.
 """
 
-from __future__ import annotations
-
 import contextlib
 import html
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, Literal, NoReturn, Self
 
 from dp_accounting import NeighboringRelation
 from dp_accounting.dp_event import DpEvent
@@ -170,12 +168,12 @@ class Certificate(Section):
         atomic.write_text(path, self.to_json())
 
     @classmethod
-    def of(cls, certificate: Certificate | str | Path) -> Certificate:
+    def of(cls, certificate: "Certificate | str | Path") -> "Certificate":
         """The certificate given, or the one in that file."""
         return certificate if isinstance(certificate, Certificate) else cls.load(certificate)
 
     @classmethod
-    def load(cls, path: str | Path) -> Certificate:
+    def load(cls, path: str | Path) -> Self:
         """Read one. A file that is damaged, cut off or altered raises ``CertificateError``; one whose digest fits, but
         that contradicts itself, ``FalseCertificateError``.
         """
@@ -183,7 +181,7 @@ class Certificate(Section):
             return cls.from_json(file.read(MOST_BYTES + 1).decode("utf-8"))
 
     @classmethod
-    def from_json(cls, text: str) -> Certificate:
+    def from_json(cls, text: str) -> Self:
         """As ``load``, from a string."""
         if len(text) > MOST_BYTES:
             raise CertificateError(f"larger than {MOST_BYTES >> 20} MiB, the limit of a certificate")
@@ -192,7 +190,7 @@ class Certificate(Section):
         return cls.from_document(parsed(text))
 
     @classmethod
-    def from_document(cls, document: dict[str, Any]) -> Certificate:
+    def from_document(cls, document: dict[str, Any]) -> Self:
         """As ``load``, from what ``document`` gives."""
         version = document.get("schema_version")
         if type(version) is not int:
@@ -214,7 +212,7 @@ class Certificate(Section):
         return found
 
     @classmethod
-    def sealed(cls, document: dict[str, Any]) -> Certificate:
+    def sealed(cls, document: dict[str, Any]) -> Self:
         """Check a document's form, and set its statement and its digest."""
         unsealed = validated(cls, {**document, "statement": "", "digest": ""})
         unsealed = unsealed.model_copy(update={"statement": words.statement(unsealed)})

@@ -117,8 +117,7 @@ def event_digest(event: dp_event.DpEvent) -> str:
 
 
 def digest_of(document: dict[str, Any]) -> str:
-    """SHA-256 of canonical JSON as RFC 8785 has it, which every language can compute again. Numbers that the floats of
-    JavaScript cannot hold are refused.
+    """SHA-256 of canonical JSON (RFC 8785), as in every language. What JavaScript's floats cannot hold is refused.
 
     >>> digest_of({"b": 1.0, "a": 1e-5}) == hashlib.sha256(b'{"a":0.00001,"b":1}').hexdigest()
     True

@@ -13,7 +13,7 @@ from evr._certificate.certificate import Certificate
 from evr._certificate.event_json import walk
 from evr._kernel.events import Composition
 from evr._kernel.sampled.driver import Driver
-from evr._proving.workers import working
+from evr._proving.sampling import working
 from evr.errors import TooLongError
 
 T = TypeVar("T")

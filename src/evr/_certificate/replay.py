@@ -2,7 +2,7 @@
 
 Event, claim, attempt, entropy, settings and plans determine everything else, so an altered number or word shows even
 if the digest was mended. Some fields cannot be computed and are taken as recorded (``TAKEN``, the name of a release,
-the freshness of the entropy). What is too large or takes too long is refused; no guarantee rests on that.
+the freshness of the entropy).
 """
 
 import contextlib
@@ -35,7 +35,7 @@ from evr._kernel.verdict.results import DirectionReport, Verification
 from evr._kernel.verdict.settings import Claim, Settings
 from evr._proof.writer import proof_of, seal_of
 from evr._proving.progress import Hook, Progress, ProgressHook, check_progress, reporter, watching
-from evr._proving.workers import working
+from evr._proving.sampling import working
 from evr.errors import AccuracyError, DeviceError, DisagreementError, TooLongError, UnsupportedEventError
 
 TAKEN = ("software", "times", "record", "budget", "event", "description", "neighboring_relation")
@@ -49,12 +49,12 @@ _SEEN = ("samples", "estimate", "standard_error", "log_wealth", "trace")
 _FRESH = re.compile(rf"verification\.(samples|entropy|directions\.\w+\.({'|'.join(_SEEN)}|blocks|reason|plan\.device))")
 """What only drawing tells of a direction, and all that new samples change."""
 _WAYS_ON = (
-    "This says nothing about the certificate: replay it with the software that made it, or verify "
-    "its claim with new samples (--fresh)"
+    "This says nothing about the certificate: replay it with the software that made it, or verify its claim with new "
+    "samples (--fresh)"
 )
 _RECORD = (
-    "a replay does not read the record of the training: evr.Record.load(...).is_certified_by tells "
-    "whether the record names this certificate"
+    "a replay does not read the record of the training: evr.Record.load(...).is_certified_by tells whether the record "
+    "names this certificate"
 )
 
 
@@ -97,11 +97,9 @@ def replay(
     progress: ProgressHook | None = None,
     max_seconds: float | None = MAX_SECONDS,
 ) -> Replay:
-    """Repeat the proof of a certificate and compare every field; with ``fresh``, draw new samples where it has any, and
-    compare all but them.
+    """Repeat the proof of a certificate and compare every field; with ``fresh``, all but samples, which are drawn anew.
 
-    A certificate may come from a stranger. One that asks for more than any that evr writes is refused at once, and
-    ``TooLongError`` is raised after ``max_seconds``.
+    A certificate may come from a stranger. One that asks for more than any that evr writes is refused at once.
 
     With other software or processors the statistics of samples may differ in the last digits, which counts as equal. If
     they differ by more, ``undecided`` says so.
@@ -142,13 +140,19 @@ def replay(
     certificate = Certificate.of(certificate)
     validate.worker_count(workers)
     check_progress(progress)
-    seconds = seconds_allowed(max_seconds)
+    seconds, stop = seconds_allowed(max_seconds), threading.Event()
+
+    def unless_stopped(hook: Hook | None, state: Progress) -> None:
+        if stop.is_set():
+            raise Alarm
+        if hook is not None:
+            hook(state)
+
     try:
         if wrong := tuple(contradictions(certificate)):
             return Replay(wrong, None, fresh)
         with watching(progress) as hook:
-            stop = threading.Event()
-            how = Attempt(number=certificate.release.attempt, on_block=reporter(_stopped_by(stop, hook)))
+            how = Attempt(number=certificate.release.attempt, on_block=reporter(partial(unless_stopped, hook)))
             work = partial(_replayed, certificate, how, workers, seconds, fresh=fresh)
             found, verification = limited(seconds, "replaying it", work, stop)
     except (TooLongError, DeviceError):
@@ -156,18 +160,6 @@ def replay(
     except _UNDOABLE as error:
         found, verification = [Mismatch("verification", "done", f"cannot be done: {error}")], None
     return _judged(certificate, found, verification, fresh)
-
-
-def _stopped_by(stop: threading.Event, hook: Hook | None) -> Hook:
-    """The hook of a replay, which ends it once ``stop`` is set."""
-
-    def checked(progress: Progress) -> None:
-        if stop.is_set():
-            raise Alarm
-        if hook is not None:
-            hook(progress)
-
-    return checked
 
 
 def _replayed(
@@ -182,7 +174,9 @@ def _replayed(
         draw = replace(draw, max_samples=min(most, draw.max_samples or most))  # no more than are recorded
     with working(None, workers) as pool:
         verification = replace(how, executor=pool).run(composition, claim, draw, *_plans(certificate, fresh=fresh))
-    again = _rebuilt(certificate, claim, settings, verification)
+    given = {key: getattr(certificate, key) for key in TAKEN} | _proved_again(certificate, claim)
+    name, was_fresh = certificate.release.name, isinstance(checked, SampledVerification) and checked.entropy_is_fresh
+    again = build(verification, claim, settings, name=name, entropy_is_fresh=was_fresh, given=given)
     found = list(differences(certificate.document(), again.document()))
     if fresh:  # what is recorded of samples has to fit, too
         found = [one for one in found if not _FRESH.match(one.field)]
@@ -208,9 +202,8 @@ def confirmed(path: str | Path, max_seconds: float | None = MAX_SECONDS) -> Cert
 
 
 def _without_samples(certificate: Certificate, composition: Composition) -> Iterator[Mismatch]:
-    """What does not come out again of a certificate, its samples taken as recorded: proofs in exact arithmetic, the
-    bounds that samples are tested against, and whether the test accepts them. A claim that an estimate contradicts is
-    false.
+    """What does not come out again of a certificate, its samples taken as recorded: proofs in exact arithmetic, and the
+    bounds and the verdict of its tests. A claim that an estimate contradicts is false.
     """
     claim, settings, checked = claim_of(certificate), settings_of(certificate), certificate.verification
     attempt, (planner, strictly) = certificate.release.attempt, _plans(certificate)
@@ -259,9 +252,7 @@ def _taken(trial: Driver | DirectionReport, part: SampledDirection) -> tuple[Sam
 
 
 def _plans(certificate: Certificate, *, fresh: bool = False) -> tuple[Planner, StrictPlanner]:
-    """The plan of each direction's samples, and the grids of its proof, from the certificate. New samples are drawn by
-    the processor.
-    """
+    """The plan of each direction's samples, which new ones draw on the processor, and the grids of its proof."""
     sections, proofs = certificate.verification.directions, certificate.proofs()
     plans = {name: one.plan for name, one in sections.items() if isinstance(one, SampledDirection)}
     draws = {name: DrawPlan.from_json(plan) for name, plan in plans.items() if plan is not None}
@@ -296,14 +287,6 @@ def _is_close(one: Mismatch) -> bool:
     old, new = one.recorded, one.recomputed
     floats = isinstance(old, float) and isinstance(new, float)
     return floats and bool(_DRAWN.match(one.field)) and math.isclose(old, new, rel_tol=_CLOSE, abs_tol=1e-300)
-
-
-def _rebuilt(certificate: Certificate, claim: Claim, settings: Settings, verification: Verification) -> Certificate:
-    """The certificate that the replay's verification gives."""
-    checked = certificate.verification
-    fresh = isinstance(checked, SampledVerification) and checked.entropy_is_fresh
-    given = {key: getattr(certificate, key) for key in TAKEN} | _proved_again(certificate, claim)
-    return build(verification, claim, settings, name=certificate.release.name, entropy_is_fresh=fresh, given=given)
 
 
 def _proved_again(certificate: Certificate, claim: Claim) -> dict[str, Any]:

@@ -4,10 +4,8 @@ Unknown fields are refused at every depth, for nobody would check them. No field
 strict proof has no field about samples, and one of samples none about exact proofs.
 """
 
-from __future__ import annotations
-
 import re
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema
 
@@ -103,14 +101,10 @@ Row = Annotated[list[Number], Field(min_length=4, max_length=4)]
 class StrictDirection(Section):
     """The result of a strict proof in one direction."""
 
+    samples: ClassVar[int] = 0
     accepted: bool
     reason: Words
     strict: Proved
-
-    @property
-    def samples(self) -> int:
-        """None were drawn."""
-        return 0
 
 
 class SampledDirection(Section):
@@ -139,13 +133,9 @@ class SampledDirection(Section):
 class StrictVerification(Section):
     """A proof in exact arithmetic."""
 
+    samples: ClassVar[int] = 0
     method: Literal["strict"]
     directions: dict[DirectionWord, StrictDirection]
-
-    @property
-    def samples(self) -> int:
-        """None were drawn."""
-        return 0
 
 
 class SampledVerification(Section):

@@ -72,7 +72,7 @@ def on_device(proposal: Proposal) -> MixtureProposal:
     assert isinstance(proposal, MixtureProposal)
     with _lock:
         if proposal not in _there:
-            kernels.serve(cupy.ndarray)
+            kernels.serve(cupy.ndarray, cupy)
             cupy.get_default_memory_pool().free_all_blocks()  # what earlier runs left; libraries want memory, too
             share = int(cupy.cuda.Device().mem_info[1]) // (8 * _ARRAYS)
             _there[proposal] = moved(proposal, cupy, min(_MOST_NUMBERS, max(share, 1)))

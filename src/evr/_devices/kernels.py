@@ -13,9 +13,9 @@ from evr._basics.randomness import for_purpose
 from evr._kernel.pairs.law import module_of
 from evr._kernel.pairs.patterns.law import log_mean_exp
 from evr._kernel.pairs.patterns.min_sep import Chain, log_chain_sum
-from evr._kernel.sampled.mixtures import log_ring_power
+from evr._kernel.sampled.chain_table import ChainTable, draw_chain
 from evr._kernel.sampled.philox import COORDINATES, Counter, RowNumbers, coordinates_at, words_at
-from evr._kernel.sampled.replica_tables import ChainTable, RingTable, draw_chain, draw_ring
+from evr._kernel.sampled.ring_table import RingTable, draw_ring, log_ring_power
 
 SOURCE = Path(__file__).with_name("kernels.cu")
 """Compiled for the GPU at hand by NVRTC, through CuPy."""
@@ -24,8 +24,9 @@ _KERNEL = re.compile(r"__global__ void (\w+)\(")
 _THREADS = 128
 
 
-def serve(array: type) -> None:
-    """Arrays of this type are computed with by the kernels here."""
+def serve(array: type, module: Any) -> None:
+    """Arrays of this type, which the module makes, are computed with by the kernels here."""
+    module_of.register(array, lambda _: module)
     log_mean_exp.register(array, _log_mean_exp)
     log_ring_power.register(array, _log_ring_power)
     log_chain_sum.register(array, _log_chain_sum)

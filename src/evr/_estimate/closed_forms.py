@@ -19,9 +19,10 @@ from evr._kernel.pairs.line.gaussian import (
     log_mean_exp,
     log_normal_mass,
 )
+from evr._kernel.pairs.line.labelled import EitherPair
 from evr._kernel.pairs.line.laplace import BoundedRangePair, LaplacePair
 from evr._kernel.pairs.line.pair import mix, unmix
-from evr._kernel.pairs.line.poisson import EitherPair, SampledPair, WithoutReplacementPair
+from evr._kernel.pairs.line.poisson import SampledPair, WithoutReplacementPair
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)
 _MILLS_NODES, _MILLS_WEIGHTS = np.polynomial.legendre.leggauss(20)
@@ -236,8 +237,8 @@ def _(pair: EitherPair, low: Any, high: Any) -> Floats:
     # P/Q = 1 + a mean of P_i/Q_i - 1, whose error is relative to the loss
     masses = pair.log_masses(Measure.Q, low, high)
     total = np.logaddexp.reduce(masses, axis=0)
-    ends = zip(pair.pairs, pair.places(low), pair.places(high), strict=True)
-    means = np.array([mean_loss(one, *places) for one, *places in ends])
+    ends = zip(pair.pairs, pair.coordinates(low), pair.coordinates(high), strict=True)
+    means = np.array([mean_loss(one, *cell) for one, *cell in ends])
     with np.errstate(invalid="ignore", divide="ignore"):
         gains = np.where(masses > -np.inf, np.exp(masses - total) * np.expm1(np.minimum(means, 1.0)), 0.0)
         near = np.log1p(gains.sum(axis=0))

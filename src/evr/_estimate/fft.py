@@ -107,10 +107,11 @@ class FftCurve:
             tail = self._atoms.tail(epsilon)
             tail = tail._replace(value=min(1.0, tail.value + self.infinite_mass))
             return tail.worse(ROUNDED * self.infinite_mass + table_error(self.steps).of(tail.value))
-        if math.isfinite(self.greatest) and excess(self._greatest, epsilon) <= 0.0:
+        if math.isfinite(self.greatest):
+            beyond = -excess(self._greatest, epsilon)
             moved = math.fsum(2.0 * UNIT * count * abs(loss) for count, loss in self._greatest)
-            near = excess(self._greatest, epsilon) > -moved  # rounded losses may hide that some exceed epsilon
-            return _constant(self.infinite_mass, moved if near else 0.0)
+            if beyond >= -moved:  # rounded losses may hide that some exceed epsilon, or show some that do not
+                return _constant(self.infinite_mass, moved if beyond < moved else 0.0)
         if is_certain(self.steps, epsilon):
             return _constant(1.0)
         try:
@@ -187,14 +188,8 @@ class FftCurve:
 
 
 @lru_cache(maxsize=64)
-def delta_of(steps: tuple[Step, ...], epsilon: float) -> Delta:
-    """Delta by a curve that was asked for nothing else. It is kept: a new curve would say the same to the last bit."""
-    return FftCurve(steps).delta(epsilon)
-
-
-@lru_cache(maxsize=64)
 def rough_delta_of(steps: tuple[Step, ...], epsilon: float) -> Delta:
-    """Delta to about a millionth of it, where that is less work."""
+    """Delta to about a millionth of it, by a curve that was asked for nothing else."""
     return FftCurve(steps, rough=True).delta(epsilon)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from evr._estimate.atoms import Jumps, jump_of
 from evr._estimate.closed_forms import TableError, table_error_of
-from evr._estimate.points import LossPoints, Tilted, dot, not_below, points_of
+from evr._estimate.points import LossPoints, Tilted, dot, points_of
 from evr._estimate.spectrum import Complexes, Spectrum, spectrum
 from evr._estimate.tilting import GridPlan
 from evr._kernel.pairs import Floats, Step
@@ -202,8 +202,8 @@ def law_on_grid(plan: GridPlan, steps: tuple[Step, ...], size: int, *, with_atom
     points = []
     for step in steps:
         kinks = plan.kinks[step.pair][: None if narrow else 1]
-        made = points_of(step.pair, plan.order, plan.cap, 3 * size // 4, width, kinks=kinks)
-        points.append(not_below(made, plan.bottom))
+        cells = 3 * size // 4
+        points.append(points_of(step.pair, plan.order, plan.cap, cells, width, kinks=kinks, bottom=plan.bottom))
     jumps = [jump_of(step.pair, plan.cap) for step in steps]
     lattice = _lattice(points, width)
     width = lattice or width

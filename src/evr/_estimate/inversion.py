@@ -3,34 +3,21 @@
 import math
 from collections.abc import Callable
 
-_FLOOR = 1e-320
+import scipy
+
+_FLOOR, _SMALLEST, _MOST = 1e-320, 1e-300, 1000
 Place = tuple[float, float]  # a number, and the value of a function there
 
 
 def root(function: Callable[[float], float], first: Place, last: Place, close: float) -> float:
-    """The root of a function between two places, to ``close`` relative (Chandrupatla 1997). scipy.optimize takes longer
-    to load than most estimates take.
-    """
-    (b, of_b), (a, of_a) = first, last
-    share = of_a / (of_a - of_b)
-    while True:
-        new = min(max(a + share * (b - a), min(a, b)), max(a, b))
-        of_new = function(new)
-        if (of_new > 0) == (of_a > 0):
-            c, of_c = a, of_a
-        else:
-            c, of_c, b, of_b = b, of_b, a, of_a
-        a, of_a = new, of_new
-        best = a if abs(of_a) < abs(of_b) else b
-        least = (close * abs(best) + 1e-300) / abs(b - c)
-        if of_a == 0 or of_b == 0 or least > 0.5:
-            return best
-        place, height = (a - b) / (c - b), (of_a - of_b) / (of_c - of_b)
-        share = 0.5
-        if height**2 < place and (1 - height) ** 2 < 1 - place:  # a curve through three points does
-            share = of_a / (of_b - of_a) * of_c / (of_b - of_c)
-            share += (c - a) / (b - a) * of_a / (of_c - of_a) * of_b / (of_c - of_b)
-        share = min(max(share, least), 1 - least)
+    """The root of a function between two places where it has been asked, to ``close`` relative."""
+    known = dict((first, last))
+
+    def value(at: float) -> float:
+        return known[at] if at in known else function(at)
+
+    found: float = scipy.optimize.brentq(value, first[0], last[0], xtol=_SMALLEST, rtol=close, maxiter=_MOST)
+    return found
 
 
 def solve_epsilon(

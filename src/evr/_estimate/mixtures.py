@@ -6,7 +6,7 @@ verification is expected to take decide, on samples of a stream of its own. docs
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 
@@ -19,11 +19,13 @@ from evr._kernel.pairs import Direction, DiscretePair, DominatingPair, Floats, S
 from evr._kernel.pairs.patterns.bins import Bins
 from evr._kernel.pairs.patterns.law import PatternLaw, ReplacedPatterns
 from evr._kernel.pairs.patterns.min_sep import MinSep
+from evr._kernel.sampled.components import component_of
 from evr._kernel.sampled.line import on_outcomes, spread_steps
-from evr._kernel.sampled.mixtures import MixtureProposal, affords, log_height, loss_order, part_of, table_of
+from evr._kernel.sampled.mixtures import MixtureProposal, log_height, loss_order
 from evr._kernel.sampled.moments import Tilt
-from evr._kernel.sampled.plan import ByOrder, ByScale, ByShift, ByWindow, Kind, MixturePlan
+from evr._kernel.sampled.plan import ByOrder, ByScale, ByShift, ByStar, ByWindow, Kind, MixturePlan
 from evr._kernel.sampled.proposals import Block, Proposal, drawing_of
+from evr._kernel.sampled.replica_tables import MOST_REPLICAS, affords, has_star, table_of
 
 Laws = list[tuple[PatternLaw, int]]
 
@@ -36,6 +38,7 @@ _MOST_ORDER = 24
 _SHARES = (0.3, 0.6)  # of what bounds samples
 _WIDEST = 8  # window
 _LIFTED = 0.75
+_FEW, _TOGETHER = 4, 0.65  # order of one bin, and the share of epsilon that a shift takes, where bands are wide
 
 
 def _pilot(proposal: Proposal, block: int) -> Block:
@@ -123,6 +126,10 @@ def _beside(steps: tuple[Step, ...], epsilon: float) -> Iterator[MixtureProposal
     (law, count), *others = _laws(steps)
     if not isinstance(law, Bins) or count > 1 or others or not 0 < epsilon < 700:
         return
+    if isinstance(bounding.plan.part, ByStar) and affords(law, _FEW, 1):  # all bins together carry most of it
+        local = ByWindow(_FEW, 1, _TOGETHER * epsilon / law.mean.square)
+        yield MixtureProposal(replace(bounding.plan, beside=local, share=_SHARES[0]), steps)
+        return
     shift = _LIFTED * (bounding.order + 1.0)  # what the bound's tilt does to all bins together
     for window in {1, min(law.greatest.size, law.bins // 2, _WIDEST)}:
         if order := _local(law, epsilon, window, shift):
@@ -146,18 +153,31 @@ def _local(law: Bins, epsilon: float, window: int, shift: float) -> int:
 
 
 def _bounded(steps: tuple[Step, ...], epsilon: float) -> Iterator[MixtureProposal]:
-    """Scaled means, and whole orders with an affordable table, until the bound rises."""
-    laws, values = _laws(steps), list[float]()
+    """Scaled means, and whole orders, by a table or around one replica, until the bound rises."""
+    laws = _laws(steps)
     scaled = _scaled(laws, epsilon)
     yield with_lines(steps, scaled, scaled.scale - 1.0)
-    for order in range(2, _MOST_ORDER + 1):
-        if not all(affords(law, order) for law, _ in laws):
+    yield from _orders(steps, epsilon, ByOrder, affords, _MOST_ORDER)
+    yield from _orders(steps, epsilon, ByStar, has_star, MOST_REPLICAS)
+
+
+def _orders(
+    steps: tuple[Step, ...],
+    epsilon: float,
+    by: type[ByOrder] | type[ByStar],
+    allowed: Callable[[PatternLaw, int], bool],
+    most: int,
+) -> Iterator[MixtureProposal]:
+    """The orders that are allowed, until the bound rises, in which it is convex."""
+    values = list[float]()
+    for order in range(2, most + 1):
+        if not all(allowed(law, order) for law, _ in _laws(steps)):
             return
-        one = with_lines(steps, ByOrder(order), order - 1.0)
+        one = with_lines(steps, by(order), order - 1.0)
         yield one
         values.append(one.log_greatest(epsilon))
         if values[-1] > min(values) + (0.1 if len(values) > 3 else 3.0):
-            return  # past the best: the bound is convex in the order
+            return
 
 
 def _scaled(laws: Laws, epsilon: float) -> ByScale:
@@ -165,7 +185,7 @@ def _scaled(laws: Laws, epsilon: float) -> ByScale:
 
     def log_bound(more: float, odds: float) -> float:
         part = ByScale(1.0 + more, odds)
-        log_moment = math.fsum(n * part_of(law, part).log_normaliser for law, n in laws)
+        log_moment = math.fsum(n * component_of(law, part).log_normaliser for law, n in laws)
         return log_moment + log_height(laws, loss_order(laws[0][0], more), epsilon)
 
     chains = any(isinstance(getattr(law, "base", law), MinSep) for law, _ in laws)
@@ -174,7 +194,7 @@ def _scaled(laws: Laws, epsilon: float) -> ByScale:
     return ByScale(1.0 + more, odds)
 
 
-def with_lines(steps: tuple[Step, ...], part: ByOrder | ByScale | ByShift, order: float) -> MixtureProposal:
+def with_lines(steps: tuple[Step, ...], part: ByOrder | ByStar | ByScale | ByShift, order: float) -> MixtureProposal:
     """The proposal, with steps on a line as outcomes, tilted by that order without a cap that could be reached."""
     slope = loss_order(_laws(steps)[0][0], order)
     kinds = tuple(_uncapped(s.pair, s.count, slope) for s in steps if s.is_on_a_line)

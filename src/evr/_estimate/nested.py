@@ -9,14 +9,14 @@ delta of the composition, at another epsilon.
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
 from evr._estimate.atoms import Delta
 from evr._estimate.closed_forms import TableError, delta_error, pair_delta, table_error_of
-from evr._estimate.fft import delta_of
+from evr._estimate.fft import FftCurve
 from evr._estimate.points import points_of, rough_points
 from evr._estimate.spectrum import spread
 from evr._estimate.tilting import TiltedSum
@@ -94,9 +94,21 @@ class AlonePair(DominatingPair):
     def describe(self) -> str:
         return self.law.describe()
 
-    @lru_cache(maxsize=4096)  # noqa: B019 - as few as epsilons that are asked for
+    @cached_property
+    def _known(self) -> dict[float, Delta]:
+        return {}
+
+    @cached_property
+    def _inside(self) -> FftCurve:
+        return FftCurve(self.steps[0])
+
     def delta(self, epsilon: float) -> Delta:
         """Delta by a formula, or on a grid for this epsilon."""
+        if epsilon not in self._known:
+            self._known[epsilon] = self._delta(epsilon)
+        return self._known[epsilon]
+
+    def _delta(self, epsilon: float) -> Delta:
         if not 0 <= epsilon < math.inf:
             value = pair_delta(self.outcomes, epsilon)
             return Delta(value, self.outcomes.table.of(value))
@@ -107,7 +119,7 @@ class AlonePair(DominatingPair):
         factor, at = inner_epsilon(self.law, epsilon)
         if factor == 0.0:
             return Delta(0.0, 0.0)
-        found = delta_of(self.steps[0], at)
+        found = self._inside.delta(at)
         return Delta(factor * found.value, factor * found.error)
 
 

@@ -18,8 +18,9 @@ import numpy as np
 from evr._estimate.closed_forms import mean_loss
 from evr._kernel.pairs import Direction, DominatingPair, Floats, Measure, infinite_loss_mass
 from evr._kernel.pairs.line.gaussian import GaussianPair
+from evr._kernel.pairs.line.labelled import EitherPair
 from evr._kernel.pairs.line.pair import log_sum_exp
-from evr._kernel.pairs.line.poisson import EitherPair, SampledPair
+from evr._kernel.pairs.line.poisson import SampledPair
 
 
 def dot(x: Floats, y: Floats) -> float:
@@ -233,14 +234,18 @@ def points_of(
     joined: bool = False,
     keep: float = 120.0,
     kinks: tuple[float, ...] = (),
+    bottom: float = -math.inf,
 ) -> LossPoints:
-    """The law of one step up to ``cap``. Cells are even in ``t``; where the tilted law is, none is wider than ``width``
-    in losses, and near the losses ``kinks`` they are much finer. ``joined`` adds what is beyond the cap as one loss.
-    What has less than ``e^-keep`` of the tilted mass, and no probability to speak of, is left out.
+    """The law of one step up to ``cap``, with losses below ``bottom`` raised to it. Cells are even in ``t``; where the
+    tilted law is, none is wider than ``width`` in losses, and near the losses ``kinks`` they are much finer. ``joined``
+    adds what is beyond the cap as one loss. What has less than ``e^-keep`` of the tilted mass, and no probability to
+    speak of, is left out.
     """
     if not joined and pair.point(cap) == -math.inf:  # every loss is beyond it, the least atom too
         return LossPoints(np.empty(0), np.empty(0), np.empty(0, dtype=bool))
     whole, held = _place(pair, order, cap), _place(pair, order, cap, tilted_only=True)
+    if bottom > -math.inf:  # what is raised needs no fine cells
+        held = (min(max(held[0], float(pair.point(bottom))), held[1]), held[1])
     parts = [cell_edges(pair, order, 64, cap), *_even(pair, held, cells, _MOST_CELLS, width)]
     if whole != held:
         parts += _even(pair, whole, 1024, 4096, width)
@@ -252,7 +257,7 @@ def points_of(
         return points
     tilted = points.log_weights + order * points.losses
     kept = (tilted > tilted.max() - keep) | (points.log_weights > -60.0)
-    return LossPoints(points.losses[kept], points.log_weights[kept], points.is_atom[kept])
+    return not_below(LossPoints(points.losses[kept], points.log_weights[kept], points.is_atom[kept]), bottom)
 
 
 def rough_points(

@@ -189,33 +189,26 @@ class Words:
 
     def kind(self, refutes: bool) -> Kind:
         name, off, halv, *ends, vbits = self.read(str, int, MOST_HALVINGS, *(int, MOST_ITEMS) * 3, MOST_VALUE_BITS)
-        runs = list(zip(ends[::2], ends[1::2]))
-        if refutes:
-            return self._score(name, off, halv, runs, vbits)
+        runs, known = list(zip(ends[::2], ends[1::2])), ("tests", "scores") if refutes else ("own", "curve", "outcomes")
+        if name not in known:
+            raise NotReadError(f"unreadable: {name[:40]!r} is neither {' nor '.join(map(repr, known))}")
+        places, infinite = sum(number for _, number in runs), 0
+        values: list[Pair] = []
+        sets: list[tuple[int, int, int]] = []
         if name == "curve":
             width, exact = self.read(MOST_ITEMS, MOST_ITEMS)
-            values = [v for _, number in runs for v in self.run(number)]
-            pairs = [(v, width if i < len(values) - exact else 0) for i, v in enumerate(values)]
-            return Kind(name, off, halv, runs, vbits, pairs, 0, [])
-        if name == "own":
-            return Kind(name, off, halv, runs, vbits, [], 0, [])
-        if name != "outcomes":
-            raise NotReadError(f"unreadable: {name[:40]!r} is neither 'own' nor 'curve' nor 'outcomes'")
-        infinite, number = self.read(None, MOST_ITEMS)
-        cells, masses, losses = (self.run(number) for _ in range(3))
-        return Kind(name, off, halv, runs, vbits, [], infinite, list(zip(cells, masses, losses)))
-
-    def _score(self, name: str, off: int, halv: int, runs: list[Pair], vbits: int) -> Kind:
-        """What a refutation knows of a step."""
-        number = sum(number for _, number in runs)
-        if name == "tests":
+            listed = [v for _, number in runs for v in self.run(number)]
+            values = [(v, width if i < places - exact else 0) for i, v in enumerate(listed)]
+        elif name == "outcomes":
+            infinite, number = self.read(None, MOST_ITEMS)
+            sets = list(zip(self.run(number), self.run(number), self.run(number)))
+        elif name == "tests":
             (tbits,) = self.read(MOST_VALUE_BITS)
-            thresholds = [(t, tbits) for t in self.run(max(0, number - 1))]
-            return Kind(name, off, halv, runs, vbits, thresholds, 0, [])
-        if name != "scores":
-            raise NotReadError(f"unreadable: {name[:40]!r} is neither 'tests' nor 'scores'")
-        (infinite,) = self.read(None)
-        return Kind(name, off, halv, runs, vbits, list(zip(self.run(number), self.run(number))), infinite, [])
+            values = [(t, tbits) for t in self.run(max(0, places - 1))]
+        elif name == "scores":
+            (infinite,) = self.read(None)
+            values = list(zip(self.run(places), self.run(places)))
+        return Kind(name, off, halv, runs, vbits, values, infinite, sets)
 
     def section(self, kinds: int, refutes: bool) -> Section:
         """One direction."""

@@ -1,7 +1,5 @@
 """The text of each law in proof files (docs/proof_format.md, "Laws")."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from fractions import Fraction

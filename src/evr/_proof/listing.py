@@ -1,13 +1,11 @@
 """The numbers that a proof file lists, at the places of its grids: curves and outcomes, packed."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from flint import arb, fmpz
 
@@ -30,7 +28,7 @@ class Places(NamedTuple):
     runs: list[range]
 
     @classmethod
-    def of(cls, grid: Grid, spacing: Fraction, den: int) -> Places:
+    def of(cls, grid: Grid, spacing: Fraction, den: int) -> Self:
         """The places of a plan's grid."""
         h, runs = grid.halvings, [range(grid.floor, grid.top + 1), range(0), range(0)]
         if h:
@@ -42,7 +40,7 @@ class Places(NamedTuple):
         unit, halvings = self.spacing / (1 << self.halvings), (self.halvings, 0, self.halvings)
         return [self.offset + (x << h) * unit for run, h in zip(self.runs, halvings, strict=True) for x in run]
 
-    def between(self, start: int, end: int) -> Places:
+    def between(self, start: int, end: int) -> Self:
         """The places from ``start`` to ``end``, counted from 0."""
         runs, before = [], 0
         for run in self.runs:

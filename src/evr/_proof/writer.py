@@ -5,8 +5,6 @@ computes the curve there; of other laws the file lists what balls enclose: the c
 outcomes. The checker computes the rest in integers, and checks every file before it is handed out.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -18,8 +18,7 @@ from evr._plan.sampled import Planning
 from evr._proving.choosing import DEFAULT, Forecast, StrictProving, affordable, likely_tau
 from evr._proving.planning import planning_told
 from evr._proving.progress import ProgressHook, check_progress, reporter, watching
-from evr._proving.sampling import Sampling, SamplingOptions
-from evr._proving.workers import working
+from evr._proving.sampling import Sampling, SamplingOptions, working
 
 
 def verify(
@@ -63,16 +62,17 @@ def verify(
         The fixed verifier without one spends the paper's budget, ``delta``, which is good for a single attempt.
     direction
         Test only ``"remove"`` or ``"add"``: then there is no guarantee, for it needs both.
-    neighboring_relation
-        Which data sets are neighbours: as of ``evr.estimate_delta``.
-    unit
-        Whose data is protected: as of ``evr.estimate_delta``.
+    neighboring_relation, unit
+        Which data sets are neighbours, and whose data is protected: as of ``evr.estimate_delta``.
     progress
         Called with a ``Progress`` now and then. By default a line is shown on a terminal and in a notebook; True shows
         lines elsewhere too, and False nothing.
     sampling
-        ``seed``, ``max_samples``, ``workers``, ``executor``, ``device``, ``proposal``: the fields of
-        ``evr._proving.sampling.Sampling``.
+        ``seed``, for results that can be repeated (a guarantee wants fresh entropy: leave it out); ``max_samples`` in
+        each direction, beyond which the sequential verifier rejects and the fixed one refuses; ``workers``, threads, or
+        ``executor``, any ``concurrent.futures.Executor``, on which the answer does not depend; ``device``, ``"cpu"``,
+        ``"cuda"`` (docs/guide/gpu.md) or ``"auto"``, a GPU if one can be used, which ``notes`` say; ``proposal``,
+        ``"capped"``, which is tilted, or ``"simple"``, the paper's simple Monte Carlo.
 
     Returns
     -------

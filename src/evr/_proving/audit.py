@@ -17,18 +17,18 @@ from dp_accounting.dp_event import DpEvent, GaussianDpEvent
 from evr._accounting import estimate_epsilon, privacy_curve
 from evr._accounting.noise import scaled_noise
 from evr._basics import validate
-from evr._basics.numbers import above, round_up
+from evr._basics.numbers import above, round_up, typed
 from evr._kernel.events.relations import Relation
 from evr._kernel.pairs import Floats
 from evr._kernel.strict.tradeoff import Tradeoff
-from evr._proving.guessing import Count, Curve, Independent, Several, gaussian, hull, p_value_of, pair
+from evr._proving.guessing import Count, Curve, Independent, Several, bisected, gaussian, hull, p_value_of, pair
 from evr._proving.risk import of_certificate, risk
 
 FEWEST_CANARIES = 10
 CONSISTENT, CONTRADICTS = "consistent", "contradicts the certificate"
 _SPACING, _POINTS = 0.1, 24  # the distance of the epsilons that define a curve of the family, and their greatest number
 _FARTHEST = 64.0  # a bound is searched from 1/64 to 64 times the event's strength, or as mu or epsilon
-_CLOSE = 4e-3  # of a bound, relatively
+_HALVINGS = 11  # of the logarithms of that range: within 0.4%
 _LEVELS = (0.8, 0.1, 0.1)  # the share of the level that each of three tests has
 _TAIL = 0.01  # the share of canaries with the highest scores: a few canaries that leak whole show there
 _MOST = 0.45  # the share guessed in, and out, in case that the scores tell nearly all canaries apart
@@ -80,7 +80,7 @@ class Audit:
         whom = {"noise": "this mechanism with any noise multiplier", "gaussian": "Gaussian mechanisms"}[self.family]
         least = f"{abs(round_up(-self.epsilon, 3)):.3g} with confidence {self.confidence:g}"
         words = f"{self.correct:,} of {self.guesses:,} guesses were right, of {self.canaries:,} canaries. "
-        words += f"Epsilon at delta = {self.delta:g} is at least {least}, for {whom}."
+        words += f"Epsilon at delta = {typed(self.delta)} is at least {least}, for {whom}."
         if self.p_value is None or self.claimed is None:
             return words
         verb = "is consistent with" if self.verdict == CONSISTENT else "contradicts"
@@ -231,19 +231,11 @@ def _family_bound(found: Several, tree: Any, relation: Any, delta: float, level:
 
 
 def _greatest(rejected: Callable[[float], bool]) -> float:
-    """The greatest parameter that is rejected, about; 0 if none is."""
-    high = 1.0
-    while high <= _FARTHEST and rejected(high):
-        high *= 2
-    low = high / 2
-    while not rejected(low):
-        low, high = low / 2, low
-        if high * _FARTHEST < 1:
-            return 0.0
-    while high - low > _CLOSE * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if rejected(middle) else (low, middle)
-    return low
+    """The greatest parameter that is rejected, from below; 0 if none is."""
+    if not rejected(1 / _FARTHEST):
+        return 0.0
+    low, _ = bisected(-math.log(_FARTHEST), math.log(_FARTHEST), lambda log: rejected(math.exp(log)), _HALVINGS)
+    return math.exp(low)
 
 
 def scaled(event: Any, factor: float) -> DpEvent | None:

@@ -2,19 +2,19 @@
 (docs/guarantees_audit.md).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from typing import Any
 
 import numpy as np
 import scipy
 from scipy.special import ndtr
 
 from evr._kernel.pairs import Floats
+from evr._kernel.pairs.exact.points import falling_hull
 from evr._kernel.strict.tradeoff import Tradeoff
 
 
@@ -69,7 +69,7 @@ class Independent:
 
     def rejects(self, curve: Curve, level: float) -> bool:
         # the greatest chance a of a right guess solves a = tau(1 - a)
-        chance = _end(0.5, 1.0, lambda a: a <= curve.at(1 - a))
+        _, chance = bisected(0.5, 1.0, lambda a: a <= curve.at(1 - a))
         return float(scipy.stats.binom.sf(self.correct - 1, self.guesses, chance)) <= level
 
 
@@ -85,32 +85,22 @@ class Several:
 
 def p_value_of(test: Count | Independent | Several, curve: Curve) -> float:
     """The least level at which a test rejects the curve; 1 if it rejects at none."""
-    return math.exp(_end(math.log(1e-300), 0.0, lambda log: not test.rejects(curve, math.exp(log))))
+    return math.exp(bisected(math.log(1e-300), 0.0, lambda log: not test.rejects(curve, math.exp(log)))[1])
 
 
-def _end(low: float, high: float, holds: Callable[[float], bool]) -> float:
-    """The number up to which something holds, from above, by bisection."""
-    for _ in range(60):
+def bisected(low: float, high: float, holds: Callable[[float], bool], times: int = 60) -> tuple[float, float]:
+    """The number up to which something holds, from below and from above, after so many halvings."""
+    for _ in range(times):
         middle = (low + high) / 2
         low, high = (middle, high) if holds(middle) else (low, middle)
-    return high
+    return low, high
 
 
 def hull(ways: Sequence[Tradeoff]) -> Curve:
     """The least concave curve above all of them."""
-    points = sorted({(float(x), min(float(y), 1.0)) for way in ways for x, y in way.corners})
-    kept: list[tuple[float, float]] = []
-    for x, y in points:
-        if kept and x == kept[-1][0]:
-            kept.pop()  # the higher of two at one rate comes last
-        while len(kept) > 1:
-            (a, b), (c, d) = kept[-2:]
-            if (c - a) * (y - b) < (d - b) * (x - a):
-                break  # the last corner stays above the chord
-            kept.pop()
-        kept.append((x, y))
-    false, true = np.array(kept).T
-    return Curve(false, true)
+    points: list[Any] = sorted({(float(x), -min(float(y), 1.0)) for way in ways for x, y in way.corners})
+    false, fallen = np.array(falling_hull(points)).T
+    return Curve(np.append(false, 1.0), np.append(-fallen, 1.0))
 
 
 def gaussian(mu: float) -> Curve:

@@ -3,8 +3,6 @@
 The kernel calls one function, ``on_block``, and knows no clock: nothing that it decides rests on time.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import sys
@@ -92,9 +90,7 @@ def progress_of(driver: Driver, state: State, seconds: float) -> Progress:
 
 
 def reporter(hook: Hook | None, alive: Callable[[], None] | None = None) -> OnBlock | None:
-    """What the kernel is to call: it tells the hook now and then and at the end of each direction, and calls
-    ``alive`` every few seconds.
-    """
+    """What the kernel calls: it tells the hook now and then and at each direction's end, and ``alive`` less often."""
     if hook is None and alive is None:
         return None
     start = shown = told = 0.0

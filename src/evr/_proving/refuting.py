@@ -37,7 +37,7 @@ class Refutation:
         Proved: delta(epsilon) is at least this number, for such a training where ``attained``, else for the pair by
         which evr bounds the mechanism, which itself may have less.
     attained, direction, seconds
-        As of ``evr._accounting.Enclosure``.
+        As of ``evr.accounting.Enclosure``.
     neighboring_relation
         The name of the relation of neighbours.
     """
@@ -97,10 +97,8 @@ def refute(
         The claim.
     direction
         Look only at ``"remove"`` or ``"add"``. One direction is enough to refute.
-    neighboring_relation
-        Which data sets are neighbours: as of ``evr.estimate_delta``.
-    unit
-        Whose data is protected: as of ``evr.estimate_delta``.
+    neighboring_relation, unit
+        Which data sets are neighbours, and whose data is protected: as of ``evr.estimate_delta``.
 
     Returns
     -------
@@ -124,18 +122,21 @@ def refute(
     >>> evr.refute(event, epsilon=0.5, delta=2.1e-10).refuted
     False
     """
-    Composition.of(event, neighboring_relation, unit)  # refuses a unit that the event does not bound
-    refutation, _ = refute_by_plan(event, epsilon, delta, direction, neighboring_relation)
-    return refutation
+    return refute_by_plan(event, epsilon, delta, direction, neighboring_relation, unit)[0]
 
 
 def refute_by_plan(
-    event: Any, epsilon: float, delta: float, direction: str | None, neighboring_relation: Relation | None
+    event: Any,
+    epsilon: float,
+    delta: float,
+    direction: str | None,
+    neighboring_relation: Relation | None,
+    unit: str | None = None,
 ) -> tuple[Refutation, ProofPlan | None]:
     """What ``refute`` finds, and the plan that shows its lower bound."""
     start = time.perf_counter()
     epsilon, delta = validate.level(epsilon=epsilon), validate.probability(delta=delta)
-    composition = Composition.of(event, neighboring_relation)
+    composition = Composition.of(event, neighboring_relation, unit)
     claim = Fraction(delta)
     (bound, plan), winner = strict_delta_below(composition, epsilon, direction, TOLERANCE, claim)
     attained = is_attained(event, composition)

@@ -1,16 +1,17 @@
-"""The options of sampled methods."""
+"""The options of sampled methods, and who draws: the caller's executor, or threads that end with the proof."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from concurrent.futures import Executor
+import contextlib
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
 from evr._basics import validate
 from evr._basics.randomness import seed_of
+from evr._kernel.sampled.driver import Lazily
 from evr._kernel.verdict.settings import Settings
-from evr._proving.workers import check_executor
 
 
 class SamplingOptions(TypedDict, total=False):
@@ -26,22 +27,7 @@ class SamplingOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Sampling:
-    """The options of sampled methods, keywords of ``verify``, ``certify`` and ``release``.
-
-    Attributes
-    ----------
-    seed
-        For results that can be repeated; a guarantee wants fresh entropy, so leave it out.
-    max_samples
-        In each direction. The sequential verifier rejects when they are used up; the fixed one refuses to need more.
-    proposal
-        ``"capped"``, tilted; or ``"simple"``, the paper's simple Monte Carlo.
-    device
-        Who draws: ``"cpu"``; ``"cuda"``, an NVIDIA GPU (docs/guide/gpu.md); ``"auto"``, a GPU if one can be used, else
-        the processor, and ``notes`` say so; or another name in ``evr._kernel.sampled.summary.BACKENDS``.
-    workers, executor
-        Threads, or any ``concurrent.futures.Executor`` to do the work; the answer does not depend on it.
-    """
+    """The options of sampled methods: keywords of ``verify``, which describes them, of ``certify`` and ``release``."""
 
     seed: int | None = None
     max_samples: int | None = None
@@ -56,14 +42,40 @@ class Sampling:
         known = SamplingOptions.__annotations__
         for name in options.keys() - known.keys():
             raise TypeError(f"unexpected keyword argument {name!r}: the options of samples are {', '.join(known)}")
-        return cls(**{**options, "seed": seed_of(options.get("seed"))})
+        return cls(**options)
 
     def __post_init__(self) -> None:
         self.settings("sequential")
-        seed_of(self.seed)
-        check_executor(self.executor)
+        object.__setattr__(self, "seed", seed_of(self.seed))
         validate.worker_count(self.workers)
+        if self.executor is not None and not isinstance(self.executor, Executor):
+            raise TypeError(
+                f"executor={self.executor!r} is not a concurrent.futures.Executor; of a Dask client, "
+                "evr.integrations.dask.executor(client) makes one"
+            )
 
     def settings(self, method: str) -> Settings:
         """How to verify, by one of the proofs."""
         return Settings(method, self.proposal, self.max_samples, self.device)
+
+    def check_at_work(self) -> None:
+        """Refuse an executor that is closed or broken."""
+        try:
+            if self.executor is not None:
+                self.executor.submit(int).result()
+        except RuntimeError as error:
+            raise ValueError(f"executor={self.executor!r} does not work: {error}") from None
+
+
+@contextlib.contextmanager
+def working(executor: Executor | None, workers: int | None) -> Iterator[Executor]:
+    """The caller's executor, or threads that end with the block."""
+    if executor is not None:
+        yield executor
+        return
+    threads = validate.worker_count(workers)
+    pool: Executor = Lazily() if threads == 1 else ThreadPoolExecutor(threads, thread_name_prefix="evr")
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)

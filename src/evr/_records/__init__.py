@@ -1,8 +1,7 @@
 """Records of trainings: what ran, step by step, observed and chained."""
 
-from evr._records.observing import record
 from evr._records.reading import Record
 from evr._records.recorder import Recorder
-from evr._records.recording import Recording
+from evr._records.recording import Recording, record
 
 __all__ = ["Record", "Recorder", "Recording", "record"]

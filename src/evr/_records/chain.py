@@ -4,14 +4,14 @@ The ``seal`` of each line is the SHA-256 of the seal before it and of the rest o
 moved, dropped or inserted breaks the chain. It is no signature: whoever rewrites the file can seal it again.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from evr._basics import atomic, validate
 from evr._basics.file_types import instead
@@ -99,6 +99,37 @@ def _wrong(line: Line) -> str | None:
         if isinstance(text, str) and not text.isprintable():
             return f"it contains characters that do not print: {validate.shown(text)[:80]}"
     return None
+
+
+@dataclass(frozen=True)
+class Constants:
+    """Numbers of a Poisson-sampled training that were fixed without looking at the data. Where the number of records is
+    private, they must not depend on it (docs/guarantees_relations.md, R1.7).
+    """
+
+    divisor: float
+    sampling_probability: float
+    steps: int
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Self:
+        """The constants as callers give them and as records hold them."""
+        if not isinstance(given, Mapping) or given.keys() != cls.__dataclass_fields__.keys():
+            wrong = f"constants={validate.shown(given)} are not a dictionary"
+            raise ValueError(f"{wrong} of a divisor, a sampling_probability and steps: give these three")
+        return cls(
+            validate.positive(divisor=given["divisor"]),
+            validate.probability(sampling_probability=given["sampling_probability"]),
+            validate.positive_integer(steps=given["steps"]),
+        )
+
+    def unlike(self, **step: float | None) -> str | None:
+        """How numbers of a step differ from these constants, in words; None if they do not."""
+        for name, value in step.items():
+            if value != (fixed := getattr(self, name)):
+                seen = "was not recorded" if value is None else f"was {value!r}"
+                return f"the {name.replace('_', ' ')} {seen}, and the constant is {fixed!r}"
+        return None
 
 
 class Chain:

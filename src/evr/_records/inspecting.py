@@ -1,7 +1,5 @@
 """What the optimizer and the sampler of an Opacus training show: what is known, and what breaks the accounting."""
 
-from __future__ import annotations
-
 import math
 import platform
 from collections import deque

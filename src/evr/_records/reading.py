@@ -17,8 +17,7 @@ from evr._certificate.judging import contradictions
 from evr._dpsgd import opacus_history
 from evr._kernel.events.meaning import HYPOTHESES
 from evr._kernel.events.relations import ADD_OR_REMOVE, ZERO_OUT, Relation, relation_named
-from evr._records.chain import Chain, Line, last_of, rank_path, read_lines
-from evr._records.recorder import Constants
+from evr._records.chain import Chain, Constants, Line, last_of, rank_path, read_lines
 from evr._release.budget import Budget
 from evr._release.gate import Release, certify, release
 from evr._wording.description import Phase, phases_of

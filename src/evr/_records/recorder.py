@@ -9,49 +9,18 @@ import hashlib
 import logging
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from evr._basics import validate
-from evr._records.chain import FORMAT, Chain, last_of, unused
+from evr._records.chain import FORMAT, Chain, Constants, last_of, unused
+from evr._records.reading import Record
 from evr._release.ledger import now
 from evr.errors import RecordError
 
 
-@dataclass(frozen=True)
-class Constants:
-    """Numbers of a Poisson-sampled training that were fixed without looking at the data. Where the number of records is
-    private, they must not depend on it (docs/guarantees_relations.md, R1.7).
-    """
-
-    divisor: float
-    sampling_probability: float
-    steps: int
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Constants:
-        """The constants as callers give them and as records hold them."""
-        if not isinstance(given, Mapping) or given.keys() != cls.__dataclass_fields__.keys():
-            wrong = f"constants={validate.shown(given)} are not a dictionary"
-            raise ValueError(f"{wrong} of a divisor, a sampling_probability and steps: give these three")
-        return cls(
-            validate.positive(divisor=given["divisor"]),
-            validate.probability(sampling_probability=given["sampling_probability"]),
-            validate.positive_integer(steps=given["steps"]),
-        )
-
-    def unlike(self, **step: float | None) -> str | None:
-        """How numbers of a step differ from these constants, in words; None if they do not."""
-        for name, value in step.items():
-            if value != (fixed := getattr(self, name)):
-                seen = "was not recorded" if value is None else f"was {value!r}"
-                return f"the {name.replace('_', ' ')} {seen}, and the constant is {fixed!r}"
-        return None
-
-
-class Recorder(contextlib.AbstractContextManager["Recorder"]):
-    """Writes a record, and continues one that is there.
+class Recorder:
+    """Writes a record, and continues one that is there. One thread at a time may use it.
 
     Parameters
     ----------
@@ -72,13 +41,11 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
     Examples
     --------
     >>> import tempfile
-    >>> from evr._records.reading import Record
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with Recorder(f"{folder}/training.record.jsonl") as recorder:
-    ...         for _ in range(100):
-    ...             recorder.step(noise_multiplier=1.0, clipping_norm=0.5,
-    ...                           sampling_probability=0.01)
-    ...     record = Record.load(recorder.path)
+    ...     recorder = Recorder(f"{folder}/training.record.jsonl")
+    ...     for _ in range(100):
+    ...         recorder.step(noise_multiplier=1.0, clipping_norm=0.5, sampling_probability=0.01)
+    ...     record = recorder.finish()
     >>> record.steps, record.event.event
     (100, PoissonSampledDpEvent(sampling_probability=0.01,
                                 event=GaussianDpEvent(noise_multiplier=1.0)))
@@ -115,7 +82,7 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
             else:
                 self._chain.write("start", format=FORMAT, run=name, **place, **given)
         except BaseException:
-            self.close()
+            self._chain.close()
             raise
 
     def _check_continued(self, place: dict[str, Any], seed: str | None, resume: bool) -> None:
@@ -169,7 +136,6 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         self.steps += 1
 
     def find(self, kind: Literal["note", "breach"], what: str, words: str) -> None:
-        """Write down a note or a breach."""
         self._chain.write(kind, what=what, words=words, after_step=self.steps)
 
     @property
@@ -184,14 +150,21 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
             saved = f"the checkpoint was written after {mark['steps']} steps"
             raise RecordError(f"{self.path}: {saved} of another record, or of this one before lines were lost")
 
-    def finish(self) -> None:
-        """Say that the training ended in order, and close the file."""
+    def finish(self) -> Record:
+        """Say that the training ended in order, close the file, and read it."""
+        self._end()
+        return Record.load(self.path)
+
+    def _end(self) -> None:
         with contextlib.closing(self._chain) as chain:
             chain.write("end", steps=self.steps, time=now())
 
     def close(self) -> None:
-        """Close the file; without ``finish`` the training can only be continued."""
+        """Let go of the file; without ``finish`` the training can only be continued."""
         self._chain.close()
 
+    def __enter__(self) -> Self:
+        return self
+
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        (self.finish if kind is None else self.close)()
+        (self._end if kind is None else self.close)()

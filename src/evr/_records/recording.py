@@ -1,22 +1,20 @@
-"""An Opacus training that is being recorded.
+"""``evr.record``: observes an Opacus training and writes down what really happened.
 
 The recording hooks the optimizer's step, after noise was added and before the weights move: a line is written, and only
 then may the step happen. It also looks at ``pre_step``, at the batch sampler and at every ``torch`` optimizer of the
 process. Sizes of batches are compared, never written: under add-or-remove adjacency they are not public.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from evr._basics import validate
 from evr._records import inspecting
 from evr._records.chain import rank_path, unused
-from evr._records.reading import Record
 from evr._records.recorder import Recorder
 from evr.errors import RecordError
 
@@ -32,20 +30,11 @@ _PARAMETERS = (
 )
 
 
-class Recording(contextlib.AbstractContextManager["Recording"]):
-    """A training that is being recorded: made by ``evr.record``."""
+class Recording(Recorder):
+    """A ``Recorder`` that observes an Opacus training and writes down its steps itself: made by ``evr.record``."""
 
     def __init__(
-        self,
-        optimizer: Any,
-        loader: Any,
-        path: Path,
-        constants: Mapping[str, Any] | None,
-        engine: Any,
-        *,
-        refuse: bool,
-        new: bool,
-        resume: bool,
+        self, optimizer: Any, loader: Any, path: Path, engine: Any, *, refuse: bool, new: bool, **options: Any
     ) -> None:
         self._optimizer, self._refuse = optimizer, refuse
         self._accountant = inspecting.accountant_of(optimizer, engine)
@@ -66,38 +55,26 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
                 raise RecordError("this training cannot be recorded: " + "; ".join(breaches))
             rank, ranks = inspecting.place()
             run, path = _agreed(unused(path) if new else path, ranks)
-            self.path = path if ranks == 1 else rank_path(path, rank)
-            told: dict[str, Any] = {"rank": rank, "ranks": ranks, "run": run, "constants": constants, "resume": resume}
-            self._recorder = Recorder(self.path, inspecting.conditions(optimizer, self._sampler), **told)
-            undo.callback(self._recorder.close)
+            conditions = inspecting.conditions(optimizer, self._sampler)
+            own = path if ranks == 1 else rank_path(path, rank)
+            super().__init__(own, conditions, rank=rank, ranks=ranks, run=run, **options)
+            undo.callback(super().close)
             self._look()
             self._check_checkpoint()
             self._attach(undo.callback)
             self._undo = undo.pop_all()
 
-    @property
-    def steps(self) -> int:
-        """The steps in the record so far."""
-        return self._recorder.steps
-
-    def finish(self) -> Record:
-        """Stop observing, say in the record that the training ended in order, and read it."""
+    def _end(self) -> None:
         with self._undo:
             self._batches.epoch_ends()
             self._check_dropped()
             self._check_updates()
-            self._recorder.finish()
-        return Record.load(self.path)
+            super()._end()
 
     def state_dict(self) -> dict[str, Any]:
         """For a checkpoint: where the record stands, and the steps that the accountant has counted."""
         counted = None if self._accountant is None else dict(self._accountant.state_dict())
-        return {"record": self._recorder.mark, "accountant": counted}
-
-    def require(self, state: Mapping[str, Any] | None) -> None:
-        """Raise ``RecordError`` unless the record holds all that it held when a checkpoint was written."""
-        if state:
-            self._recorder.require(state["record"])
+        return {"record": self.mark, "accountant": counted}
 
     def watch(self, module: Any) -> None:
         """Note at the end which trainable parameters of a module were never updated. They cost no privacy; they show
@@ -118,9 +95,6 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
     def close(self) -> None:
         """Stop observing; the record can be continued."""
         self._undo.close()
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        (self.finish if kind is None else self.close)()
 
     def _attach(self, undo: Callable[..., Any]) -> None:
         from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
@@ -167,7 +141,7 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
         """Opacus's step hook: noise was added, the weights have not moved."""
         if self._hook_before is not None:
             self._hook_before(optimizer)
-        self._recorder.step(
+        self.step(
             noise_multiplier=float(optimizer.noise_multiplier),
             clipping_norm=float(optimizer.max_grad_norm),
             sampling_probability=inspecting.rate(self._sampler),
@@ -202,10 +176,10 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
         """Write down a note or a breach, once. Where breaches are refused, write down only one that has happened."""
         refused = kind == "breach" and self._refuse
         if (what, words) not in self._written and (happened or not refused):
-            self._recorder.find(kind, what, words)
+            self.find(kind, what, words)
             self._written.add((what, words))
         if refused:
-            raise RecordError(f"after step {self._recorder.steps}: {words}")
+            raise RecordError(f"after step {self.steps}: {words}")
 
     def _check_batch(self) -> None:
         """The step's records are those of the next batch that the sampler drew."""
@@ -220,12 +194,12 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
 
     def _check_checkpoint(self) -> None:
         """The accountant counted what was recorded; after a checkpoint is loaded, the record holds all it knew."""
-        counted, recorded = inspecting.counted(self._accountant), self._recorder.steps
+        counted, recorded = inspecting.counted(self._accountant), self.steps
         if counted == self._counted:
             return
         mark = getattr(self._accountant, "record_mark", None)
         if mark is not None:
-            self._recorder.require(mark)
+            self.require(mark)
         if counted > recorded:
             words = f"the accountant has counted {counted} steps, and the record holds {recorded}"
             self._find("breach", "unrecorded", words)
@@ -237,7 +211,63 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
     def _mark_checkpoint(self) -> None:
         self._counted = inspecting.counted(self._accountant)
         if hasattr(self._accountant, "record_mark"):
-            self._accountant.record_mark = self._recorder.mark
+            self._accountant.record_mark = self.mark
+
+
+def record(
+    optimizer: Any,
+    loader: Any,
+    path: str | Path = "training.record.jsonl",
+    *,
+    engine: Any = None,
+    constants: Mapping[str, Any] | None = None,
+    breaches: Literal["refuse", "note"] = "refuse",
+    new: bool = False,
+    resume: bool = False,
+) -> Recording:
+    """Record what an Opacus training does, step by step, in a file that survives a crash.
+
+    Call it after ``make_private`` and before the first step; use it as a context manager, or call ``finish`` at the
+    end. ``evr.Record.load(path)`` reads the record; its ``event`` is what ran (docs/guide/record_a_training.md).
+
+    Parameters
+    ----------
+    optimizer
+        The ``DPOptimizer`` that ``make_private`` returned.
+    loader
+        The data loader that ``make_private`` returned.
+    path
+        The file. One that was not finished is continued, after a crash or a pause; steps after the last checkpoint stay
+        in it, for they ran. Each process of a distributed training has its own.
+    engine
+        The ``PrivacyEngine``: its accountant knows how many steps were taken. Not needed where that is evr's own
+        (``PrivacyEngine(accountant="evr")``).
+    constants
+        ``{"divisor": ..., "sampling_probability": ..., "steps": ...}``, if you fixed these three numbers without
+        looking at the data: the training must keep to them. Opacus computes them from the number of records, so that
+        without constants the record is certified under zero-out adjacency, where that number is public.
+    breaches
+        What to do about what breaks the accounting (a shuffled loader, a generator seeded by hand, a dropped batch,
+        clipping switched off, a step past the recorder): ``"refuse"`` raises ``RecordError`` before the weights move,
+        ``"note"`` writes it down and lets the training go on, and the record has no event.
+    new, resume
+        What to do with a record that is finished: begin another beside it, under the next free number, or add steps to
+        it. Without either it is refused.
+
+    Returns
+    -------
+    Recording
+        To be entered (``with``) around the training; its ``steps`` are those recorded so far.
+
+    Raises
+    ------
+    RecordError
+        If the training cannot be recorded as it is.
+    """
+    validate.one_of(("refuse", "note"), breaches=breaches)
+    inspecting.check_optimizer(optimizer)
+    refuse = breaches == "refuse"
+    return Recording(optimizer, loader, Path(path), engine, refuse=refuse, new=new, constants=constants, resume=resume)
 
 
 def _agreed(path: Path, ranks: int) -> tuple[str | None, Path]:

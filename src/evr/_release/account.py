@@ -1,13 +1,11 @@
 """A budget at one moment: what was spent, what would fit, and what proves it (docs/guarantees_budget.md)."""
 
-from __future__ import annotations
-
 import bisect
 import contextlib
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from dp_accounting import dp_event
 
@@ -35,9 +33,7 @@ _MOST_NOISE, _CLOSE = 1e6, 1e-6  # the greatest noise multiplier that is tried, 
 
 @dataclass(frozen=True)
 class Account:
-    """A budget at one moment: its ``row``, what was spent, in order, what was taken back, and how many sampled proofs
-    were begun.
-    """
+    """A budget at one moment: its ``row``, what was spent and taken back, and how many sampled proofs were begun."""
 
     row: BudgetRow
     spent: tuple[Spending, ...]
@@ -45,7 +41,7 @@ class Account:
     tries: int = 0
 
     @classmethod
-    def of(cls, held: Journal, name: str) -> Account:
+    def of(cls, held: Journal, name: str) -> Self:
         """The account of that name, or an error that lists the names."""
         row = next((one for one in held.budgets.values() if one.name == name), None)
         if row is None:
@@ -59,7 +55,7 @@ class Account:
     def events(self) -> list[dp_event.DpEvent]:
         return [event_from_json(one.event) for one in self.spent]
 
-    def first(self, count: int) -> Account:
+    def first(self, count: int) -> Self:
         return replace(self, spent=self.spent[:count])
 
     def event(self, *more: Any) -> dp_event.DpEvent:
@@ -96,10 +92,9 @@ class Account:
         total = self.total(event)
         if total is not None:
             room = self.delta * (1 - KAPPA) if self.is_planned else self.delta
-            try:
+            fits = True
+            with contextlib.suppress(AccuracyError):  # too small to tell
                 fits = needed(estimate_delta(total, self.row.epsilon)) <= room
-            except AccuracyError:  # too small to tell
-                fits = True
             if fits or self.is_planned:
                 return fits
         try:
@@ -123,8 +118,10 @@ class Account:
             remedy = f"spend from a budget that was created with unit={other!r} (--unit {other})"
             raise ValueError(f"{wrong}: {whole if other == 'record' else ''}{remedy}")
 
-    def check(self, event: Any) -> None:
-        """Raise, and say what would fit, if the event seems not to."""
+    def check(self, event: Any, unit: str | None) -> None:
+        """Raise if the budget is closed or of another unit, or the event seems not to fit; say what would."""
+        self.check_open()
+        self.check_unit(event, unit)
         if not self.seems_to_allow(event):
             raise self.refusal(event)
 
@@ -169,10 +166,9 @@ class Account:
         if (noise := self.least_noise(event)) is not None:
             ways.append(f"a noise multiplier of {noise!r} instead of {noise_of(event)!r}")
         left = f"What would fit: {', or '.join(ways)}" if ways else "Nothing like it fits any more"
-        under = f"per {row.unit} under {name_of(row.relation)}"
-        budget = f"budget {row.name!r}, ({row.epsilon!r}, {row.delta!r}) {under}"
+        budget = f"{row.name!r}, ({row.epsilon!r}, {row.delta!r}) per {row.unit} under {name_of(row.relation)}"
         spent = f"this does not fit, and nothing was spent. {self.used():.1%} is used"
-        return BudgetExceededError(f"{budget}: {spent}. {left}")
+        return BudgetExceededError(f"budget {budget}: {spent}. {left}")
 
 
 def _is_one_law(total: Composition) -> bool:

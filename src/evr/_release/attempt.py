@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
-from evr._accounting.calibration import Goal
 from evr._basics import atomic, validate
 from evr._basics.randomness import entropy_of
 from evr._certificate.build import build, epsilon_per_record, software
@@ -35,9 +34,8 @@ from evr._proving.choosing import Announce, Forecast, StrictProving, forecast
 from evr._proving.planning import planning_told
 from evr._proving.progress import ProgressHook, check_progress
 from evr._proving.sampling import Sampling, SamplingOptions
-from evr._proving.workers import check_at_work
 from evr._release.budget import Budget
-from evr._release.claiming import claimed, false_claim
+from evr._release.claiming import claimed
 from evr._release.journal import AttemptRow
 from evr._release.ledger import Ledger, Wanted, now
 from evr._wording.description import description_of, protected
@@ -61,9 +59,7 @@ class Request:
         *,
         epsilon: float | None,
         delta: float | None,
-        advantage: float | None = None,
-        true_positive_rate: float | None = None,
-        false_positive_rate: float | None = None,
+        risk: Mapping[str, float | None] | None = None,
         tau: float | None = None,
         method: str = "auto",
         ledger: Ledger | str | Path | None = None,
@@ -94,26 +90,16 @@ class Request:
             check_texts(self.composition)
         written = event_from_json(self.document)
         describe(written)  # the words of a mechanism of somebody's own may fail
-        names = ("advantage", "true_positive_rate", "false_positive_rate")
-        rates = zip(names, (advantage, true_positive_rate, false_positive_rate), strict=True)
-        risk = {name: rate for name, rate in rates if rate is not None}
-        if risk:
-            goal = Goal.of(epsilon, delta, **risk)
-            epsilon = goal.nearest(self.composition, None)
-            delta = goal.delta(epsilon)
-        more = {"unit": unit, "false_positive_rate": false_positive_rate}
+        rates = {name: rate for name, rate in (risk or {}).items() if rate is not None}
+        more = {"unit": unit, "false_positive_rate": rates.get("false_positive_rate")}
         given = {} if record else stated_in(event)
         given |= {**(description or {}), **{key: value for key, value in more.items() if value is not None}}
         self.description = description_of(given, written)
         self.path = writable(path=path)
         if self.budget is not None:
-            account = self.budget.account()
-            account.check_open()
-            account.check_unit(written, self.description.unit)
-            account.check(event)
-        refused = None if for_output else partial(false_claim, self.composition, ran=event, risk=risk)
+            self.budget.account().check(event, self.description.unit)
         tell = planning_told(self.composition, progress, method)
-        self.claim = claimed(self.composition, epsilon, delta, tau, refused)
+        self.claim = claimed(self.composition, epsilon, delta, rates, tau, None if for_output else event)
         tell(f"Estimated: ({self.claim.epsilon!r}, {self.claim.delta!r}) is to be proved")
         whose = protected(written, self.description.unit)
         self.wanted = Wanted(self.claim, name, self.composition.relation, whose, for_output)
@@ -126,7 +112,7 @@ class Request:
                 raise ValueError(f"method={self.settings.method!r} draws samples: a proof file needs method='strict'")
             if self.proof == self.path:
                 raise ValueError(f"proof={str(proof)!r} is where the certificate goes, too")
-        check_at_work(self.sampling.executor)
+        self.sampling.check_at_work()
         if self.settings.method != "strict":
             self.composition.check_drawn()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import getpass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from dp_accounting import NeighboringRelation
 
@@ -74,11 +74,10 @@ class Budget:
         adaptive: bool = False,
         ledger: Ledger | str | Path | None = None,
         by: str | None = None,
-    ) -> Budget:
+    ) -> Self:
         """Make a budget; nothing of it ever changes. ``epsilon`` and ``delta``, both above 0, bound everything that is
         spent together, per ``unit``: a record (an example is one), a user or a client. ``adaptive`` says whether what
-        is spent next may depend on what was released before. By default neighbours are those of zero-out, which
-        records of trainings support.
+        is spent next may depend on what was released before. Records of trainings support zero-out, the default.
         """
         found, kind = cls(name, ledger=ledger, by=by), "adaptive" if adaptive else "planned"
         pair = {"epsilon": validate.positive(epsilon=epsilon), "delta": validate.open_probability(delta=delta)}
@@ -120,16 +119,14 @@ class Budget:
         return account.seems_to_allow(event)
 
     def spend(self, event: Any, *, unit: str | None = None, attempt: AttemptRow | None = None) -> Spending:
-        """Spend an event before it runs: prove that it fits beside what was spent, and write it down. An attempt spends
-        once, however often it is continued. ``unit`` is as of ``evr.certify``, and must be the budget's.
-        ``BudgetExceededError`` says what would fit.
+        """Spend an event before it runs: prove that it fits beside what was spent, and write it down, or raise
+        ``BudgetExceededError``. An attempt spends once, however often it is continued. ``unit`` must be the budget's.
         """
         document = event_to_json(event)
         with opened(self.ledger) as ledger:
             while True:
                 with ledger.counting(writes=False) as held:
                     account = Account.of(held, self.name)
-                account.check_unit(event, unit)
                 for one in (*account.spent, *account.refunded):
                     if attempt is not None and one.attempt_id == attempt.id:
                         if one.state == "refunded":
@@ -137,8 +134,7 @@ class Budget:
                         if one.event != document or attempt.event_digest != event_digest(event):
                             raise LedgerError(f"attempt {attempt.id} has spent another event: start another attempt")
                         return one
-                account.check_open()
-                account.check(event)
+                account.check(event, unit)
                 method, tries = account.method(event), 1
                 row = {"attempt_id": attempt and attempt.id, "event": document, "method": method, "spender": self.by}
                 if method == "sequential":  # counts before its first sample

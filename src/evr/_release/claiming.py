@@ -2,15 +2,12 @@
 pair that is false is refused, with what would hold.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
-from collections.abc import Callable
 from typing import Any
 
 from evr._accounting import Estimate, UpperBound, calibrate, estimate_delta, estimate_epsilon
-from evr._accounting.calibration import TIGHTEST
+from evr._accounting.calibration import TIGHTEST, Goal
 from evr._accounting.noise import noise_of, other_noise
 from evr._basics import validate
 from evr._basics.numbers import below, round_up
@@ -24,13 +21,15 @@ _LEAST = 1e-290 / LOOSEST  # of a delta that is not 0
 
 
 def claimed(
-    event: Composition,
-    epsilon: float | None,
-    delta: float | None,
-    tau: float | None,
-    refused: Callable[..., FalseClaimError] | None,
+    event: Composition, epsilon: float | None, delta: float | None, risk: dict[str, float], tau: float | None, ran: Any
 ) -> Claim:
-    """The claim to test. A pair that seems to be false is refused by the error given, or tested."""
+    """The claim to test: a pair, or one from which a risk follows. If it seems to be false, it is refused with what
+    would hold for the event as it was given, ``ran``; where that is None, it is tested.
+    """
+    if risk:
+        goal = Goal.of(epsilon, delta, **risk)
+        epsilon = goal.nearest(event, None)
+        delta = goal.delta(epsilon)
     epsilon = None if epsilon is None else validate.level(epsilon=epsilon)
     tau = None if tau is None else validate.open_probability(tau=tau)
     if delta is None:
@@ -49,8 +48,8 @@ def claimed(
     if tau is not None:
         return Claim(epsilon, delta, tau)
     found = estimate_delta(event, epsilon)
-    if refused is not None and not_below(found) > TIGHTEST * delta:
-        raise refused(epsilon, delta, found)
+    if ran is not None and not_below(found) > TIGHTEST * delta:
+        raise _false_claim(event, epsilon, delta, found, ran, risk)
     return Claim(epsilon, delta, tau_of(found, delta))
 
 
@@ -73,12 +72,10 @@ def _with_epsilon(event: Composition, delta: float, tau: float | None) -> Claim:
     return Claim(epsilon, delta, tau_of(found, delta))
 
 
-def false_claim(
+def _false_claim(
     event: Composition, epsilon: float, delta: float, found: Estimate | UpperBound, ran: Any, risk: dict[str, float]
 ) -> FalseClaimError:
-    """The refusal of a pair that is false, or true by too little, with what would hold. ``ran`` is the event as it was
-    given, and ``risk`` what the pair is for, if anything.
-    """
+    """The refusal of a pair that is false, or true by too little, with what would hold."""
     is_false = found.value - (found.doubt or 0.0) > delta
     known = "seems to be false" if is_false else "is true by too little to be verified, if it is true"
     known += f", for delta({epsilon!r}) is about {found.value:.6g}"

@@ -4,8 +4,6 @@ Statements are written once, in SQLite's words. A transaction that writes exclud
 statement on: by SQLite's write lock, or by one advisory lock of PostgreSQL. It goes with the process that held it.
 """
 
-from __future__ import annotations
-
 import abc
 import contextlib
 import importlib
@@ -18,7 +16,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import psutil
 
@@ -117,7 +115,7 @@ class Database(abc.ABC):
         return self.error(f"not a ledger that can be used: {reason}: keep it for its record, and start a new ledger")
 
     @contextlib.contextmanager
-    def transaction(self, *, writes: bool = True) -> Iterator[Database]:
+    def transaction(self, *, writes: bool = True) -> Iterator[Self]:
         """All or nothing, and nobody else writes meanwhile. One that only reads sees one moment."""
         with self.guarded():
             self._begin(writes=writes)

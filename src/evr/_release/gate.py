@@ -20,7 +20,6 @@ from evr._kernel.events.relations import Relation
 from evr._proving.choosing import Announce
 from evr._proving.progress import ProgressHook, check_progress
 from evr._proving.sampling import Sampling, SamplingOptions
-from evr._proving.workers import check_at_work
 from evr._release.attempt import Request, attempted, drawing_device, perform, writable
 from evr._release.budget import Budget
 from evr._release.ledger import Ledger, opened
@@ -67,8 +66,8 @@ def certify(
     advantage, true_positive_rate, false_positive_rate
         A risk. The pair of epsilon and delta from which it follows is certified: docs/guarantees_risk.md, K6.
     tau
-        In (0, 1): how far below the claim the truth is taken to be. The closer to 1, the tighter what is found and the
-        more samples. By default it is chosen from the estimate. A pair with a ``tau`` is tested without an estimate.
+        In (0, 1): how far below the claim the truth is taken to be, by default as estimated. The closer to 1, the
+        tighter what is found and the more samples. A pair with a ``tau`` is tested without an estimate.
     ledger
         Where the attempt is counted: ``.evr/ledger.sqlite`` in the working directory by default.
     path, proof
@@ -116,14 +115,13 @@ def certify(
     >>> certificate.verdict, certificate.guarantee.delta, round(certificate.guarantee.epsilon, 2)
     ('accepted', 1e-05, 0.93)
     """
+    risk = {"advantage": advantage, "true_positive_rate": true_positive_rate}
     request = Request(
         event,
         False,
         epsilon=epsilon,
         delta=delta,
-        advantage=advantage,
-        true_positive_rate=true_positive_rate,
-        false_positive_rate=false_positive_rate,
+        risk=risk | {"false_positive_rate": false_positive_rate},
         tau=tau,
         method=method,
         ledger=ledger,
@@ -255,8 +253,7 @@ def resume(
     workers: int | None = None,
     executor: Executor | None = None,
 ) -> Certificate:
-    """Continue a verification that was interrupted: its samples are drawn again, and the verdict is the one that it
-    would have had.
+    """Continue a verification that was interrupted. Its samples are drawn again, and so the verdict is as it would be.
 
     Parameters
     ----------
@@ -295,6 +292,6 @@ def resume(
         elsewhere = writable(path=path)
         writable(path=elsewhere or chosen.options["path"])
         check_progress(progress)
-        check_at_work(executor)
         sampling = Sampling(workers=workers, executor=executor)
+        sampling.check_at_work()
         return perform(one, one.take_over(chosen), sampling, progress=progress, path=elsewhere)

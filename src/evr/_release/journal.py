@@ -1,6 +1,4 @@
-"""The journal of a ledger: rows, the entries that make and change them, and what a reader verifies of these
-(docs/guarantees.md, Section 5.7).
-"""
+"""The journal of a ledger: rows, and the entries that make and change them (docs/guarantees.md, Section 5.7)."""
 
 import hashlib
 import json

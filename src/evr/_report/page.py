@@ -1,5 +1,4 @@
-"""One self-contained HTML page of a certificate: what is claimed, who checked it and how, what is assumed, how to check
-it, and every parameter.
+"""One self-contained HTML page of a certificate: claim, who checked it and how, assumptions, and every parameter.
 
 The page asks nothing of any network, follows the reader's light or dark theme, and prints. What it shows is computed
 from the certificate; only the privacy curve is computed anew.

@@ -3,8 +3,6 @@
 Numbers that do not fit the event are refused; the others choose the words of a statement, and nothing else.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction

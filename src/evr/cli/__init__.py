@@ -4,8 +4,6 @@ Exit codes: 0 accepted or done, 3 rejected, refuted or false, 2 bad input, 1 a b
 early, the code is 0, or 1 for commands whose code is a verdict: nobody has read it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys

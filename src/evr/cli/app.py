@@ -1,7 +1,5 @@
 """The application object. Commands import the library when they run, so that `evr --help` is quick."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 import types
@@ -61,16 +59,17 @@ class Grouped(TyperCommand):
     """A command whose help has its options in groups, by what they are about."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        groups: dict[str, list[tuple[str, str]]] = {}
+        groups: dict[str, list[tuple[str, str]]] = {title: [] for title in options.GROUPS}
+        title_of = {name: title for title, names in options.GROUPS.items() for name in names.split()}
         for parameter in self.get_params(ctx):
             if (record := parameter.get_help_record(ctx)) is not None:
                 is_argument = parameter.param_type_name == "argument"
-                title = "Arguments" if is_argument else options.GROUP_OF.get(parameter.name or "", "Options")
-                label = parameter.metavar or record[0] if is_argument else record[0]
-                groups.setdefault(title, []).append((label, record[1]))
+                title = "Arguments" if is_argument else title_of.get(parameter.name or "", "Options")
+                groups[title].append((parameter.metavar or record[0] if is_argument else record[0], record[1]))
         for title, records in groups.items():
-            with formatter.section(title):
-                formatter.write_dl(records)
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
 
 
 def _version(asked: bool) -> None:
@@ -106,5 +105,5 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
 """Each command, and the few words that `evr --help` has for it."""
 
 for name, (command, words) in COMMANDS.items():
-    app.command(name, cls=Grouped, short_help=words)(command)
+    app.command(name, cls=Grouped, short_help=words)(options.unfolded(command))
 app.add_typer(budget, name="budget", help="Budgets that several teams share.")

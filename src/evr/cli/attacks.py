@@ -1,13 +1,12 @@
 """``evr risk``: what an attacker can do at most. ``evr audit``: the scores of canaries against a certificate."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import evr
 from evr._basics import validate
 from evr._basics.file_types import is_certificate
 from evr._basics.numbers import above, typed
@@ -15,28 +14,25 @@ from evr.cli import REJECTED, options
 from evr.cli.output import as_json, draw, new_files, say, table
 
 if TYPE_CHECKING:
-    from evr._certificate.certificate import Certificate
     from evr._proving.risk import Risk
 
 _COINS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
-@options.asks_what_ran
 def risk(
     ran: options.WhatRan,
+    *,
     fpr: Annotated[float, options.number("Share of non-members that are accused.")] = 0.001,
     prior: Annotated[float, options.number("Chance of membership before the attack.")] = 0.5,
     baseline: Annotated[float, options.number("Chance to guess a secret without the result.")] = 0.0001,
     unit: options.Unit = None,
     plot: options.Plot = None,
     max_seconds: options.MaxSeconds = options.PATIENCE,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    out: options.Out,
 ) -> None:
     """Bound every attack that asks whether a record took part, or what it holds. Each number is a proved upper bound.
 
-    SPEC may also be the record of a training, or a certificate. `--plot` draws the greatest true positive rate over the
-    false positive rate.
+    SPEC may also be the record of a training, or a certificate. `--plot` draws true over false positive rates.
 
     Example: evr risk examples/dpsgd.toml --fpr 0.01 --plot tradeoff.svg
     """
@@ -46,7 +42,7 @@ def risk(
     new_files(plot=plot)
     found, whose, replaced, certificate = _bounded(ran, unit, max_seconds)
     bounds, curve = asked.bounds(found), found.tradeoff
-    if json:
+    if out.json:
         rates = {name: getattr(curve, f"{name}s").tolist() for name in ("false_positive_rate", "true_positive_rate")}
         how = {"proof": found.proof, "points": found.points, "delta0": GDP_REST}
         as_json({**how, **asked._asdict(), "bounds": bounds, "tradeoff": rates})
@@ -55,23 +51,24 @@ def risk(
             {"bound": name.replace("_", " "), "at most": "none" if one is None else above(one, 4)}
             for name, one in bounds.items()
         ]
-        table("What an attacker can do at most", rows, quiet=quiet)
-    if not (json or quiet):
+        table("What an attacker can do at most", rows, quiet=out.quiet)
+    if not out.silent:
         said = ", ".join(f"{name.replace('_', ' ')} {typed(one)}" for name, one in asked._asdict().items())
         say(f"\nAt {said}; gdp up to {typed(GDP_REST)}:")
         for sentence in attacks(found, whose, asked, replaced=replaced):
             say(f"- {sentence}")
         say(basis(found, whose, certificate))
     title = f"What an attacker can do at most\n{ran.caption}"
-    draw(plot, lambda plots: plots.curve(curve, title=title), quiet=quiet or json)
+    draw(plot, lambda plots: plots.curve(curve, title=title), quiet=out.silent)
 
 
-def _bounded(ran: options.WhatRan, given: str | None, seconds: float) -> tuple[Risk, str, bool, Certificate | None]:
+def _bounded(
+    ran: options.WhatRan, given: str | None, seconds: float
+) -> "tuple[Risk, str, bool, evr.Certificate | None]":
     """The bounds, whose data they protect, whether neighbours replace it, and the accepted certificate if any."""
     from evr._certificate.replay import confirmed
     from evr._kernel.events import Composition
     from evr._kernel.events.relations import REPLACE_ONE
-    from evr._proving.risk import risk
     from evr._wording.description import units_of
     from evr._wording.publishing import bounded
     from evr._wording.statement import unit
@@ -84,20 +81,17 @@ def _bounded(ran: options.WhatRan, given: str | None, seconds: float) -> tuple[R
         replaced = certificate.relation is REPLACE_ONE
         held = certificate if certificate.accepted else None
         return bounded(certificate, seconds), unit(certificate), replaced, held
-    record = ran.record()
-    if record is None:
-        event, _, relation = ran.described()
-    else:
-        event, relation = record.event, record.checked_relation(ran.adjacency)
+    event, _, relation = ran.described(records=True)
     composition = Composition.of(event, relation)
     whose = validate.one_of(units_of(event), unit=given or units_of(event)[0])
-    return risk(composition), whose, composition.relation is REPLACE_ONE, None
+    return evr.risk(composition), whose, composition.relation is REPLACE_ONE, None
 
 
 def audit(
     scores: Annotated[
         Path, typer.Argument(metavar="SCORES", help="CSV file: columns score and included, a row for each canary.")
     ],
+    *,
     certificate: Annotated[Path | None, options.file("The certificate to test.")] = None,
     delta: Annotated[float | None, options.number("Delta of the bound; by default the certificate's, or 1e-5.")] = None,
     confidence: Annotated[float, options.number("Confidence of the lower bound.")] = 0.95,
@@ -106,8 +100,7 @@ def audit(
     ] = False,
     plot: options.Plot = None,
     max_seconds: options.MaxSeconds = options.PATIENCE,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    out: options.Out,
 ) -> None:
     """Test a certificate against the scores of canaries that took part by fair coins, and bound epsilon from below.
 
@@ -116,14 +109,14 @@ def audit(
     Example: evr audit examples/scores.csv --certificate examples/dpsgd.certificate.json --independent --plot audit.png
     """
     from evr._certificate.replay import confirmed
-    from evr._proving.audit import CONTRADICTS, audit
+    from evr._proving.audit import CONTRADICTS
 
     new_files(plot=plot)
     values, coins = read_scores(scores)
     claimed = None if certificate is None else confirmed(certificate, max_seconds)
-    found = audit(values, coins, claimed, delta=delta, confidence=confidence, independent=independent)
-    draw(plot, lambda plots: plots.audit(found), quiet=quiet or json)
-    if json:
+    found = evr.audit(values, coins, claimed, delta=delta, confidence=confidence, independent=independent)
+    draw(plot, lambda plots: plots.audit(found), quiet=out.silent)
+    if out.json:
         shown = "verdict p_value epsilon delta confidence family epsilon_of_any claimed guesses correct canaries"
         as_json({name: getattr(found, name) for name in shown.split()})
     else:

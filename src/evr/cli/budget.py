@@ -1,15 +1,15 @@
 """``evr budget``: an epsilon that several teams share."""
 
-from __future__ import annotations
-
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import evr
 from evr._basics.numbers import stated
-from evr.cli import REJECTED, options
-from evr.cli.output import as_json, draw, fail, new_files, number, pair, say, table, wrote
+from evr.cli import options
+from evr.cli.output import accepted, as_json, counted, draw, new_files, number, pair, say, wrote
 
 if TYPE_CHECKING:
     from evr._release.account import Account
@@ -19,6 +19,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the budget.",
 Level = Annotated[float, options.number("The limit for everything that is spent, together.")]
 By = Annotated[str | None, options.text("Who does this; by default the name of the user.")]
 _KINDS = "planned: no spending depends on earlier outputs, and composition is exact. adaptive: it may depend on them."
+_ON_A_TERMINAL = ("number", "by", "moment", "claim", "used", "what_ran")
 budget = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -41,10 +42,9 @@ def create(
     Example: evr budget create patients --epsilon 8 --delta 1e-5
     """
     from evr._basics import validate
-    from evr._release.budget import Budget
 
     adaptive = validate.one_of(("planned", "adaptive"), kind=kind) == "adaptive"
-    Budget.create(
+    evr.Budget.create(
         name, epsilon=epsilon, delta=delta, neighboring_relation=adjacency, unit=unit, adaptive=adaptive, ledger=ledger
     )
     if not quiet:
@@ -53,13 +53,14 @@ def create(
 
 
 @budget.command(short_help="What was spent by whom and when; what is left.")
+@options.unfolded
 def show(
     name: Name,
+    *,
     html: Annotated[Path | None, options.file("Write one page for an auditor to this file.")] = None,
     plot: options.Plot = None,
     ledger: options.LedgerFile = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    out: options.Out,
 ) -> None:
     """Show what was spent from a budget, by whom and when, and what is left; --plot draws it.
 
@@ -69,41 +70,37 @@ def show(
     Example: evr budget show patients --html patients.html
     """
     from evr._release.account import Account
-    from evr._release.ledger import Ledger
 
     new_files(plot=plot, html=html)
-    with Ledger(ledger, create=False) as opened:
+    with evr.Ledger(ledger, create=False) as opened:
         held = opened.contents()
         account = Account.of(held, name)
     used = [account.first(count).used() for count in range(len(account.spent) + 1)]
     document = _document(account, used, held)
-    if json:
+    if out.json:
         as_json(document)
     else:
         rows = [one | {"used": f"{one['used']:.1%}"} for one in document["spendings"]]
-        table(f"Spent from {name}", rows, quiet=quiet)
-        if not quiet:
-            steps = document["steps_left"]
+        counted(f"Spent from {name}", rows, _ON_A_TERMINAL, quiet=out.quiet)
+    if not out.silent:
+        steps, last = document["steps_left"], ""
+        if document["spendings"] and account.row.closed is None:
             less = f"would fit with {steps:,} steps" if steps else "would not fit again"
-            last = (
-                f" The last one {'would fit again' if document['fits_again'] else less}."
-                if rows and account.row.closed is None
-                else ""
-            )
-            limit = f"({number(account.row.epsilon)}, {number(account.row.delta)})"
-            under = f"per {account.row.unit} under {document['relation']} ({account.row.kind})"
-            say(f"Everything spent is {limit}-DP together, {under}. {used[-1]:.1%} is used.{last}")
-            for one in document["refunds"]:
-                say(f"Spending {one['number']} was taken back by {one['refunded_by']}: {one['why']}")
-            if account.row.closed is not None:
-                say(f"Closed at {account.row.closed[:19]} by {account.row.closer}.")
-    draw(plot, lambda plots: plots.budget(account, used).figure, quiet=quiet or json)
+            last = f" The last one {'would fit again' if document['fits_again'] else less}."
+        limit = f"({number(account.row.epsilon)}, {number(account.row.delta)})"
+        under = f"per {account.row.unit} under {document['relation']} ({account.row.kind})"
+        say(f"Everything spent is {limit}-DP together, {under}. {used[-1]:.1%} is used.{last}")
+        for one in document["refunds"]:
+            say(f"Spending {one['number']} was taken back by {one['refunded_by']}: {one['why']}")
+        if account.row.closed is not None:
+            say(f"Closed at {account.row.closed[:19]} by {account.row.closer}.")
+    draw(plot, lambda plots: plots.budget(account, used).figure, quiet=out.silent)
     if html is not None:
         from evr._report import plots
         from evr._report.page import write_budget
 
         write_budget(document, plots.budget(account, used), html)
-        wrote(html, quiet=quiet or json)
+        wrote(html, quiet=out.silent)
 
 
 @budget.command(short_help="Take a spending back that let out nothing.")
@@ -122,11 +119,8 @@ def refund(
 
     Example: evr budget refund patients 2 --why "the training was cancelled before its first step"
     """
-    from evr._release.budget import Budget
-    from evr._release.ledger import Ledger
-
-    with Ledger(ledger, create=False) as opened:
-        Budget(name, ledger=opened, by=by).refund(number, why=why)
+    with evr.Ledger(ledger, create=False) as opened:
+        evr.Budget(name, ledger=opened, by=by).refund(number, why=why)
     if not quiet:
         say(f"Spending {number} of budget {name} is taken back.")
 
@@ -137,22 +131,20 @@ def close(name: Name, by: By = None, ledger: options.LedgerFile = None, quiet: o
 
     Example: evr budget close patients
     """
-    from evr._release.budget import Budget
-    from evr._release.ledger import Ledger
-
-    with Ledger(ledger, create=False) as opened:
-        Budget(name, ledger=opened, by=by).close()
+    with evr.Ledger(ledger, create=False) as opened:
+        evr.Budget(name, ledger=opened, by=by).close()
     if not quiet:
         say(f"Budget {name} is closed.")
 
 
 @budget.command(short_help="What certificates cost together.")
+@options.unfolded
 def compose(
     files: Annotated[list[Path], typer.Argument(metavar="CERTIFICATE...", help="Certificates.", show_default=False)],
+    *,
     delta: Annotated[float, options.number("Compose at this delta.")],
     max_seconds: options.MaxSeconds = options.PATIENCE,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    out: options.Out,
 ) -> None:
     """Say what certificates cost together: composed, beside the sum of their numbers.
 
@@ -160,41 +152,33 @@ def compose(
     """
     from dp_accounting.dp_event import ComposedDpEvent
 
-    from evr._accounting import estimate_epsilon
-    from evr._certificate.replay import confirmed
-    from evr._kernel.events.relations import name_of
-    from evr.errors import UnsupportedEventError
-
-    read = [confirmed(file, max_seconds) for file in files]
-    for file, one in zip(files, read, strict=True):
-        if not one.accepted:
-            fail(f"{file} was rejected: it promises nothing that could be composed", REJECTED)
-    relations, units = sorted({name_of(one.relation) for one in read}), sorted({one.unit for one in read})
+    read = [accepted(file, max_seconds, "it promises nothing that could be composed") for file in files]
+    relations, units = sorted({one.neighboring_relation for one in read}), sorted({one.unit for one in read})
     if len(relations) > 1:
         raise ValueError(f"the certificates are under {' and '.join(relations)}: only those under one relation compose")
     if len(units) > 1:
         told = f"the certificates protect a {' and a '.join(units)}: only those of one unit compose"
         raise ValueError(f"{told}; certify all of them with the same --unit")
-    event = ComposedDpEvent([one.dp_event() for one in read])
+    relation, unit = relations[0], units[0]
+    ask = partial(evr.estimate_epsilon, ComposedDpEvent([one.dp_event() for one in read]), delta)
     try:
-        found, kind = estimate_epsilon(event, delta, method="strict", neighboring_relation=relations[0]), "proved"
+        found, kind = ask(method="strict", neighboring_relation=relation), "proved"
         shown = stated(found.value, 4)
-    except UnsupportedEventError:
-        found, kind = estimate_epsilon(event, delta, neighboring_relation=relations[0]), "an estimate, not a guarantee"
+    except evr.errors.UnsupportedEventError:
+        found, kind = ask(neighboring_relation=relation), "an estimate, not a guarantee"
         shown = number(found.value, 4)
     sums = [sum(getattr(one.claim, key) for one in read) for key in ("epsilon", "delta")]
-    if json:
-        pairs = {"epsilon": found.value, "delta": delta, "kind": kind, "sum_epsilon": sums[0], "sum_delta": sums[1]}
-        as_json({**pairs, "relation": relations[0], "unit": units[0], "certificates": len(read)})
-    elif quiet:
-        print(shown)
-    else:
-        say(f"Composed: epsilon {shown} at delta {number(delta)} per {units[0]} under {relations[0]} ({kind}).")
-        say(f"Added up: epsilon {number(sums[0], 4)} at delta {number(sums[1], 4)}.")
-        say("The composition holds if no run was chosen from what another one released.")
+    document = {"epsilon": found.value, "delta": delta, "kind": kind, "sum_epsilon": sums[0], "sum_delta": sums[1]}
+    document |= {"relation": relation, "unit": unit, "certificates": len(read)}
+    words = (
+        f"Composed: epsilon {shown} at delta {number(delta)} per {unit} under {relation} ({kind}).",
+        f"Added up: epsilon {number(sums[0], 4)} at delta {number(sums[1], 4)}.",
+        "The composition holds if no run was chosen from what another one released.",
+    )
+    out.answer(document, shown, "\n".join(words))
 
 
-def _document(account: Account, used: list[float], held: Journal) -> dict[str, Any]:
+def _document(account: "Account", used: list[float], held: "Journal") -> dict[str, Any]:
     from evr._kernel.events.relations import name_of
     from evr._release.ledger import now
 
@@ -224,7 +208,7 @@ def _document(account: Account, used: list[float], held: Journal) -> dict[str, A
     }
 
 
-def _spending(spending: Spending, attempts: dict[int, AttemptRow]) -> dict[str, Any]:
+def _spending(spending: "Spending", attempts: "dict[int, AttemptRow]") -> dict[str, Any]:
     from evr._wording.statement import describe_event
 
     attempt = attempts.get(spending.attempt_id or 0)

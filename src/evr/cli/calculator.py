@@ -1,7 +1,5 @@
 """``evr calculator``: the page that estimates the epsilon of DP-SGD and proves it, in a browser."""
 
-from __future__ import annotations
-
 import tempfile
 import webbrowser
 from pathlib import Path

@@ -1,31 +1,22 @@
 """``evr calibrate``: the least noise, or the most steps, for a target."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import evr
 from evr._basics import validate
 from evr.cli import options
-from evr.cli.output import as_json, note, number, say, seconds, trying
-
-if TYPE_CHECKING:
-    pass
+from evr.cli.output import note, number, seconds, trying
 
 
-@options.asks_what_ran
 def calibrate(
     ran: options.WhatRan,
-    epsilon: Annotated[float | None, options.number("The target's epsilon.")] = None,
-    delta: Annotated[float | None, options.number("The target's delta.")] = None,
-    advantage: options.Advantage = None,
-    true_positive_rate: options.TruePositives = None,
-    false_positive_rate: options.FalsePositives = None,
+    goal: options.Goal,
+    *,
     scale_noise: Annotated[bool, options.option("Find one factor for all noise.", "--scale-noise")] = False,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    out: options.Out,
 ) -> None:
     """Find the smallest noise multiplier for a number of steps, or the largest number of steps for a noise multiplier,
     that meets a target: a pair of epsilon and delta, or a risk.
@@ -37,44 +28,37 @@ def calibrate(
     """
     known = ran.spec is not None or scale_noise
     event, claim, relation = ran.described() if known else (None, None, ran.adjacency)
-    rates = {"advantage": advantage, "true_positive_rate": true_positive_rate}
-    rates |= {"false_positive_rate": false_positive_rate}
-    if claim is not None and not any(rates.values()):
-        epsilon = claim.epsilon if epsilon is None else epsilon
-        delta = claim.delta if delta is None else delta
-    target = {name: one for name, one in ({"epsilon": epsilon, "delta": delta} | rates).items() if one is not None}
-    if len(target) < 2 and advantage is None:
+    target = goal.given
+    if claim is not None and target.keys() <= {"epsilon", "delta"}:
+        target = options.Goal(**{"epsilon": claim.epsilon, "delta": claim.delta, **target}).given
+    if len(target) < 2 and goal.advantage is None:
         pairs = (("epsilon", "delta"), ("true_positive_rate", "false_positive_rate"))
         wanted = next((one for one in pairs if target.keys() & set(one)), pairs[0])
         missing = " and ".join(options.flag_of(name) for name in wanted if name not in target)
         raise ValueError(f"calibrate to which target? Add {missing}{'' if target else ', or --advantage'}")
-    from evr._accounting.calibration import Goal, calibrate
+    from evr._accounting.calibration import Goal
     from evr._accounting.noise import noise_in, scaled_noise
 
     Goal.of(**target)
     name, make_event = ("noise_scale", partial(scaled_noise, event)) if scale_noise else _unknown(ran, event)
     integer = name in ("steps", "repetitions")
-    note(make_event(1), records=ran.records, epsilon=epsilon, delta=delta, quiet=quiet)
+    levels = {one: target.get(one) for one in ("epsilon", "delta")}
+    note(make_event(1), records=ran.records, **levels, quiet=out.quiet)
     low = 1 if integer else None
-    with trying(name, make_event, quiet=quiet or json) as make:
-        found = calibrate(make, **target, integer=integer, low=low, neighboring_relation=relation, unit=None)
+    with trying(name, make_event, quiet=out.silent) as make:
+        found = evr.calibrate(make, **target, integer=integer, low=low, neighboring_relation=relation, unit=None)
     noise = noise_in(make_event(found.value)) if scale_noise else []
-    if json:
-        about = {"estimated_delta": found.delta, "evaluations": found.evaluations, "seconds": found.seconds}
-        as_json(
-            {"parameter": name, "value": found.value, **target, "epsilon": found.epsilon, **about}
-            | ({"noise": noise} if noise else {})
-        )
-    elif quiet:
-        print(repr(found.value))
-    else:
-        rule = "the largest" if integer else "the smallest of four digits"
-        goal = " and ".join(f"{level.replace('_', ' ')} = {number(value)}" for level, value in target.items())
-        at = "" if epsilon is not None else f" at epsilon = {number(found.epsilon)}"
-        how = f"fft estimate {number(found.delta)}{at}, {seconds(found.seconds)}"
-        say(f"{name} = {found.value}, {rule} for {goal} ({how})")
-        if noise:
-            say(f"All noise, in order: {', '.join(map(repr, noise))}")
+    rule = "the largest" if integer else "the smallest of four digits"
+    met = " and ".join(f"{level.replace('_', ' ')} = {number(value)}" for level, value in target.items())
+    at = "" if "epsilon" in target else f" at epsilon = {number(found.epsilon)}"
+    how = f"fft estimate {number(found.delta)}{at}, {seconds(found.seconds)}"
+    words = f"{name} = {found.value}, {rule} for {met} ({how})"
+    document = {"parameter": name, "value": found.value, **target, "epsilon": found.epsilon}
+    document |= {"estimated_delta": found.delta, "evaluations": found.evaluations, "seconds": found.seconds}
+    if noise:
+        document["noise"] = noise
+        words += f"\nAll noise, in order: {', '.join(map(repr, noise))}"
+    out.answer(document, repr(found.value), words)
 
 
 def _unknown(ran: options.WhatRan, event: Any) -> tuple[str, Callable[[Any], Any]]:
@@ -83,6 +67,7 @@ def _unknown(ran: options.WhatRan, event: Any) -> tuple[str, Callable[[Any], Any
         from dp_accounting import dp_event
 
         return "repetitions", lambda count: dp_event.SelfComposedDpEvent(event, count)
+    ran.check_one()
     lengths = [options.flag_of(name) for name in ran.given if name in ("steps", "epochs", *ran.schedules)]
     if ran.noise_multiplier is None and lengths:
         return "noise_multiplier", lambda noise: replace(ran, noise_multiplier=noise).event()

@@ -2,19 +2,30 @@
 ``evr replay``: do again what it says, and compare. ``evr attest``: bind it to the files that a training made.
 """
 
-from __future__ import annotations
-
+import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import evr
 from evr.cli import REJECTED, options
-from evr.cli.output import as_json, fail, new_certificate, new_files, number, say, seconds, table, wrote, wrote_proof
+from evr.cli.output import (
+    accepted,
+    as_json,
+    fail,
+    new_certificate,
+    new_files,
+    number,
+    say,
+    seconds,
+    table,
+    wrote,
+    wrote_proof,
+)
 
 if TYPE_CHECKING:
-    from evr._certificate.certificate import Certificate
     from evr._certificate.replay import Replay
 
 _SIGNER = "That this training made these files is the word of whoever signed, if anybody."
@@ -22,13 +33,13 @@ _SIGNER = "That this training made these files is the word of whoever signed, if
 
 def show(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A certificate (JSON).")],
+    *,
     html: Annotated[Path | None, options.file("Write one page about it to this file instead.")] = None,
     proof: Annotated[Path | None, options.file("Write its proof file, and check_proof.py beside it.")] = None,
     latex: Annotated[bool, options.option("Print the short statement as LaTeX, with BibTeX.", "--latex")] = False,
     card: Annotated[bool, options.option("Print YAML and prose for a model card on Hugging Face.", "--card")] = False,
     max_seconds: options.MaxSeconds = options.PATIENCE,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    out: options.Out,
 ) -> None:
     """Show what a certificate says, after its proofs have been checked; `evr replay` also draws its samples again.
 
@@ -41,42 +52,41 @@ def show(
     from evr._certificate.replay import confirmed
 
     files = html is not None or proof is not None
-    if sum((files, latex, card, json)) > 1:
+    if sum((files, latex, card, out.json)) > 1:
         raise ValueError("--html, --latex, --card and --json are ways to show it: give one of them")
     new_files(file, html=html, proof=proof)
-    certificate = confirmed(file, max_seconds)
-    if card and not certificate.accepted:
-        fail(f"{file} was rejected: there is no guarantee to print", REJECTED)
+    nothing = "there is no guarantee to print"
+    certificate = accepted(file, max_seconds, nothing) if card else confirmed(file, max_seconds)
     data = None
     if proof is not None:
         from evr._proof.writer import proof_of, write_proof
 
         data = proof_of(certificate)
         write_proof(proof, data)
-        wrote_proof(proof, data, quiet=quiet)
+        wrote_proof(proof, data, quiet=out.quiet)
     if html is not None:
         from evr._report.page import write_report
 
         write_report(certificate, html, source=str(file), proof=data, max_seconds=max_seconds)
-        wrote(html, quiet=quiet)
-    elif latex or card:
+        wrote(html, quiet=out.quiet)
+    elif card or latex:
         from evr._wording import publishing
 
         if card:
             print(publishing.model_card(certificate, max_seconds), end="")
         else:
-            print(publishing.latex_statement(certificate), end="")
-        if latex and not quiet:
-            print(f"\n{publishing.bibtex(certificate)}", end="")
-    elif json:
+            print(
+                publishing.latex_statement(certificate), end="" if out.quiet else f"\n{publishing.bibtex(certificate)}"
+            )
+    elif out.json:
         as_json(certificate.document())
     elif not files:
         say(certificate.statement)
-        if not quiet:
+        if not out.quiet:
             _tell_more(certificate, file, max_seconds)
 
 
-def _tell_more(certificate: Certificate, file: Path, max_seconds: float) -> None:
+def _tell_more(certificate: "evr.Certificate", file: Path, max_seconds: float) -> None:
     """What it means, and what its statement does not say."""
     if certificate.accepted:
         from evr._wording.publishing import meaning
@@ -114,14 +124,14 @@ def _tell_more(certificate: Certificate, file: Path, max_seconds: float) -> None
 
 def _latest() -> Path:
     """The certificate that was written last, by the ledger of this folder."""
-    from evr._release.ledger import Ledger
+    from evr._release.ledger import DEFAULT_PATH
 
-    with Ledger(create=False) as ledger:
-        written = [Path(one.certificate) for one in reversed(ledger.attempts()) if one.certificate is not None]
-    for path in written:
-        if path.exists():
-            return path
-    raise ValueError("which certificate? No attempt of the ledger has one here: give its file")
+    if DEFAULT_PATH.exists():
+        with evr.Ledger(create=False) as ledger:
+            written = [Path(one.certificate) for one in reversed(ledger.attempts()) if one.certificate is not None]
+        if found := next((path for path in written if path.exists()), None):
+            return Path(os.path.relpath(found))
+    raise ValueError("which certificate? No attempt of a ledger in this folder has one here: give its file")
 
 
 def replay(
@@ -131,6 +141,7 @@ def replay(
             metavar="FILE...", help="A certificate (JSON; the latest by default), or files of an attestation."
         ),
     ] = None,
+    *,
     attestation: Annotated[
         Path | None, options.file("Check this attestation of the files, and its certificate.")
     ] = None,
@@ -138,8 +149,7 @@ def replay(
     fresh: Annotated[bool, options.option("Draw new samples: an independent check.", "--fresh")] = False,
     workers: options.Workers = None,
     max_seconds: options.MaxSeconds = options.PATIENCE,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    out: options.Out,
 ) -> None:
     """Repeat the proof of a certificate, or draw its samples again, and name every field that differs.
 
@@ -149,9 +159,6 @@ def replay(
 
     Example: evr replay examples/dpsgd.certificate.json
     """
-    from evr._certificate.certificate import Certificate
-    from evr._certificate.replay import replay
-
     about: dict[str, list[str]] = {}
     if attestation is not None and not files:
         raise ValueError(f"{attestation} is about files: give them, so that their SHA-256 is compared")
@@ -161,38 +168,31 @@ def replay(
     elif len(files) > 1 or key is not None:
         raise ValueError("one certificate is replayed at a time; several files and --key belong to --attestation FILE")
     else:
-        certificate = Certificate.load(files[0])
-    for word, listed in about.items() if not json else ():
+        certificate = evr.Certificate.load(files[0])
+    for word, listed in about.items() if not out.json else ():
         say("\n".join(f"{word}: {one}" for one in listed))
-    progress = not (quiet or json)
-    found = replay(certificate, fresh=fresh, workers=workers, progress=progress, max_seconds=max_seconds)
-    again = found.verification
-    if json:
-        as_json(
-            {
-                "agrees": found.agrees,
-                "fresh": fresh,
-                "verdict": certificate.verdict,
-                "replayed": None if again is None else again.verdict.value,
-                "mismatches": [asdict(one) for one in found.mismatches],
-                "notes": list(found.notes),
-                "undecided": found.undecided,
-                **({"attestation": {word.replace(" ", "_"): one for word, one in about.items()}} if about else {}),
-            }
-        )
+    found = evr.replay(certificate, fresh=fresh, workers=workers, progress=not out.silent, max_seconds=max_seconds)
+    if out.json:
+        again = None if found.verification is None else found.verification.verdict.value
+        document: dict[str, Any] = {"agrees": found.agrees, "fresh": fresh, "verdict": certificate.verdict}
+        document |= {"replayed": again, "mismatches": [asdict(one) for one in found.mismatches]}
+        document |= {"notes": list(found.notes), "undecided": found.undecided}
+        if about:
+            document["attestation"] = {word.replace(" ", "_"): listed for word, listed in about.items()}
+        as_json(document)
     else:
         for mismatch in found.mismatches:
             say(str(mismatch))
         say(f"{attestation or files[0]}: {_outcome(certificate, found, fresh=fresh)}")
-        for note in found.notes if not quiet and found.undecided is None else ():
+        for note in found.notes if not out.quiet and found.undecided is None else ():
             say(f"note: {note}")
-        if about and found.agrees and not quiet:
+        if about and found.agrees and not out.quiet:
             say(f"\n{certificate.statement}\n\n{_SIGNER}")
     if not (found.agrees and certificate.accepted):
         raise typer.Exit(REJECTED)
 
 
-def _outcome(certificate: Certificate, found: Replay, *, fresh: bool) -> str:
+def _outcome(certificate: "evr.Certificate", found: "Replay", *, fresh: bool) -> str:
     if found.undecided is not None:
         return f"could not be replayed here: {found.undecided}."
     if not found.agrees:
@@ -205,7 +205,7 @@ def _outcome(certificate: Certificate, found: Replay, *, fresh: bool) -> str:
     return f"agrees with its replay ({', '.join(again)}); the verdict is {certificate.verdict}."
 
 
-def _attested(path: Path, files: list[Path], key: Path | None) -> tuple[Certificate, dict[str, list[str]]]:
+def _attested(path: Path, files: list[Path], key: Path | None) -> "tuple[evr.Certificate, dict[str, list[str]]]":
     """The certificate in an attestation, what was checked and what not. Leaves with 3 where something does not fit."""
     from evr._certificate.attestation import Attestation, sha256_of
 
@@ -232,14 +232,14 @@ def attest(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE... CERTIFICATE", help="What the training made; then its certificate.")
     ],
+    *,
     key: Annotated[Path | None, options.file("Sign with this Ed25519 private key (PEM).")] = None,
     output: Annotated[
         Path | None, options.file("The attestation, if not MODEL.attestation.json.", "--output", "-o")
     ] = None,
     force: options.Force = False,
     max_seconds: options.MaxSeconds = options.PATIENCE,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    out: options.Out,
 ) -> None:
     """Write an in-toto statement that binds a certificate to files by their SHA-256.
 
@@ -249,23 +249,17 @@ def attest(
     Example: evr attest model.safetensors training.certificate.json --key signing.pem
     """
     from evr._certificate.attestation import Attestation
-    from evr._certificate.replay import confirmed
 
     *subjects, last = files
     if not subjects:
         raise ValueError(f"{last} alone is not enough: give the files that the training made, then its certificate")
-    certificate = confirmed(last, max_seconds)
-    if not certificate.accepted:
-        fail(f"{last} was rejected: it guarantees nothing that could be attested", REJECTED)
+    certificate = accepted(last, max_seconds, "it guarantees nothing that could be attested")
     path = new_certificate(output or subjects[0].with_suffix(".attestation.json"), force=force)
     made = Attestation.of(subjects, certificate)
     made = made if key is None else made.signed(key)
     made.save(path)
-    if json:
-        as_json({"attestation": str(path), "signed": key is not None, "subjects": made.subjects})
-        return
+    document = {"attestation": str(path), "signed": key is not None, "subjects": made.subjects}
     signed = "signed by nobody" if key is None else f"signed with {key}"
-    say(f"attestation: {path} ({signed}). Whoever signs it says that this training made these files.")
-    if not quiet:
-        listed = [f"{name}: sha256 {digest}" for name, digest in made.subjects.items()]
-        say("\n".join([*listed, certificate.short_statement]))
+    told = f"attestation: {path} ({signed}). Whoever signs it says that this training made these files."
+    listed = [f"{name}: sha256 {digest}" for name, digest in made.subjects.items()]
+    out.answer(document, told, "\n".join([told, *listed, certificate.short_statement]))

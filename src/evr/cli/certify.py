@@ -2,24 +2,18 @@
 story of one attempt: the forecast, the progress, the result.
 """
 
-from __future__ import annotations
-
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from evr.cli import REJECTED, options
-from evr.cli.output import certificate_path, new_certificate, new_files, note, wrote, wrote_proof
+import evr
+from evr.cli import options
+from evr.cli.output import certificate_path, new_certificate, new_files, note
 from evr.cli.reporting import Reporting
 from evr.types import Method
-
-if TYPE_CHECKING:
-    from evr._certificate.certificate import Certificate
-    from evr._release.journal import AttemptRow
-    from evr._release.ledger import Ledger
 
 _METHODS = (
     "strict: exact arithmetic. sequential: samples, tested by betting. fixed: a fixed number of samples (Algorithm 2). "
@@ -28,14 +22,10 @@ _METHODS = (
 _TAU = "For samples: assumed true delta over the claimed one; nearer to 1 is slower. By default from the estimate."
 
 
-@options.asks_what_ran
 def certify(
     ran: options.WhatRan,
-    epsilon: Annotated[float | None, options.number("Certify this epsilon; delta is found if not given.")] = None,
-    delta: Annotated[float | None, options.number("Certify this delta; epsilon is found if not given.")] = None,
-    advantage: options.Advantage = None,
-    true_positive_rate: options.TruePositives = None,
-    false_positive_rate: options.FalsePositives = None,
+    goal: options.Goal,
+    *,
     tau: Annotated[float | None, options.number(_TAU)] = None,
     output: Annotated[Path | None, options.file("Where to write the certificate.", "--output", "-o")] = None,
     force: options.Force = False,
@@ -54,8 +44,7 @@ def certify(
     dry_run: Annotated[
         bool, options.option("Only say what would be done, and how long it takes.", "--dry-run")
     ] = False,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    out: options.Out,
 ) -> None:
     """State what a training run or any composition guarantees: estimate, verify, write a certificate.
 
@@ -69,41 +58,31 @@ def certify(
     """
     record = ran.record()
     event, claim, relation = ran.described() if record is None else (record.event, None, ran.adjacency)
-    rates = (advantage, true_positive_rate, false_positive_rate)
     if claim is not None:
-        given = (epsilon, delta, *rates) != (None,) * 5
-        epsilon, delta = (epsilon, delta) if given else (claim.epsilon, claim.delta)
+        goal = goal if goal.given else options.Goal(claim.epsilon, claim.delta)
         tau = claim.tau if tau is None else tau
     if by is not None and budget is None:
         raise ValueError(f"--by={by} says who spends from a budget: add --budget, or leave it out")
     if method == "strict" and seed is not None:
         raise ValueError(f"--seed={seed} belongs to methods that sample: leave it out with --method strict")
-    note(event, records=ran.records if record is None else 0, epsilon=epsilon, delta=delta, quiet=quiet)
-    levels = {"epsilon": epsilon, "delta": delta, "advantage": advantage}
-    levels |= {"tpr": true_positive_rate, "fpr": false_positive_rate}
-    path = new_certificate(output or certificate_path(ran.spec, event, **levels), force=force or dry_run)
+    records = ran.records if record is None else 0
+    note(event, records=records, epsilon=goal.epsilon, delta=goal.delta, quiet=out.quiet)
+    path = new_certificate(output or certificate_path(ran.spec, event, **goal.given), force=force or dry_run)
     new_files(path, report=report)
-    told = Reporting(path, ledger, json=json, quiet=quiet, dry_run=dry_run)
+    told = Reporting(path, ledger, out, dry_run=dry_run)
     with told.ledger_to_ask() as counted, told.working("Working out what to prove, and how.") as announce:
-        from evr._release.budget import Budget
-        from evr._release.gate import certify
-
-        certify_this = partial(certify, event) if record is None else record.certify
+        certify_this = partial(evr.certify, event) if record is None else record.certify
         certificate = certify_this(
-            epsilon=epsilon,
-            delta=delta,
-            advantage=advantage,
-            true_positive_rate=true_positive_rate,
-            false_positive_rate=false_positive_rate,
+            **vars(goal),
             tau=tau,
             ledger=counted,
             path=path,
             proof=proof,
             name=name,
-            budget=None if budget is None else Budget(budget, ledger=counted, by=by),
+            budget=None if budget is None else evr.Budget(budget, ledger=counted, by=by),
             seed=seed,
             workers=workers,
-            progress=not told.silent,
+            progress=not out.silent,
             announce=announce,
             method=method,
             neighboring_relation=relation,
@@ -111,73 +90,50 @@ def certify(
             description={"title": title} | ran.described_schedule,
             device=device,
         )
-    if epsilon is None:
-        note(epsilon=certificate.claim.epsilon, quiet=quiet)
-    if device == "auto" and not quiet:
+    if goal.epsilon is None:
+        note(epsilon=certificate.claim.epsilon, quiet=out.quiet)
+    if device == "auto" and not out.quiet:
         print(f"device: {_who_drew(certificate)}", file=sys.stderr)
-    told.tell(certificate)
-    held = None if certificate.proof is None else proof
-    if held is not None:
-        wrote_proof(held, held.read_bytes(), quiet=told.silent)
-    if report is not None:
-        from evr._report.page import write_report
-
-        write_report(certificate, report, source=str(path), proof=None if held is None else held.read_bytes())
-        wrote(report, quiet=told.silent)
-    if not certificate.accepted:
-        raise typer.Exit(REJECTED)
+    told.tell(certificate, proof, report)
 
 
 def resume(
     number: Annotated[int | None, typer.Argument(metavar="ID", help="An attempt's id in `evr ledger`.")] = None,
+    *,
     output: Annotated[Path | None, options.file("Write the certificate here instead.", "--output", "-o")] = None,
     force: options.Force = False,
     ledger: options.LedgerFile = None,
     workers: options.Workers = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    out: options.Out,
 ) -> None:
     """Continue a verification that was interrupted, killed or cut off; the verdict is the one it would have had.
 
-    The samples that it had drawn are drawn again. If several were interrupted, choose one by its id, which `evr ledger`
-    shows.
+    The samples that it had drawn are drawn again. If several were interrupted, choose one by its id in `evr ledger`.
 
     Example: evr resume
     """
-    from evr._release.gate import resume as continued
-    from evr._release.ledger import Ledger
-
-    with Ledger(ledger, create=False) as opened:
-        attempt = _chosen(opened, number)
+    with evr.Ledger(ledger, create=False) as opened:
+        waiting = opened.interrupted()
+        ids = ", ".join(str(one.id) for one in waiting)
+        if number is None and len(waiting) > 1:
+            raise ValueError(f"which one? Add its id: {ids}; `evr ledger` says what they are about")
+        if (attempt := next((one for one in waiting if number in (None, one.id)), None)) is None:
+            what = f"attempt {number} was not interrupted; those that were: {ids}" if waiting else ""
+            raise ValueError(what or f"{opened.path}: no verification was interrupted")
         planned = attempt.options["path"]
         path = output or (None if planned is None else Path(planned))
         if path is not None:
             # it was allowed when the attempt began
             replaces = output is None and attempt.options.get("replaces", False)
             new_certificate(path, force=force or replaces)
-        told = Reporting(path, ledger, json=json, quiet=quiet)
+        told = Reporting(path, ledger, out)
         with told.working(f"Continuing attempt {attempt.id}."):
-            hook = not told.silent
-            certificate = continued(opened, attempt=attempt.id, path=output, workers=workers, progress=hook)
+            hook = not out.silent
+            certificate = evr.resume(opened, attempt=attempt.id, path=output, workers=workers, progress=hook)
     told.tell(certificate)
-    if not certificate.accepted:
-        raise typer.Exit(REJECTED)
 
 
-def _chosen(ledger: Ledger, number: int | None) -> AttemptRow:
-    waiting = ledger.interrupted()
-    if not waiting:
-        raise ValueError(f"{ledger.path}: no verification was interrupted")
-    chosen = [one for one in waiting if number in (None, one.id)]
-    if len(chosen) == 1:
-        return chosen[0]
-    ids = ", ".join(str(attempt.id) for attempt in waiting)
-    if number is not None:
-        raise ValueError(f"attempt {number} was not interrupted; those that were: {ids}")
-    raise ValueError(f"which one? Add its id: {ids}; `evr ledger` says what they are about")
-
-
-def _who_drew(certificate: Certificate) -> str:
+def _who_drew(certificate: "evr.Certificate") -> str:
     """The device that ``--device auto`` chose, and why."""
     from evr._devices.cuda import why_not
 

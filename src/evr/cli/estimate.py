@@ -2,8 +2,6 @@
 ``evr describe``: how evr understands a training.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from dataclasses import asdict
@@ -11,22 +9,24 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
+import evr
 from evr._basics.numbers import above
 from evr.cli import options
 from evr.cli.output import as_json, draw, new_files, note, number, say, seconds, table, write_csv, wrote
-from evr.types import EstimateMethod
+from evr.types import Direction, EstimateMethod
 
 if TYPE_CHECKING:
     from evr._estimate.results import OnlineEpsilon, PrivacyCurve
+    from evr._kernel.events import Composition
     from evr._spec import Target
     from evr._sweeps import Sweep
 
 _STEP_EPSILONS = (0.1, 0.5, 1.0, 2.0)  # where `evr describe` gives the delta of one step
 
 
-@partial(options.asks_what_ran, ranges=True)
 def estimate(
     ran: options.WhatRan,
+    *,
     epsilon: Annotated[float | None, options.numbers("Find delta at this epsilon.")] = None,
     delta: Annotated[float | None, options.numbers("Find epsilon at this delta.")] = None,
     method: Annotated[str, options.choice("|".join(EstimateMethod), "Which accountant.")] = "fft",
@@ -35,8 +35,7 @@ def estimate(
     both_sides: Annotated[bool, options.option("Proved bounds from below and from above.", "--both-sides")] = False,
     csv: options.Csv = None,
     plot: options.Plot = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    out: options.Out,
 ) -> None:
     """Estimate delta at an epsilon, or epsilon at a delta: near-exact by default.
 
@@ -56,7 +55,7 @@ def estimate(
 
         known = Composition.of(event).relation
         relation = None if known is ADD_OR_REMOVE else name_of(known)
-    asked = _Question(ran, event, relation, given, at, method, json, quiet)
+    asked = _Question(ran, event, relation, given, at, method, out)
     has_ranges = bool(ran.ranges) or isinstance(at, tuple)
     if has_ranges and (compare or both_sides or every is not None):
         wrong = "--compare" if compare else "--both-sides" if both_sides else "--every"
@@ -73,10 +72,10 @@ def estimate(
         asked.one()
     if not has_ranges:
         levels = {given: at}
-        note(event, records=ran.records, **levels, quiet=quiet)
+        note(event, records=ran.records, **levels, quiet=out.quiet)
 
 
-def _target(epsilon: Any, delta: Any, claim: Target | None) -> tuple[str, Any]:
+def _target(epsilon: Any, delta: Any, claim: "Target | None") -> tuple[str, Any]:
     """The level that was given, epsilon or delta, and its value: from the flags, or else from the file's claim."""
     if epsilon is None and delta is None and claim is not None:
         epsilon, delta = claim.epsilon, claim.delta
@@ -94,8 +93,7 @@ class _Question(NamedTuple):
     given: str
     at: Any  # a number, or a tuple of several
     method: str
-    json: bool
-    quiet: bool
+    out: options.Out
 
     @property
     def wanted(self) -> str:
@@ -109,48 +107,39 @@ class _Question(NamedTuple):
 
     def one(self) -> None:
         """One number, in a sentence."""
-        from evr._accounting import UpperBound, estimate_delta, estimate_epsilon
-
-        ask = estimate_delta if self.wanted == "delta" else estimate_epsilon
+        ask = evr.estimate_delta if self.wanted == "delta" else evr.estimate_epsilon
         found = ask(self.event, self.at, method=self.method, neighboring_relation=self.relation)
         self._check_finite(found.value)
         if self.wanted == "epsilon":
-            note(epsilon=found.value, quiet=self.quiet)
-        kind = "upper bound" if isinstance(found, UpperBound) else "estimate"
+            note(epsilon=found.value, quiet=self.out.quiet)
+        kind = "upper bound" if isinstance(found, evr.UpperBound) else "estimate"
         error, spread = (getattr(found, name, None) for name in ("error", "standard_error"))
-        if self.json:
-            how = {"kind": kind, "method": found.method, "direction": found.direction}
-            about = {"error": error, "standard_error": spread, "seconds": found.seconds}
-            as_json({**self._about, self.wanted: found.value, **how, **about})
-        elif self.quiet:
-            print(repr(found.value))
-        else:
-            words = [f"{kind} by {found.method}", f"{found.direction} direction{'s' * (found.direction == 'both')}"]
-            words += [] if self.relation is None else [f"{self.relation} adjacency"]
-            words += [f"numerical error about {number(error, 1)}"] if error else []
-            words += [f"standard error {number(spread, 2)}"] if spread else []
-            words += [seconds(found.seconds)]
-            say(f"{self.wanted} = {found} at {self.given} = {number(self.at)} ({', '.join(words)})")
+        how = {"kind": kind, "method": found.method, "direction": found.direction, "error": error}
+        document = {**self._about, self.wanted: found.value, **how, "standard_error": spread, "seconds": found.seconds}
+        words = [f"{kind} by {found.method}", f"{found.direction} direction{'s' * (found.direction == 'both')}"]
+        words += self._adjacency
+        words += [f"numerical error about {number(error, 1)}"] if error else []
+        words += [f"standard error {number(spread, 2)}"] if spread else []
+        self._answer(document, repr(found.value), f"= {found}", words, found.seconds)
+
+    def _answer(self, document: Any, brief: str, value: str, words: list[str], took: float) -> None:
+        told = f"{self.wanted} {value} at {self.given} = {number(self.at)} ({', '.join(words)}, {seconds(took)})"
+        self.out.answer(document, brief, told)
+
+    @property
+    def _adjacency(self) -> list[str]:
+        return [] if self.relation is None else [f"{self.relation} adjacency"]
 
     def enclose(self) -> None:
         """Two proved numbers, in a sentence that says what the lower one is about."""
-        from evr._accounting import enclose_delta, enclose_epsilon
-
-        ask = enclose_delta if self.wanted == "delta" else enclose_epsilon
+        ask = evr.enclose_delta if self.wanted == "delta" else evr.enclose_epsilon
         found = ask(self.event, self.at, neighboring_relation=self.relation)
         self._check_finite(found.upper)
-        if self.json:
-            as_json({**self._about, "estimated": self.wanted, **asdict(found)})
-        elif self.quiet:
-            print(found.lower, found.upper, sep="\t")
-        else:
-            words = ["both proved", f"the lower in the {found.direction} direction"]
-            words += [] if found.attained else ["for evr's pair only: the mechanism may have less"]
-            words += [] if self.relation is None else [f"{self.relation} adjacency"]
-            say(
-                f"{self.wanted} in {found} at {self.given} = {number(self.at)} ({', '.join(words)}, "
-                f"{seconds(found.seconds)})"
-            )
+        words = ["both proved", f"the lower in the {found.direction} direction"]
+        words += [] if found.attained else ["for evr's pair only: the mechanism may have less"]
+        document = {**self._about, "estimated": self.wanted, **asdict(found)}
+        words += self._adjacency
+        self._answer(document, f"{found.lower}\t{found.upper}", f"in {found}", words, found.seconds)
 
     def _check_finite(self, found: float) -> None:
         if self.wanted == "epsilon" and self.at == 0 and math.isinf(found):
@@ -163,36 +152,33 @@ class _Question(NamedTuple):
         title += "" if self.relation is None else f", {self.relation} adjacency"
         columns = {name: values for name, values in found.columns().items() if name != "error"}
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        if self.json:
+        if self.out.json:
             as_json({**self._about, "method": self.method, "seconds": found.seconds, "rows": rows})
         else:
             shown = partial(above, digits=6) if self.method in ("strict", "rdp") else number
-            table(title, [row | {self.wanted: shown(row[self.wanted])} for row in rows], quiet=self.quiet)
+            table(title, [row | {self.wanted: shown(row[self.wanted])} for row in rows], quiet=self.out.quiet)
         if csv is not None:
             write_csv(csv, rows)
-            wrote(csv, quiet=self.quiet)
-        draw(plot, lambda plots: plots.curve(found, title=f"{title}\n{self.ran.caption}"), quiet=self.quiet)
+            wrote(csv, quiet=self.out.quiet)
+        draw(plot, lambda plots: plots.curve(found, title=f"{title}\n{self.ran.caption}"), quiet=self.out.quiet)
 
-    def _curve(self, every: int | None) -> tuple[str, PrivacyCurve | OnlineEpsilon | Sweep]:
+    def _curve(self, every: int | None) -> "tuple[str, PrivacyCurve | OnlineEpsilon | Sweep]":
         """The answers, and their title."""
-        from evr._accounting import online_epsilon, privacy_curve
-        from evr._sweeps import sweep
-
-        asked: Any = {"neighboring_relation": self.relation, "progress": not self.quiet and sys.stderr.isatty()}
+        asked: Any = {"neighboring_relation": self.relation, "progress": not self.out.quiet and sys.stderr.isatty()}
         if every is not None:
             if self.given != "delta" or self.method != "fft":
                 raise ValueError(
                     f"--every needs --delta and --method fft; here it has --{self.given} and {self.method}"
                 )
             title = f"Epsilon by number of steps, at delta = {number(self.at)}"
-            return title, online_epsilon(self.event, self.at, every=every, **asked)
+            return title, evr.online_epsilon(self.event, self.at, every=every, **asked)
         if self.wanted == "delta" and not self.ran.ranges and self.method != "monte_carlo":
-            return "Privacy curve", privacy_curve(self.event, self.at, method=self.method, **asked)
+            return "Privacy curve", evr.privacy_curve(self.event, self.at, method=self.method, **asked)
         if self.event is None:
             self.ran.check()
         settings = self.ran.given if self.event is None else {"event": lambda: self.event}
         at_one = "" if isinstance(self.at, tuple) else f" at {self.given} = {number(self.at)}"
-        found = sweep(**settings, **{self.given: self.at}, method=self.method, **asked)
+        found = evr.sweep(**settings, **{self.given: self.at}, method=self.method, **asked)
         return f"{self.wanted.capitalize()}{at_one}", found
 
     def compare(self) -> None:
@@ -204,7 +190,7 @@ class _Question(NamedTuple):
         assert ours is not None
         self._check_finite(ours)
         off = [None if one.value is None or not ours else (one.value - ours) / ours for one in answers]
-        if self.json:
+        if self.out.json:
             listed = [asdict(one) | {"relative_difference": far} for one, far in zip(answers, off, strict=True)]
             as_json({**self._about, "estimated": self.wanted, "accountants": listed})
             return
@@ -213,28 +199,25 @@ class _Question(NamedTuple):
                 "accountant": one.accountant,
                 "kind": None if one.value is None else one.kind,
                 self.wanted: number(one.value, 8),
-                "relative difference": None if far is None else f"{far:+.1e}",
+                "off by": None if far is None else f"{far:+.1e}",
                 "time": None if one.value is None else seconds(one.seconds),
                 "note": one.note,
             }
             for one, far in zip(answers, off, strict=True)
         ]
-        table(f"{self.wanted} at {self.given} = {number(self.at)}", rows, quiet=self.quiet)
+        table(f"{self.wanted} at {self.given} = {number(self.at)}", rows, quiet=self.out.quiet)
 
 
-@options.asks_what_ran
-def describe(ran: options.WhatRan, json: options.Json = False) -> None:
+def describe(ran: options.WhatRan, *, json: options.Json = False) -> None:
     """Show how evr understands a training: in words, then each mechanism's pairs and the delta of one step.
 
     Example: evr describe examples/dpsgd.toml
     """
     from evr._described import adjacency
     from evr._dpsgd import stated_in
-    from evr._estimate.closed_forms import pair_delta
     from evr._kernel.events import Composition
     from evr._kernel.events.meaning import PLAIN, hypotheses_of, meanings_in
     from evr._kernel.events.relations import name_of
-    from evr._kernel.pairs import Direction, DominatingPair
     from evr._wording.description import description_of, trained
     from evr._wording.events import describe
 
@@ -243,14 +226,7 @@ def describe(ran: options.WhatRan, json: options.Json = False) -> None:
     hypotheses = {one.id: one.sentence for one in hypotheses_of(event, composition.relation)}
     meant = meanings_in(event, composition.relation)
     theorems = {row.subject: meaning.theorem for row, meaning in meant if row.event not in PLAIN}
-    steps: list[dict[str, Any]] = []
-    for direction in Direction:
-        for step in composition.steps(direction):
-            law = step.floats
-            exact = partial(pair_delta, law) if isinstance(law, DominatingPair) else None
-            deltas = {str(epsilon): exact and exact(epsilon) for epsilon in _STEP_EPSILONS}
-            about = {"direction": direction.value, "count": step.count, "pair": law.describe()}
-            steps.append(about | {"delta": deltas})
+    steps = _steps(composition)
     if json:
         meaning = {"adjacency": name_of(composition.relation), "unit": composition.unit, "theorems": theorems}
         ran_and_meant = {"event": repr(event), "what_ran": describe(event), **meaning, "hypotheses": hypotheses}
@@ -275,3 +251,19 @@ def describe(ran: options.WhatRan, json: options.Json = False) -> None:
         for one in steps
     ]
     table("One step of each mechanism", rows)
+
+
+def _steps(composition: "Composition") -> list[dict[str, Any]]:
+    """Each mechanism in both directions, with the delta of one step where it has a closed form."""
+    from evr._estimate.closed_forms import pair_delta
+    from evr._kernel.pairs import DominatingPair
+
+    steps = []
+    for direction in Direction:
+        for step in composition.steps(direction):
+            law = step.floats
+            exact = partial(pair_delta, law) if isinstance(law, DominatingPair) else None
+            deltas = {str(epsilon): exact and exact(epsilon) for epsilon in _STEP_EPSILONS}
+            about = {"direction": direction.value, "count": step.count, "pair": law.describe()}
+            steps.append(about | {"delta": deltas})
+    return steps

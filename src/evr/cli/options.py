@@ -1,26 +1,26 @@
 """Options that commands share, and the training that they describe."""
 
-from __future__ import annotations
-
 import inspect
 import itertools
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
-from functools import cached_property, partial, wraps
+from functools import cache, cached_property, partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import evr
 from evr import types
 from evr._basics import validate
 from evr._basics.file_types import is_record
 from evr._basics.numbers import typed
+from evr.cli.output import as_json, say
 from evr.cli.parsing import Schedule, each, real, whole_number
 
 if TYPE_CHECKING:
-    from evr._records import Record
+    from evr._kernel.events.relations import Relation
     from evr._spec import Spec, Target
 
 _CHANGING = ("noise_multiplier", "sampling_probability", "batch_size")  # what a schedule may change
@@ -49,19 +49,17 @@ def choice(words: str, help: str) -> Any:
     return option(help, metavar=words, autocompletion=lambda: words.split("|"))
 
 
-Advantage = Annotated[float | None, number("The greatest advantage of a membership attack, instead of a pair.")]
-TruePositives = Annotated[float | None, number("The greatest true positive rate of an attack, instead of a pair.")]
-FalsePositives = Annotated[float | None, number("The false positive rate of that attack.")]
-_GROUPS = {
+GROUPS = {
+    "Arguments": "",
     "What ran": "noise_multiplier sampling_probability steps dataset_size batch_size epochs sampling records_per_user "
     "user_norm adjacency unit title",
     "What to promise": "epsilon delta advantage true_positive_rate false_positive_rate",
-    "How it is proved": "method tau seed workers device max_seconds fresh",
-    "What it counts against": "ledger name budget by",
+    "How it is proved": "method tau seed workers device max_seconds fresh dry_run",
     "What is written": "output force report proof html card plot json quiet",
+    "What it counts against": "ledger name budget by",
+    "Options": "",
 }
-GROUP_OF = {name: title for title, names in _GROUPS.items() for name in names.split()}
-"""Under which heading `--help` lists an option."""
+"""The headings of `--help`, in order, and the options below them; the last has all others."""
 
 RELATIONS = "|".join(types.Relation)
 UNITS = "|".join(types.Unit)
@@ -76,6 +74,44 @@ LedgerFile = Annotated[str | None, file("Ledger of attempts: .evr/ledger.sqlite 
 Workers = Annotated[int | None, whole("Number of threads; all by default.")]
 Json = Annotated[bool, option("Print one JSON document.", "--json")]
 Quiet = Annotated[bool, option("Print the result only, no progress.", "--quiet", "-q")]
+
+
+@dataclass(frozen=True)
+class Out:
+    """How a command answers: in sentences and tables, with the result alone, or as one JSON document."""
+
+    json: Json = False
+    quiet: Quiet = False
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing but the result is wanted."""
+        return self.json or self.quiet
+
+    def answer(self, document: Any, brief: object, words: str) -> None:
+        """Print the answer: one of its three forms."""
+        if self.json:
+            as_json(document)
+        elif self.quiet:
+            print(brief)
+        else:
+            say(words)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What to promise: a pair of epsilon and delta, of which one may be found, or a risk."""
+
+    epsilon: Annotated[float | None, number("Epsilon of the pair.")] = None
+    delta: Annotated[float | None, number("Delta of the pair.")] = None
+    advantage: Annotated[float | None, number("The greatest advantage of a membership attack.")] = None
+    true_positive_rate: Annotated[float | None, number("The greatest true positive rate of an attack.")] = None
+    false_positive_rate: Annotated[float | None, number("The false positive rate of that attack.")] = None
+
+    @property
+    def given(self) -> dict[str, float]:
+        """What was given, by its keyword."""
+        return {name: value for name, value in vars(self).items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -101,6 +137,14 @@ class WhatRan:
     records_per_user: Annotated[int | None, wholes("Protect users who own at most this many records.")] = None
     user_norm: Annotated[float | None, numbers("A user's joint clipping norm in a batch, in clipping norms.")] = None
     adjacency: Annotated[str | None, choice(RELATIONS, "Neighbouring data sets; by default add-or-remove.")] = None
+
+    def __post_init__(self) -> None:
+        if self.spec is not None and self.given:
+            flags = ", ".join(map(flag_of, self.given))
+            raise ValueError(f"{self.spec} and {flags} both describe a mechanism: give one of them")
+        if self.schedules and self.ranges:
+            both = " and ".join(map(flag_of, (*self.schedules, *self.ranges)))
+            raise ValueError(f"{both}: a schedule has one training, so leave out the list or the range")
 
     @property
     def given(self) -> dict[str, Any]:
@@ -155,34 +199,41 @@ class WhatRan:
         if missing := [flags for flags, are_there in wanted.items() if not are_there]:
             raise ValueError(f"what ran? Give a SPEC file, or describe DP-SGD by flags: add {'; '.join(missing)}")
 
+    def check_one(self) -> None:
+        """Refuse flags that have several values."""
+        for name, value in self.ranges.items():
+            told = f"{flag_of(name)}={validate.shown(value)} has several values"
+            raise ValueError(f"{told}: give one; `evr estimate` takes several")
+
     def event(self) -> Any:
         """The training that the flags describe."""
+        self.check_one()
         self.check()
-        from evr._dpsgd import composed, dpsgd
+        from evr._dpsgd import composed
 
-        return composed([dpsgd(**phase) for phase in self.phases()])
+        return composed([evr.dpsgd(**phase) for phase in self.phases()])
 
     @cached_property
-    def file(self) -> Spec | None:
+    def file(self) -> "Spec | None":
         """The tables of the file."""
-        from evr._spec import load
+        return None if self.spec is None else evr.load(self.spec)
 
-        return None if self.spec is None else load(self.spec)
-
-    def described(self) -> tuple[Any, Target | None, str | None]:
-        """The event of the file or of the flags, the claim of the file, and the relation of neighbours, where given."""
+    def described(self, *, records: bool = False) -> "tuple[Any, Target | None, Relation | None]":
+        """The event of the file or of the flags, the claim of the file, and the relation of neighbours, where given.
+        With ``records``, the file may be a record.
+        """
+        if records and (record := self.record()) is not None:
+            return record.event, None, record.checked_relation(self.adjacency)
         if self.file is None:
             return self.event(), None, self.adjacency
         relation = self.adjacency or self.file.adjacency
         return self.file.event(relation), self.file.claim, relation
 
-    def record(self) -> Record | None:
+    def record(self) -> "evr.Record | None":
         """The record of a training, if that is what the file is; of several processes, all of them."""
         if self.spec is None or not is_record(self.spec):
             return None
-        from evr._records import Record
-
-        return Record.load(self.spec)
+        return evr.Record.load(self.spec)
 
     @property
     def records(self) -> int:
@@ -199,29 +250,26 @@ class WhatRan:
         return words.capitalize() if self.spec is None else self.spec.name
 
 
-def asks_what_ran(command: Callable[..., None], *, ranges: bool = False) -> Callable[..., None]:
-    """Give a command the options that describe what ran, before its own. It takes them as one ``WhatRan``, its first
-    argument. ``ranges`` says whether a flag may have several values.
-    """
-    shared = inspect.signature(WhatRan, eval_str=True).parameters
-    _, *own = inspect.signature(command, eval_str=True).parameters.values()
+def unfolded(command: Callable[..., None]) -> Callable[..., None]:
+    """A command as typer reads it: an argument that is a dataclass of options stands for these options."""
+    options, kinds = dict[str, inspect.Parameter](), dict[str, Any]()
+    for name, one in inspect.signature(command, eval_str=True).parameters.items():
+        if is_dataclass(one.annotation):
+            kinds[name] = one.annotation
+        options |= _options_of(one.annotation) if name in kinds else {name: one}
 
     @wraps(command)
     def asked(**given: Any) -> None:
-        ran = WhatRan(**{name: given.pop(name) for name in shared})
-        flags = {flag_of(name): value for name, value in ran.given.items()}
-        if ran.spec is not None and flags:
-            raise ValueError(f"{ran.spec} and {', '.join(flags)} both describe a mechanism: give one of them")
-        if ran.schedules and ran.ranges:
-            both = " and ".join(flag_of(name) for name in (*ran.schedules, *ran.ranges))
-            raise ValueError(f"{both}: a schedule has one training, so leave out the list or the range")
-        for flag, value in flags.items():
-            if isinstance(value, tuple) and not ranges:
-                told = f"{flag}={validate.shown(value)} has several values"
-                raise ValueError(f"{told}: give one; `evr estimate` takes several")
-        command(ran, **given)
+        folded = {name: kind(**{one: given.pop(one) for one in _options_of(kind)}) for name, kind in kinds.items()}
+        command(**folded, **given)
 
     # Typer reads both.
-    asked.__signature__ = inspect.Signature([*shared.values(), *own])  # type: ignore[attr-defined]
-    asked.__annotations__ = {one.name: one.annotation for one in [*shared.values(), *own]}
+    keywords = [one.replace(kind=one.KEYWORD_ONLY) for one in options.values()]
+    asked.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
+    asked.__annotations__ = {name: one.annotation for name, one in options.items()}
     return asked
+
+
+@cache
+def _options_of(kind: Any) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(kind, eval_str=True).parameters

@@ -2,8 +2,6 @@
 that looks like a slip. Naming files, and refusing those that cannot be written before any work is done.
 """
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io
@@ -19,8 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
+import evr
 from evr._basics import atomic
 from evr._basics.numbers import short_exponent, stated
+from evr.cli import REJECTED
 
 LASTS = 2.0  # seconds: what takes longer says so
 _OFTEN = 10.0  # seconds between words of a search
@@ -32,6 +32,16 @@ def fail(message: str, code: int = 2) -> NoReturn:
     """Say in one line what is wrong, and leave: by default with the code of bad input."""
     print(f"error: {message}", file=sys.stderr)
     sys.exit(code)
+
+
+def accepted(file: Path, max_seconds: float, otherwise: str) -> "evr.Certificate":
+    """An accepted certificate; of a rejected one the words say what it cannot do."""
+    from evr._certificate.replay import confirmed
+
+    certificate = confirmed(file, max_seconds)
+    if not certificate.accepted:
+        fail(f"{file} was rejected: {otherwise}", REJECTED)
+    return certificate
 
 
 def table(title: str, rows: Sequence[Mapping[str, Any]], *, quiet: bool = False) -> None:
@@ -75,6 +85,15 @@ def table(title: str, rows: Sequence[Mapping[str, Any]], *, quiet: bool = False)
         console.print(drawn)
 
 
+def counted(title: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, quiet: bool) -> None:
+    """What a ledger counts: on a terminal these columns, and the files of certificates in a table of their own."""
+    drawn = sys.stdout.isatty() and not quiet
+    table(title, [{name: row[name] for name in columns} for row in rows] if drawn else rows, quiet=quiet)
+    key, name = columns[0], "certificate"
+    if drawn:
+        table("Certificates", [{key: row[key], name: os.path.relpath(row[name])} for row in rows if row[name]])
+
+
 def say(text: str, file: TextIO | None = None) -> None:
     """Print a text, its lines broken between words on a terminal; the items of a list hang."""
     file = file or sys.stdout
@@ -98,12 +117,15 @@ def waiting(words: Callable[[float], str], *, after: float, silent: bool) -> Ite
             say(words(time.monotonic() - start), sys.stderr)
             pause = _OFTEN
 
+    speaker = threading.Thread(target=speak, daemon=True)
     if not silent:
-        threading.Thread(target=speak, daemon=True).start()
+        speaker.start()
     try:
         yield over
     finally:
         over.set()
+        if not silent:
+            speaker.join(1.0)
 
 
 @contextlib.contextmanager
@@ -176,7 +198,7 @@ def draw(path: Path | None, figure: Callable[[Any], Any], *, quiet: bool) -> Non
         wrote(path, quiet=quiet)
 
 
-def certificate_path(spec: Path | None, event: Any, **levels: float | None) -> Path:
+def certificate_path(spec: Path | None, event: Any, **levels: float) -> Path:
     """Beside the file that says what ran, and by its name; else in the working folder, by what ran and the target.
 
     >>> import evr
@@ -187,6 +209,7 @@ def certificate_path(spec: Path | None, event: Any, **levels: float | None) -> P
     if spec is not None:
         return spec.with_name(f"{spec.stem.removesuffix('.record')}.certificate.json")
     named = {"noise_multiplier": "noise", "count": "steps", "iterations": "steps"}
+    rates = {"true_positive_rate": "tpr", "false_positive_rate": "fpr"}
     nodes = [*_nodes(event)]
     all_facts = ((name, getattr(node, key)) for key, name in named.items() for node in nodes if hasattr(node, key))
     facts = [*dict.fromkeys(all_facts)]
@@ -194,8 +217,7 @@ def certificate_path(spec: Path | None, event: Any, **levels: float | None) -> P
         facts = [("phases", len(event.events))]
     words = [
         f"-{name}{value if isinstance(value, int) else short_exponent(f'{value:g}')}"
-        for name, value in [*facts, *levels.items()]
-        if value is not None
+        for name, value in [*facts, *((rates.get(level, level), value) for level, value in levels.items())]
     ]
     return Path(f"dpsgd{''.join(words)}.certificate.json")
 

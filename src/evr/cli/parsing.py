@@ -1,7 +1,5 @@
 """Numbers of the command line: fractions, lists, ranges, schedules."""
 
-from __future__ import annotations
-
 import bisect
 import itertools
 import math
@@ -9,12 +7,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
-
-if TYPE_CHECKING:
-    pass
 
 _GREATEST_RANGE = 100_000
 

@@ -1,7 +1,5 @@
 """``evr refute``: a proof that a claim is false."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import asdict
 from fractions import Fraction
@@ -11,20 +9,19 @@ from typing import Annotated
 import typer
 
 from evr.cli import REJECTED, options
-from evr.cli.output import as_json, new_files, say, wrote_proof
+from evr.cli.output import new_files, wrote_proof
 from evr.types import Direction
 
 
-@options.asks_what_ran
 def refute(
     ran: options.WhatRan,
+    *,
     epsilon: Annotated[float | None, options.number("The claimed epsilon.")] = None,
     delta: Annotated[float | None, options.number("The claimed delta.")] = None,
     proof: Annotated[
         Path | None, options.file("Write a file that needs no evr, and check_proof.py, if refuted.")
     ] = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    out: options.Out,
 ) -> None:
     """Try to prove that a pair is false: that delta at this epsilon is greater, for some training of the description.
 
@@ -39,28 +36,22 @@ def refute(
     from evr._proof.writer import refutation_file, write_proof
     from evr._proving.refuting import refute_by_plan
 
-    record = ran.record()
-    event, claim, relation = ran.described() if record is None else (record.event, None, None)
-    checked = relation if record is None else record.checked_relation(ran.adjacency)
+    event, claim, relation = ran.described(records=True)
     if claim is not None:
         epsilon, delta = claim.epsilon if epsilon is None else epsilon, claim.delta if delta is None else delta
     if epsilon is None or delta is None:
         missing = [name for name, value in (("--epsilon", epsilon), ("--delta", delta)) if value is None]
         raise ValueError(f"refute which pair? Add {' and '.join(missing)}")
     new_files(proof=proof)
-    found, plan = refute_by_plan(event, epsilon, delta, None, checked)
+    found, plan = refute_by_plan(event, epsilon, delta, None, relation)
     if proof is not None and plan is not None and found.refuted:
         exact, direction = (Fraction(epsilon), Fraction(delta)), Direction(found.direction)
-        data = refutation_file(Composition.of(event, checked), *exact, direction, plan)
+        data = refutation_file(Composition.of(event, relation), *exact, direction, plan)
         write_proof(proof, data)
-        wrote_proof(proof, data, quiet=quiet)
-    elif proof is not None and not quiet:
+        wrote_proof(proof, data, quiet=out.quiet)
+    elif proof is not None and not out.quiet:
         print(f"{proof}: not written, since nothing is refuted", file=sys.stderr)
-    if json:
-        as_json({**asdict(found), "sentence": found.sentence})
-    elif quiet:
-        print("refuted" if found.refuted else "open")
-    else:
-        say(found.sentence)
+    document = {**asdict(found), "sentence": found.sentence}
+    out.answer(document, "refuted" if found.refuted else "open", found.sentence)
     if found.refuted:
         raise typer.Exit(REJECTED)

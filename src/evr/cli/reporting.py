@@ -1,7 +1,5 @@
 """The story of one attempt, told as it happens: the forecast, the progress, the result."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import tempfile
@@ -13,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+import evr
 from evr._basics.numbers import duration, stated
-from evr.cli.output import LASTS, as_json, number, pair, say, waiting
+from evr.cli import REJECTED
+from evr.cli.output import LASTS, as_json, number, pair, say, waiting, wrote, wrote_proof
 
 if TYPE_CHECKING:
-    from evr._certificate.certificate import Certificate
     from evr._proving.choosing import Forecast
+    from evr.cli.options import Out
 
 _SOON = 0.8  # seconds until a first word is due
 _LONG = 20.0  # seconds; who waits longer is told that Ctrl-C is safe
@@ -30,14 +30,8 @@ class Reporting:
 
     path: Path | None  # where the certificate goes
     ledger: str | None  # where the attempt is counted; None for the default
-    json: bool
-    quiet: bool
+    out: "Out"
     dry_run: bool = False  # say what would be done, and stop
-
-    @property
-    def silent(self) -> bool:
-        """Whether nothing but the result is wanted."""
-        return self.json or self.quiet
 
     @property
     def counted(self) -> str:
@@ -57,18 +51,16 @@ class Reporting:
             yield str(Path(folder) / "ledger.sqlite")
 
     @contextlib.contextmanager
-    def working(self, doing: str) -> Iterator[Callable[[Forecast], None]]:
-        """Say what is being done, if it lasts. Yields the hook ``announce`` of ``evr.certify``. An interruption says
-        whether the attempt counts.
-        """
+    def working(self, doing: str) -> Iterator[Callable[["Forecast"], None]]:
+        """Say what is being done, if it lasts, and whether it counts, if it is interrupted. Yields ``announce``."""
         start = time.monotonic()
 
         def words(seconds: float) -> str:
             return doing if seconds < LASTS else f"Still planning, after {seconds:.0f} s."
 
-        with waiting(words, after=_SOON, silent=self.silent) as over:
+        with waiting(words, after=_SOON, silent=self.out.silent) as over:
 
-            def announce(forecast: Forecast) -> None:
+            def announce(forecast: "Forecast") -> None:
                 over.set()
                 self._announce(forecast, time.monotonic() - start)
 
@@ -79,13 +71,13 @@ class Reporting:
                     print(note, file=sys.stderr)
                 raise
 
-    def _announce(self, forecast: Forecast, planned: float) -> None:
+    def _announce(self, forecast: "Forecast", planned: float) -> None:
         """Say what is to be proved, how, how long that takes, and planning took, and where files go."""
         claim, seconds, method = forecast.claim, forecast.total_seconds, forecast.settings.method
-        if self.dry_run and self.json:
+        if self.dry_run and self.out.json:
             levels = {"epsilon": claim.epsilon, "delta": claim.delta, "tau": claim.tau}
             as_json({**levels, "method": method, "samples": forecast.total_samples, "seconds": seconds, **self._files})
-        elif self.dry_run or not self.silent:
+        elif self.dry_run or not self.out.silent:
             ways = ["in exact arithmetic"] if method in ("strict", "both") else []
             if method != "strict":
                 count = f"{float(f'{forecast.total_samples:.2g}'):,.0f}"
@@ -106,17 +98,30 @@ class Reporting:
     def _files(self) -> dict[str, Any]:
         return {"certificate": None if self.path is None else str(self.path), "ledger": self.counted}
 
-    def tell(self, certificate: Certificate) -> None:
-        """Print how the attempt ended."""
+    def tell(self, certificate: "evr.Certificate", proof: Path | None = None, report: Path | None = None) -> None:
+        """Print how the attempt ended, and write its page; leave with 3 unless it was accepted."""
+        self._tell(certificate)
+        data = None
+        if proof is not None and certificate.proof is not None:
+            wrote_proof(proof, data := proof.read_bytes(), quiet=self.out.silent)
+        if report is not None:
+            from evr._report.page import write_report
+
+            write_report(certificate, report, source=str(self.path), proof=data)
+            wrote(report, quiet=self.out.silent)
+        if not certificate.accepted:
+            raise typer.Exit(REJECTED)
+
+    def _tell(self, certificate: "evr.Certificate") -> None:
         held = certificate.guarantee is not None
         outcome = "-differentially private." if held else "-differential privacy was not verified."
         sentence = f"{pair(certificate.claim)}{outcome}"
-        if self.json:
+        if self.out.json:
             keys = ("verdict", "guarantee", "statement", "claim", "release", "budget", "digest")
             document = certificate.document()
             found = {"short_statement": certificate.short_statement, "samples": certificate.verification.samples}
             as_json({key: document.get(key) for key in keys} | found | self._files)
-        elif self.quiet:
+        elif self.out.quiet:
             print(sentence)
         else:
             say(f"{certificate.verdict.capitalize()}: {sentence}\n\n{certificate.short_statement}\n")
@@ -132,7 +137,7 @@ class Reporting:
                 print()
             self._tell_where(certificate)
 
-    def _tell_where(self, certificate: Certificate) -> None:
+    def _tell_where(self, certificate: "evr.Certificate") -> None:
         """Where the certificate is, and where the attempt was counted."""
         from evr._certificate.certificate import aside
 

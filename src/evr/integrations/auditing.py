@@ -1,7 +1,5 @@
 """A neighbour replay: a check of the program that trains, in PyTorch with Opacus or without (docs/guide/audit.md)."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import math
@@ -73,11 +71,6 @@ def check_sensitivity(
         dropout. Twice the sensitivity is allowed then, and the batch size is not tried.
     record
         The record to try, as an item of the data set; by default the last of each batch, a hundred times as loud.
-
-    Raises
-    ------
-    ValueError
-        If the training is being recorded, or its noise cannot be drawn again.
     """
     steps = validate.positive_integer(steps=steps)
     validate.one_of(tuple(_NEIGHBORS), neighbor=neighbor)

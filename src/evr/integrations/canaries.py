@@ -1,7 +1,5 @@
 """Canaries for ``evr.audit``: records of known gradients in a training by PyTorch, with Opacus or without."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -9,8 +9,6 @@ Numbers are proved bounds (``method="strict"``), for clients. What they mean dep
   puts another one out, so that what is proved is for a client that sends nothing instead (zero-out); same numbers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any
@@ -22,6 +20,7 @@ from evr._accounting import estimate_delta, estimate_epsilon
 from evr._basics import validate
 from evr._basics.randomness import refuse_seeded_numpy
 from evr._certificate.certificate import Certificate
+from evr._dpsgd import composed
 from evr._kernel.events.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT
 from evr._release.gate import certify
 
@@ -63,7 +62,6 @@ class Accountant:
 
     @property
     def config(self) -> PrivacyConfig:
-        """The configuration that it was made with."""
         return self._config
 
     @property
@@ -159,11 +157,10 @@ class Accountant:
         return bound
 
     def _event_with(self, *more: tuple[GaussianPrivacyEvent, int]) -> dp_event.DpEvent:
-        steps = [dp_event.SelfComposedDpEvent(self._step(one), count) for one, count in [*self._releases, *more]]
-        return steps[0] if len(steps) == 1 else dp_event.ComposedDpEvent(steps) if steps else dp_event.NoOpDpEvent()
+        releases = [*self._releases, *more]
+        return composed([dp_event.SelfComposedDpEvent(self._step(one), count) for one, count in releases])
 
     def _step(self, event: GaussianPrivacyEvent) -> dp_event.DpEvent:
-        """One release."""
         _check(event, GaussianPrivacyEvent)
         size, population = event.sample_size, self._config.population_size
         if event.population_size != population:

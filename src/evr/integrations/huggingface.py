@@ -1,13 +1,8 @@
 """Hugging Face's ``Trainer``, made private by Opacus and recorded.
 
-What it takes, beside Opacus: batches by Poisson sampling in place of shuffled ones; noise and sampling from generators
-of their own, since ``TrainingArguments`` seeds all others with 42 and checkpoints hold their state; gradients that are
-cleared by the optimizer; empty batches that add noise like any other; a loss that is the mean of what each record
-loses. ``PrivateTrainer`` does this, ``Private`` adds it to another trainer, ``Record`` records a trainer that was made
-private by hand.
+``PrivateTrainer`` is one, ``Private`` makes one of another trainer, ``Record`` records one that was made private by
+hand. docs/guide/hugging_face.md says what it takes, beside Opacus.
 """
-
-from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
@@ -19,12 +14,12 @@ from opacus.optimizers import DPOptimizer
 from transformers import Trainer, TrainerCallback
 from transformers.trainer_callback import ExportableState
 
-from evr._records.observing import Follower
-from evr._records.observing import record as observe
-from evr._records.reading import Record as ReadRecord
-from evr._records.recording import Recording
+from evr._records import Record as ReadRecord
+from evr._records import Recording
+from evr._records import record as observe
 from evr.errors import RecordError
 from evr.integrations import opacus as opacus
+from evr.integrations._following import Follower
 
 
 def record(optimizer: Any, loader: Any, path: str | Path = "training.record.jsonl", **options: Any) -> Recording:
@@ -46,7 +41,6 @@ class Record(Follower, TrainerCallback, ExportableState):
     """
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        """Begin the record, or continue that of the checkpoint."""
         if args.gradient_accumulation_steps != 1:
             given = f"gradient_accumulation_steps={args.gradient_accumulation_steps}"
             raise RecordError(
@@ -58,15 +52,9 @@ class Record(Follower, TrainerCallback, ExportableState):
         self.begin(*_unwrapped(more["optimizer"], more["train_dataloader"]), more["model"], saved)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        """Clear the gradients of each record."""
         more["optimizer"].zero_grad()
 
-    def on_train_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        """Finish the record."""
-        self.finish()
-
     def state(self) -> dict[str, Any]:
-        """For the trainer's checkpoints."""
         return {"args": {}, "attributes": self.state_dict()}
 
 
@@ -74,18 +62,9 @@ class Private:
     """What makes a ``Trainer`` private: ``class MyTrainer(Private, SFTTrainer)``.
 
     The clipping norm is ``args.max_grad_norm``; the expected size of a batch is ``args.per_device_train_batch_size``.
-    Losses and norms of gradients that the trainer logs are not private.
-
-    Parameters
-    ----------
-    noise_multiplier
-        Standard deviation of the noise, in units of the clipping norm: ``evr.calibrate`` finds one for a target.
-    record
-        The file of the record, or a ``Record``.
-    engine
-        A ``PrivacyEngine``; by default one that counts with evr's accountant.
-    make_private
-        Further options of Opacus's ``make_private``, such as ``grad_sample_mode``.
+    ``evr.calibrate`` finds a ``noise_multiplier``. ``record`` is the file of the record, or a ``Record``; ``engine`` is
+    by default one that counts with evr's accountant; ``make_private`` has further options of Opacus's ``make_private``,
+    such as ``grad_sample_mode``. Losses and norms of gradients that the trainer logs are not private.
     """
 
     args: Any

@@ -21,8 +21,7 @@ from dp_accounting import dp_event
 
 from evr._basics.randomness import refuse_seeded_numpy
 from evr._kernel.events import schemes
-from evr._records.reading import Record
-from evr._records.recorder import Recorder
+from evr._records import Recorder
 from evr._records.recording import EMPTY
 from evr.errors import RecordError
 from evr.integrations.jax_privacy import from_jax_privacy
@@ -33,20 +32,15 @@ _LOOSE = 1.001  # rounding of norms in single precision
 _SEED = "looks chosen by hand, so it is no secret: leave it out"
 
 
-def record(source: Any, path: str | Path = "training.record.jsonl", **options: Any) -> Recording:
-    """Record a training by JAX Privacy: DP-SGD by a configuration of one band, or by a ``DPTrainer``.
+class Recording(Recorder):
+    """Records a training by JAX Privacy: DP-SGD by a configuration of one band, or by a ``DPTrainer``.
 
     Use it as a context manager. Train with ``recording.plan`` in place of the plan, or call ``recording.fit`` in place
     of ``trainer.fit``. Options are ``constants``, ``new`` and ``resume``, as of ``evr.record``. What breaks the
     accounting raises ``RecordError``, at the next batch or at the end, and the record has no event.
     """
-    return Recording(source, path, **options)
 
-
-class Recording(contextlib.AbstractContextManager["Recording"]):
-    """A training that is being recorded."""
-
-    def __init__(self, source: Any, path: str | Path, **options: Any) -> None:
+    def __init__(self, source: Any, path: str | Path = "training.record.jsonl", **options: Any) -> None:
         event = from_jax_privacy(source)
         event = event.event if isinstance(event, schemes.ZeroOutDpEvent) else event
         step = getattr(event, "event", None)
@@ -68,14 +62,9 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
         self._drawn: deque[int] = deque()  # sizes of batches whose noise has not run
         self._wrong: list[tuple[str, str]] = []
         versions = {"jax": str(jax.__version__), "config": type(config).__name__}
-        self._recorder = Recorder(path, versions, **options)
-        self.path, self.plan = self._recorder.path, self._observed(plan)
-        self._recorder.find("note", "generator", "the noise is not from a cryptographic generator")
-
-    @property
-    def steps(self) -> int:
-        """The steps in the record so far."""
-        return self._recorder.steps
+        super().__init__(path, versions, **options)
+        self.plan = self._observed(plan)
+        self.find("note", "generator", "the noise is not from a cryptographic generator")
 
     def _observed(self, plan: Any) -> Any:
         transform = plan.noise_addition_transform
@@ -110,13 +99,13 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
 
         def after(step: int, now: Any, aux: Any) -> None:
             if step < self._iterations:
-                self._recorder.step(**self._facts)
+                self.step(**self._facts)
             if callback is not None:
                 callback(step, now, aux)
 
         rng, self._clips = self.fresh(rng_or_seed), True
         self._check()
-        self._recorder.step(**self._facts)
+        self.step(**self._facts)
         return self._trainer.fit(dataset, state, rng_or_seed=rng, callback=after, **options)
 
     def fresh(self, rng: Any) -> Any:
@@ -130,7 +119,7 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
     def announce(self, size: int) -> None:
         """Write down a step on a batch of so many records, before the batch is handed out."""
         self._check()
-        self._recorder.step(**self._facts)
+        self.step(**self._facts)
         self._drawn.append(size)
 
     def _on_noise(self, norm: Any) -> None:
@@ -152,27 +141,19 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
     def _check(self) -> None:
         if self._wrong:
             for what, words in dict.fromkeys(self._wrong):
-                self._recorder.find("breach", what, words)
+                self.find("breach", what, words)
             words, self._wrong = self._wrong[0][1], []
             raise RecordError(f"after step {self.steps}: {words}")
 
-    def finish(self) -> Record:
-        """Say in the record that the training ended in order, and read it."""
+    def _end(self) -> None:
         jax.effects_barrier()
         if 0 in self._drawn or len(self._drawn) > 1:  # one may be drawn and left at the end
             self._wrong.append(("empty_batch", EMPTY))
         if self.steps and not self._clips:
             self._wrong.append(("clipping", "recording.plan.clipped_grad was not used"))
-        with self._recorder:  # finishes it
+        with contextlib.closing(self):
             self._check()
-        return Record.load(self.path)
-
-    def close(self) -> None:
-        """Stop; the record can be continued."""
-        self._recorder.close()
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        (self.finish if kind is None else self.close)()
+            super()._end()
 
 
 class _Sampler:
@@ -188,3 +169,6 @@ class _Sampler:
         for batch in self._strategy.batch_iterator(num_examples, rng=self._recording.fresh(rng)):
             self._recording.announce(len(batch))
             yield batch
+
+
+record = Recording

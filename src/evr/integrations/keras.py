@@ -1,35 +1,23 @@
 """Records of Keras models that JAX Privacy made private: ``model.fit(..., callbacks=[Record(config)])``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
 import keras
 
 from evr._basics.randomness import refuse_seeded_numpy
-from evr._records.reading import Record as ReadRecord
-from evr._records.recorder import Recorder
+from evr._records import Record as ReadRecord
+from evr._records import Recorder
 from evr.errors import RecordError
 from evr.integrations.jax_privacy import from_jax_privacy
 
 
 class Record(keras.callbacks.Callback):
-    """Announces each step of ``fit`` in a record before it happens.
+    """Announces each step of ``fit`` in the file at ``path`` before it happens.
 
-    Parameters
-    ----------
-    config
-        The ``DPKerasConfig`` that ``keras_api.make_private`` was given, with ``poisson_sampling_in_fit=True``.
-    path
-        The file.
-    **options
-        As of ``record`` for JAX loops. A training that goes on needs another ``seed``: ``fit`` begins anew.
-
-    Attributes
-    ----------
-    record
-        What ran, after a training that ended in order: ``callback.record.certify(delta=1e-5)``.
+    ``config`` is the ``DPKerasConfig`` of ``keras_api.make_private``, with ``poisson_sampling_in_fit=True``. Options
+    are those of ``record`` for JAX loops. A training that goes on needs another ``seed``: ``fit`` begins anew. After a
+    training that ended in order, ``record`` is what ran: ``callback.record.certify(delta=1e-5)``.
     """
 
     def __init__(self, config: Any, path: str | Path = "training.record.jsonl", **options: Any) -> None:
@@ -38,7 +26,6 @@ class Record(keras.callbacks.Callback):
         self.record: ReadRecord | None = None
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Begin the record, or continue it."""
         config, event = self.config, from_jax_privacy(self.config, neighboring_relation="add-or-remove")
         if not hasattr(self.model, "get_noise_multiplier"):
             raise RecordError("the model is not private: give keras_api.make_private's")
@@ -69,7 +56,6 @@ class Record(keras.callbacks.Callback):
         return int(counter.numpy().item())
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        """Announce a step."""
         self._recorder.step(**self._facts)
 
     def close(self) -> None:
@@ -78,8 +64,7 @@ class Record(keras.callbacks.Callback):
 
     def on_train_end(self, logs: Any = None) -> None:
         """Finish the record, if the model took the steps that were announced."""
-        with self._recorder as recorder:
-            ran, announced = self._counted() - self._before, recorder.steps - self._begun
-            if ran != announced:
-                recorder.find("breach", "unseen", f"{announced} steps were announced, and the model took {ran}")
-        self.record = ReadRecord.load(recorder.path)
+        ran, announced = self._counted() - self._before, self._recorder.steps - self._begun
+        if ran != announced:
+            self._recorder.find("breach", "unseen", f"{announced} steps were announced, and the model took {ran}")
+        self.record = self._recorder.finish()

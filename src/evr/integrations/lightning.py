@@ -1,10 +1,6 @@
-"""Records of trainings by Lightning: ``Trainer(callbacks=[evr.integrations.lightning.Record()])``.
-
-Lightning draws its first batch while it sets up the data, before any hook that knows the optimizer. So the callback
-looks at the loader when the data module hands it over, and records once the optimizer is there.
+"""Records of trainings by Lightning: ``Trainer(callbacks=[evr.integrations.lightning.Record()])``. Its hooks keep
+Lightning's order: the loader is observed when the data module hands it over, before any hook that knows the optimizer.
 """
-
-from __future__ import annotations
 
 import contextlib
 from typing import Any
@@ -17,9 +13,9 @@ except ImportError:  # the same by its other name
 from opacus import PrivacyEngine
 
 from evr._records.inspecting import Observed, observe
-from evr._records.observing import Follower
 from evr.errors import RecordError
 from evr.integrations import opacus as opacus
+from evr.integrations._following import Follower
 
 
 def observed(loader: Any) -> Any:
@@ -50,7 +46,6 @@ class Record(Follower, Callback):
             self._undo.callback(vars(source).pop, "train_dataloader", None)
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
-        """Begin the record: the optimizer is there, and no step was taken."""
         trainer.fit_loop.setup_data()
         loader, optimizers = trainer.train_dataloader, trainer.optimizers
         if not isinstance(getattr(loader, "batch_sampler", None), Observed):
@@ -66,18 +61,11 @@ class Record(Follower, Callback):
         self.begin(optimizers[0], loader, pl_module, self._state)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue the record of the checkpoint."""
         self._state = state_dict or None
 
-    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-        """Finish the record."""
-        self.finish()
-
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """Leave the record as it is: it can be continued."""
         self.teardown(trainer, pl_module, "fit")
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        """Stop observing."""
         self._undo.close()
         self.close()

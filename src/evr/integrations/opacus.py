@@ -8,6 +8,7 @@ remove direction. A guarantee with its statement comes from a certificate: ``evr
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +30,7 @@ Phase = tuple[float, float, int]
 
 
 class _HistoryAccountant(IAccountant):
-    """Keeps the history of steps, as Opacus's accountants do. What ``get_epsilon`` answers is up to each accountant."""
+    """Keeps the history of steps, as Opacus's accountants do, for one thread at a time."""
 
     def __init__(self) -> None:
         self.history: list[Phase] = []
@@ -37,15 +38,21 @@ class _HistoryAccountant(IAccountant):
         """Where the record of this training stood at the checkpoint that was loaded or is to be written."""
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
-        """Count one step."""
         if self.history and self.history[-1][:2] == (noise_multiplier, sample_rate):
             self.history[-1] = (noise_multiplier, sample_rate, self.history[-1][2] + 1)
         else:
             self.history.append((noise_multiplier, sample_rate, 1))
 
     def get_optimizer_hook_fn(self, sample_rate: float) -> Hook:
-        """What Opacus attaches to the optimizer, to count each step."""
         return Hook(self, sample_rate)
+
+    def get_epsilon(self, delta: float, **_: Any) -> float:
+        """Epsilon at ``delta`` after the steps so far; keywords of other accountants are ignored."""
+        delta = validate.open_probability(delta=delta)
+        return self._epsilon(delta) if self.history else 0.0
+
+    @abstractmethod
+    def _epsilon(self, delta: float) -> float: ...
 
     @property
     def event(self) -> Any:
@@ -53,7 +60,6 @@ class _HistoryAccountant(IAccountant):
         return opacus_history(self.history)
 
     def __len__(self) -> int:
-        """The number of steps."""
         return sum(steps for *_, steps in self.history)
 
     def state_dict(self, destination: Any = None) -> Any:
@@ -90,8 +96,6 @@ class EvrAccountant(_HistoryAccountant):
 
     Asking after every step is cheap: epsilon is computed at a few steps and interpolated.
 
-    Examples
-    --------
     >>> accountant = EvrAccountant()
     >>> for _ in range(100):
     ...     accountant.step(noise_multiplier=1.0, sample_rate=0.01)
@@ -103,11 +107,7 @@ class EvrAccountant(_HistoryAccountant):
         super().__init__()
         self._curves: dict[float, tuple[Any, Interpolated]] = {}  # of the last phase, for each delta
 
-    def get_epsilon(self, delta: float, **_: Any) -> float:
-        """Epsilon at ``delta`` after the steps so far; keywords of other accountants are ignored."""
-        delta = validate.open_probability(delta=delta)
-        if not self.history:
-            return 0.0
+    def _epsilon(self, delta: float) -> float:
         *before, (noise, rate, steps) = self.history
         phase = (before, noise, rate)
         if delta not in self._curves or self._curves[delta][0] != phase:
@@ -124,8 +124,6 @@ class EvrStrictAccountant(_HistoryAccountant):
 
     An answer takes about a second, so ask once an epoch rather than after every step.
 
-    Examples
-    --------
     >>> accountant = EvrStrictAccountant()
     >>> for _ in range(100):
     ...     accountant.step(noise_multiplier=1.0, sample_rate=0.01)
@@ -133,10 +131,8 @@ class EvrStrictAccountant(_HistoryAccountant):
     0.718
     """
 
-    def get_epsilon(self, delta: float, **_: Any) -> float:
-        """Epsilon at ``delta`` after the steps so far; keywords of other accountants are ignored."""
-        delta = validate.open_probability(delta=delta)
-        return estimate_epsilon(self.event, delta, method="strict").value if self.history else 0.0
+    def _epsilon(self, delta: float) -> float:
+        return estimate_epsilon(self.event, delta, method="strict").value
 
     @classmethod
     def mechanism(cls) -> str:

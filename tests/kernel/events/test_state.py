@@ -23,8 +23,8 @@ from evr._kernel.events.meaning import HYPOTHESES, hypotheses_of
 from evr._kernel.pairs import Step
 from evr._kernel.pairs.exact import Ball, ExactBoundedRange, ExactConcentrated, ExactGaussian, ExactLaw, ExactRun
 from evr._kernel.pairs.exact.law import ball
-from evr._kernel.pairs.exact.line import _eta, factors, rounded
-from evr._kernel.pairs.exact.outcomes import hull
+from evr._kernel.pairs.exact.points import hull
+from evr._kernel.pairs.exact.shifted import _eta, factors, rounded
 from evr._kernel.pairs.line.laplace import BoundedRangePair
 from evr._kernel.strict.proof import one_step_delta
 from evr._plan.strict import StrictCurve

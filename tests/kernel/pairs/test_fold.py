@@ -18,7 +18,7 @@ from evr._kernel.pairs.exact import (
     ExactRun,
     RationalOutcomes,
 )
-from evr._kernel.pairs.exact.outcomes import MOST_STEPS
+from evr._kernel.pairs.exact.bounded_range import MOST_STEPS
 from evr.errors import UnsupportedEventError
 from kernel.pairs.registered import registered
 

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 import evr
-from evr._kernel.pairs.patterns.min_sep import Chain
+from evr._kernel.pairs.patterns.min_sep import Chain, log_chain_sum
 from kernel.patterns.exact_small import bins_linear, delta_by_quadrature, gram_of
 
 E = evr.events
@@ -41,8 +41,8 @@ def exact_delta(name: str, epsilon: float, direction: str) -> float:
     def linear(ratios: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         with np.errstate(divide="ignore"):
             logs = np.log(np.array([ratios[:, 0], np.zeros(len(ratios)), ratios[:, 1]]))
-        without = np.exp(chain.log_sum(np.maximum(logs, -600.0)))
+        without = np.exp(log_chain_sum(np.maximum(logs, -600.0), chain, 1.0, 0.0))
         logs[1] = 0.0
-        return without, np.exp(chain.log_sum(logs)) - without
+        return without, np.exp(log_chain_sum(logs, chain, 1.0, 0.0)) - without
 
     return delta_by_quadrature(gram, linear, epsilon, direction)

@@ -1,6 +1,4 @@
-"""Balls in bins with independent noise, fixed and redrawn: estimates, bounds, samples and
-verification.
-"""
+"""Balls in bins with independent noise, fixed and redrawn: estimates, bounds, samples and verification."""
 
 from __future__ import annotations
 
@@ -122,9 +120,7 @@ def test_fixed_bins_are_worse_than_redrawn_ones() -> None:
 
 
 def test_composes_with_pairs_on_a_line() -> None:
-    """Two trainings and a Gaussian: the table's pair against the two-bin law by quadrature over the
-    Gaussian.
-    """
+    """Two trainings and a Gaussian: the table's pair against the two-bin law by quadrature over the Gaussian."""
     energy, epsilon, mu = 0.5, 0.8, 0.4
     event = dp_event.ComposedDpEvent(
         [E.BallsInBinsDpEvent(1 / math.sqrt(energy), 2, 2), dp_event.GaussianDpEvent(1 / mu)]
@@ -230,14 +226,14 @@ def test_mutations_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("scaled", "order", "shift"):
         law = SMALL_ADD if name == "shift" else SMALL
         proposal = mixture(law, 1, PROPOSALS[name].plan)
-        part = proposal.laws[0].parts[0]
+        part = proposal.laws[0].components[0]
         right = part.log_density
         monkeypatch.setattr(part, "log_density", lambda x, y, right=right: right(x, y) - 0.2)
         with pytest.raises(AssertionError, match="the mean is"):
             check_mean(proposal.draw(Stream(5, "test").block(0), 40_000), EPSILON, delta_of(proposal))
     proposal = mixture(SMALL, 1, MixturePlan(ByOrder(5)))
     block = proposal.draw(Stream(5, "test").block(0), 40_000)
-    proposal.laws[0].parts[0].log_normaliser -= 0.5
+    proposal.laws[0].components[0].log_normaliser -= 0.5
     with pytest.raises(AssertionError, match="B is"):
         check_bounds(proposal, block, EPSILON, delta_of(proposal))
 

@@ -1,6 +1,4 @@
-"""Events of schemes in many dimensions: what they expand into, what they refuse, and how they are
-told.
-"""
+"""Events of schemes in many dimensions: what they expand into, what they refuse, and how they are told."""
 
 from __future__ import annotations
 
@@ -96,9 +94,7 @@ def test_cyclic_poisson_is_one_groups_composition() -> None:
 
 
 def test_cyclic_poisson_value_of_the_notes() -> None:
-    """n=120, b=6, p=.3, six bands, s=1.6, eps=1.5: .0399383; the matrix mechanism itself .04028 +-
-    .00022.
-    """
+    """n=120, b=6, p=.3, six bands, s=1.6, eps=1.5: .0399383; the matrix mechanism itself .04028 +- .00022."""
     column = [1.0]
     for j in range(1, 6):
         column.append(column[-1] * (2 * j - 1) / (2 * j))
@@ -127,9 +123,7 @@ def test_no_noise_is_no_privacy() -> None:
 
 
 def brute_sensitivity(matrix: np.ndarray, separation: int, most: int | None, signs: bool) -> float:
-    """The greatest norm over all sets of steps that far apart, and over all
-    signs of contributions.
-    """
+    """The greatest norm over all sets of steps that far apart, and over all signs of contributions."""
     n, best = matrix.shape[0], 0.0
     for size in range(1, (most or n) + 1):
         for chosen in itertools.combinations(range(n), size):

@@ -25,11 +25,14 @@ from evr._kernel.pairs.patterns.bins import CorrelatedBins, IndependentBins
 from evr._kernel.pairs.patterns.law import PatternLaw
 from evr._kernel.pairs.patterns.min_sep import Chain, MinSep
 from evr._kernel.pairs.patterns.strategy import Strategy
-from evr._kernel.sampled import mixtures as parts
-from evr._kernel.sampled.mixtures import MixtureProposal, log_hoelder, part_of, ring_sums, table_of, with_odds
+from evr._kernel.sampled import components, replica_tables
+from evr._kernel.sampled.chain_table import ChainTable
+from evr._kernel.sampled.components import component_of, log_hoelder, with_odds
+from evr._kernel.sampled.mixtures import MixtureProposal
 from evr._kernel.sampled.plan import ByOrder, ByScale, ByShift, ByWindow, DrawPlan, MixturePlan
 from evr._kernel.sampled.proposals import built
-from evr._kernel.sampled.replica_tables import ChainTable, OccupancyTable, RingTable
+from evr._kernel.sampled.replica_tables import OccupancyTable, table_of
+from evr._kernel.sampled.ring_table import RingTable, ring_sums
 from helpers import assert_mean_within, near
 from kernel.patterns.exact_small import bins_linear, delta_by_quadrature, dense, gram_of
 from kernel.patterns.small_events import BAND, EVENTS, exact_delta
@@ -338,7 +341,7 @@ def test_hoelder_by_enumeration(warm: bool) -> None:
     assert log_h == near(math.log(total), rel=1e-12)
     odds = other / 0.4 / (0.3 / 0.7)
     assert with_odds(0.3, odds) == near(other, rel=1e-15)
-    part = parts.ScaledChain(law, u, odds)
+    part = components.ScaledChain(law, u, odds)
     v = law.shifted(np.random.default_rng(1), law.chain.draw(np.random.default_rng(2), 2000))
     log_ratio = law.log_ratio(v)
     assert np.all(u * log_ratio <= part.log_density(v, log_ratio) + (u - 1) * log_h + 1e-9)
@@ -418,19 +421,17 @@ def exact_of(law: PatternLaw) -> float:
 @pytest.fixture
 def proposal(request: pytest.FixtureRequest) -> Iterator[MixtureProposal]:
     law, plan = PARTS[request.param]
-    parts.table_of.cache_clear()
+    replica_tables.table_of.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
         if "ring" in request.param:
             patch.setattr(OccupancyTable, "is_affordable", staticmethod(lambda law, order: False))
         yield mixture(law, plan)
-    parts.table_of.cache_clear()
+    replica_tables.table_of.cache_clear()
 
 
 @pytest.mark.parametrize("proposal", PARTS, indirect=True)
 def test_samples(proposal: MixtureProposal) -> None:
-    """Their mean is delta, none is above its bound, and order carries no information; and a plan is
-    all it takes.
-    """
+    """Their mean is delta, none is above its bound, and order carries no information; and a plan is all it takes."""
     delta = exact_of(proposal.laws[0].law)
     block = proposal.draw(Stream(5, "test").block(0), 40_000)
     check_mean(block, EPSILON, delta)
@@ -448,7 +449,7 @@ def test_mutations_are_seen(proposal: MixtureProposal, component: int, monkeypat
     """A wrong density does not pass the checks above."""
     if component == len(proposal.shares):
         pytest.skip("there is one component")
-    part = proposal.laws[0].parts[component]
+    part = proposal.laws[0].components[component]
     right = part.log_density
     less = 0.4 * len(proposal.shares) ** 2
     monkeypatch.setattr(part, "log_density", lambda x, y: right(x, y) - less)
@@ -461,7 +462,7 @@ def test_a_bound_that_is_too_low_is_seen(proposal: MixtureProposal) -> None:
     if proposal.plan.part == ByScale(1.0, 1.0):
         pytest.skip("the bound of plain samples is 1")
     block = proposal.draw(Stream(5, "test").block(0), 40_000)
-    for part in proposal.laws[0].parts:
+    for part in proposal.laws[0].components:
         part.log_normaliser -= 8.0
     with pytest.raises(AssertionError, match="B is"):
         check_bounds(proposal, block, EPSILON, exact_of(proposal.laws[0].law))
@@ -491,7 +492,7 @@ def test_parts_that_cannot_be() -> None:
         (BINS, ByWindow(1, 2, 1.5), "order=1 with window=2 has no affordable table"),
     ):
         with pytest.raises(ValueError, match=message):
-            part_of(law, part)
+            component_of(law, part)
     for share in (0.0, 1.0, math.nan):
         with pytest.raises(ValueError, match=f"share={share} is not between 0 and 1"):
             replace(BOTH, share=share)

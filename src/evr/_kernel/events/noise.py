@@ -17,7 +17,7 @@ from evr._basics import validate
 from evr._kernel.events import schemes
 from evr._kernel.events.relations import NON_PRIVATE, Laws
 from evr._kernel.pairs import Law, Pairs, exact
-from evr._kernel.pairs.exact.line import integer_gaussian
+from evr._kernel.pairs.exact.shifted import integer_gaussian
 from evr._kernel.pairs.line.gaussian import NORMAL_REACH
 
 NOTHING = Pairs.both(exact.RationalOutcomes.of([1], [1]))

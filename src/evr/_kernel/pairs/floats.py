@@ -1,14 +1,12 @@
-"""The float view of an exact law: the one place where floats are made of a law (docs/guarantees.md, Section
-6).
+"""The float view of an exact law: where floats are made of a law (docs/guarantees.md, Section 6).
 
 A mechanism is written once, by rational parameters. Estimates and samples see it through ``as_floats``, and
-the line above each family says how far its floats may be from the law; "an ulp" is one of the number itself,
-whatever its size.
+the line above each family says how far its floats may be from the law: an ulp is one of the number itself.
 """
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import singledispatch
 
@@ -17,9 +15,10 @@ from evr._kernel.pairs.exact.law import Ball, at_precision, ball
 from evr._kernel.pairs.law import LossLaw
 from evr._kernel.pairs.line.discrete import DiscretePair, discrete_gaussian, discrete_laplace
 from evr._kernel.pairs.line.gaussian import GaussianPair, MixturePair, ShiftedPair
+from evr._kernel.pairs.line.labelled import EitherPair
 from evr._kernel.pairs.line.laplace import BoundedRangePair, LaplacePair, TwoSidedLaplacePair
 from evr._kernel.pairs.line.pair import DominatingPair, line_pair
-from evr._kernel.pairs.line.poisson import EitherPair, sampled, sampled_without_replacement
+from evr._kernel.pairs.line.poisson import sampled, sampled_without_replacement
 from evr._kernel.pairs.patterns.bins import IndependentBins
 from evr.errors import UnsupportedEventError
 
@@ -30,9 +29,7 @@ _ROOT_BITS = 128  # that a root is computed to, unless it is rational
 
 
 def floats_of(balls: Callable[[], list[tuple[Ball, ...]]]) -> list[tuple[float, ...]]:
-    """Rows of numbers as floats, each right to an ulp: at a precision that is raised until it holds all of
-    them.
-    """
+    """Rows of numbers as floats, each right to an ulp: the precision is raised until it holds all of them."""
     for raises in range(_RAISES):
         with at_precision(_BITS << raises):
             rows = balls()
@@ -46,8 +43,7 @@ def _makes_a_float(number: Ball) -> bool:
 
 
 def root(square: Fraction) -> float:
-    """``sqrt(square)``, right to half an ulp and ``2^-128`` of it: the nearest float where the root is
-    rational.
+    """``sqrt(square)``, right to half an ulp and ``2^-128`` of it: the nearest float of a rational root.
 
     >>> root(1 / Fraction(1.1) ** 2) == 1 / 1.1
     True
@@ -59,14 +55,10 @@ def root(square: Fraction) -> float:
 
 @singledispatch
 def as_floats(law: object) -> LossLaw:
-    """Given a law, ensures a law in floats within the error that its family states; one in floats is
-    itself.
-    """
+    """Given a law, ensures one in floats, within the error that its family states."""
     name = type(law).__name__
-    remedy = f"register one, evr.events.as_floats.register({name}, function)"
-    raise UnsupportedEventError(
-        f"{name} has no law in floats, which estimates, samples and plans need: {remedy}"
-    )
+    why = f"{name} has no law in floats, which estimates, samples and plans need"
+    raise UnsupportedEventError(f"{why}: register one, evr.events.as_floats.register({name}, function)")
 
 
 as_floats.register(LossLaw, lambda law: law)
@@ -83,7 +75,7 @@ def _log(number: Ball) -> Ball:
     return Ball.neg_inf() if number.is_zero() else number.log()
 
 
-# Gaussians: means are right to an ulp; shifts, weights, and the energy of bins, are the nearest floats.
+# Gaussians: means are right to an ulp; shifts, weights and the energy of bins are the nearest floats.
 as_floats.register(exact.ExactGaussian, lambda law: GaussianPair(root(law.square)))
 as_floats.register(exact.ExactShifted, lambda law: ShiftedPair(root(law.square), float(law.shift)))
 as_floats.register(exact.ExactBins, lambda law: IndependentBins(law.direction, law.bins, float(law.energy)))
@@ -97,10 +89,12 @@ def _(law: exact.ExactMixture) -> MixturePair:
 
 # Laplace noise and bounded range: parameters are the nearest floats.
 as_floats.register(exact.ExactLaplace, lambda law: LaplacePair(float(law.scale)))
-as_floats.register(
-    exact.ExactTwoSidedLaplace, lambda law: TwoSidedLaplacePair(float(law.scale), float(law.q))
-)
 as_floats.register(exact.ExactBoundedRange, lambda law: BoundedRangePair(float(law.epsilon)))
+
+
+@as_floats.register
+def _(law: exact.ExactTwoSidedLaplace) -> TwoSidedLaplacePair:
+    return TwoSidedLaplacePair(float(law.scale), float(law.q))
 
 
 # Noise on the integers: parameters are the nearest floats. A Gaussian leaves out what is rarer than 1e-329.
@@ -129,21 +123,24 @@ def _(law: exact.WithoutReplacementCurve | exact.WithoutReplacementOutcomes) -> 
 
 
 # Laws by a label that everybody sees: logarithms of the labels' chances are right to an ulp.
+def _by_label(pairs: list[DominatingPair], weights: Sequence[Fraction]) -> EitherPair:
+    (logs,) = floats_of(lambda: [tuple(ball(weight).log() for weight in weights)])
+    return EitherPair(tuple(pairs), logs)
+
+
 @as_floats.register
 def _(law: exact.ExactLabelled) -> EitherPair:
-    (logs,) = floats_of(lambda: [tuple(ball(weight).log() for weight in law.weights)])
-    return EitherPair(tuple(GaussianPair(root(square)) for square in law.squares), logs)
+    return _by_label([GaussianPair(root(square)) for square in law.squares], law.weights)
 
 
 @as_floats.register
 def _(law: exact.ExactEither) -> EitherPair:
-    (logs,) = floats_of(lambda: [tuple(ball(weight).log() for weight in (law.weight, 1 - law.weight))])
-    return EitherPair(tuple(line_pair(as_floats(one)) for one in (law.above, law.below)), logs)
+    pairs = [line_pair(as_floats(one)) for one in (law.above, law.below)]
+    return _by_label(pairs, (law.weight, 1 - law.weight))
 
 
 # Batches that are cut: as labels; the share of those that are cut is rounded up. A chance to be cut that is
-# less than
-# any positive float counts as none.
+# below all positive floats counts as none.
 @as_floats.register
 def _(law: exact.ExactTruncated) -> DominatingPair:
     def chances() -> list[tuple[Ball, ...]]:

@@ -1,4 +1,4 @@
-"""The same composition in fewer steps, exactly: functions from steps to steps."""
+"""The same composition in fewer steps, exactly."""
 
 import math
 from dataclasses import fields
@@ -15,7 +15,7 @@ from evr._kernel.pairs.exact import (
     ExactShifted,
     RationalOutcomes,
 )
-from evr._kernel.pairs.exact.outcomes import MOST_STEPS
+from evr._kernel.pairs.exact.bounded_range import MOST_STEPS
 from evr._kernel.pairs.line.discrete import TRIVIAL_PAIR, DiscretePair
 from evr._kernel.pairs.steps import Law, Step
 
@@ -27,13 +27,9 @@ _MOST_CONCENTRATED = 1000  # a sum of rho, or of xi, that zCDP bounds are comput
 
 @lru_cache(maxsize=4096)
 def simplify(steps: Steps) -> Steps:
-    """The same composition in fewer steps."""
-    return with_runs(with_laws_added(revealing(steps)))
-
-
-def revealing(steps: Steps) -> Steps:
-    """The steps without those that reveal nothing."""
-    return tuple(step for step in steps if not reveals_nothing(step.law))
+    """The same composition in fewer steps: those that reveal something, added up, and in runs."""
+    revealing = tuple(step for step in steps if not reveals_nothing(step.law))
+    return tuple(run for step in _added(revealing) for run in _runs(step))
 
 
 def reveals_nothing(law: Law) -> bool:
@@ -56,37 +52,31 @@ def is_non_private(law: Law) -> bool:
     return False
 
 
-def with_laws_added(steps: Steps) -> Steps:
+def _added(steps: Steps) -> Steps:
     """Gaussians as one step, which comes first; so integer noise and zCDP guarantees
     (docs/guarantees_state.md, G2 and G3), in the order of their first appearance; then the other steps.
     """
-    kinds = dict.fromkeys(type(step.law) for step in steps if isinstance(step.law, _ADDING))
-    ordered = sorted(kinds, key=lambda kind: kind is not ExactGaussian)
-    added = [_sum_of([step for step in steps if type(step.law) is kind]) for kind in ordered]
-    return (*added, *(step for step in steps if type(step.law) not in kinds))
+    families = dict.fromkeys(type(step.law) for step in steps if isinstance(step.law, _ADDING))
+    ordered = sorted(families, key=lambda family: family is not ExactGaussian)
+    added = [_sum_of([step for step in steps if type(step.law) is family]) for family in ordered]
+    return (*added, *(step for step in steps if type(step.law) not in families))
 
 
 def _sum_of(steps: list[Step]) -> Step:
-    """Steps of one kind of law, whose parameters add."""
-    kind = type(steps[0].law)
-    names = [one.name for one in fields(kind)]  # type: ignore[arg-type]  # each law that adds is a dataclass
+    """Steps of one family of laws, whose parameters add."""
+    family = type(steps[0].law)
+    names = [one.name for one in fields(family)]  # type: ignore[arg-type]  # laws that add are dataclasses
     rows = [[step.count * getattr(step.law, name) for name in names] for step in steps]
     total = [sum(column, Fraction(0)) for column in zip(*rows, strict=True)]
-    if kind is ExactConcentrated and max(total) > _MOST_CONCENTRATED:
+    if family is ExactConcentrated and max(total) > _MOST_CONCENTRATED:
         why = f"zCDP guarantees add up to rho={float(total[0]):.6g}, xi={float(total[1]):.6g}"
-        raise ValueError(
-            f"{why}: evr takes up to {_MOST_CONCENTRATED:,} of either; beyond, nothing is left to protect"
-        )
-    return Step(kind(*total), 1)
-
-
-def with_runs(steps: Steps) -> Steps:
-    """Equal steps of bounded range as runs (docs/guarantees_state.md, G5); other steps as they are."""
-    return tuple(run for step in steps for run in _runs(step))
+        limit = f"evr takes up to {_MOST_CONCENTRATED:,} of either; beyond, nothing is left to protect"
+        raise ValueError(f"{why}: {limit}")
+    return Step(family(*total), 1)
 
 
 def _runs(step: Step) -> list[Step]:
-    """A step of bounded range as runs of at most ``MOST_STEPS``; any other step as it is."""
+    """A step of bounded range as runs of at most ``MOST_STEPS`` (G5); any other step as it is."""
     law, (whole, left) = step.law, divmod(step.count, MOST_STEPS)
     if not isinstance(law, ExactBoundedRange) or step.count == 1:
         return [step]

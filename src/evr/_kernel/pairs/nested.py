@@ -11,6 +11,7 @@ from fractions import Fraction
 from evr._kernel.pairs.exact.law import Ball, ExactLaw, at_precision, ball
 from evr._kernel.pairs.exact.sampled import sampled_loss
 from evr._kernel.pairs.law import LossLaw
+from evr._kernel.pairs.line.pair import unmix
 from evr._kernel.pairs.steps import Step
 from evr.types import Direction
 
@@ -23,8 +24,8 @@ class NestedLaw(LossLaw, ExactLaw):
 
 @dataclass(frozen=True)
 class SampledSteps(NestedLaw):
-    """A composition on one sample of the records, which holds a record with probability ``share``, ``0 <
-    share < 1``: drawn by Poisson, or without replacement if there is no ``direction``.
+    """A composition on one sample of the records, which holds a record with probability ``share``,
+    ``0 < share < 1``: drawn by Poisson, or without replacement if there is no ``direction``.
     """
 
     steps: tuple[Step, ...]
@@ -37,17 +38,17 @@ class SampledSteps(NestedLaw):
 
     def greatest(self) -> Ball:
         with at_precision(_COARSE):
-            share, most = ball(self.share), greatest_of(self.steps)
+            share, most = ball(self.share), _greatest_of(self.steps)
             return sampled_loss(most, share, 1 - share, self.direction or Direction.REMOVE)
 
     def describe(self) -> str:
-        return f"one sample, q = {float(self.share):.6g}, of {described(self.steps)}"
+        return f"one sample, q = {float(self.share):.6g}, of {_described(self.steps)}"
 
 
 @dataclass(frozen=True)
 class OneOf(NestedLaw):
-    """One of several groups, drawn uniformly for each record: each part is the composition of one group, and
-    how many groups are like it.
+    """One of several groups, drawn uniformly for each record: ``parts`` are their compositions, each with how
+    many groups are like it.
     """
 
     direction: Direction
@@ -64,30 +65,30 @@ class OneOf(NestedLaw):
     def greatest(self) -> Ball:
         sign = 1 if self.direction is Direction.REMOVE else -1
         with at_precision(_COARSE):
-            total = sum((n * (sign * greatest_of(steps)).exp() for steps, n in self.parts), Ball(0))
+            total = sum((n * (sign * _greatest_of(steps)).exp() for steps, n in self.parts), Ball(0))
             return Ball.pos_inf() if total.is_zero() else sign * (total / self.groups).log()
 
     def describe(self) -> str:
-        groups = "; ".join(f"{n:,} of {described(steps)}" for steps, n in self.parts)
+        groups = "; ".join(f"{n:,} of {_described(steps)}" for steps, n in self.parts)
         return f"one of {self.groups:,} groups: {groups}"
 
 
-def greatest_of(steps: Sequence[Step]) -> Ball:
+def _greatest_of(steps: Sequence[Step]) -> Ball:
     """The sum of the greatest losses."""
     each = ((step.count, step.exact_law.greatest()) for step in steps)
     return sum((n * (ball(most) if isinstance(most, Fraction) else most) for n, most in each), Ball(0))
 
 
-def described(steps: Sequence[Step]) -> str:
+def _described(steps: Sequence[Step]) -> str:
     return ", ".join(f"{step.count:,} x {step.floats.describe()}" for step in steps)
 
 
 def inner_epsilon(law: SampledSteps, epsilon: float) -> tuple[float, float]:
-    """The factor and the epsilon of the composition inside that delta of a sample follows from, ``epsilon >=
-    0``: delta is the factor times delta of the composition there (G1.2).
+    """A factor and an epsilon: delta of a sample, at ``epsilon >= 0``, is the factor times delta of the
+    composition inside at that epsilon (G1.2).
     """
     share = float(law.share)
     if law.direction is not Direction.ADD:
-        return share, math.log1p(math.expm1(epsilon) / share)
-    factor = 1.0 - (1.0 - share) * math.exp(epsilon)
-    return (factor, epsilon + math.log(share) - math.log(factor)) if factor > 0.0 else (0.0, math.inf)
+        return share, float(unmix(epsilon, share))
+    factor = -math.expm1(min(epsilon + math.log1p(-share), 0.0))
+    return factor, -float(unmix(-epsilon, share))

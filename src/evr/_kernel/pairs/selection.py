@@ -22,9 +22,7 @@ class Rule(abc.ABC):
 
     @abc.abstractmethod
     def log_density(self) -> Callable[[Ball], Ball]:
-        """The function from ``x`` in [0, 1] to ``log g(x)``, which falls; constants are enclosed at this
-        precision.
-        """
+        """The function from ``x`` in [0, 1] to ``log g(x)``, which falls, enclosed at this precision."""
 
     @property
     def factor(self) -> Fraction:
@@ -45,27 +43,23 @@ class PoissonRuns(Rule):
 
 @dataclass(frozen=True)
 class NegativeBinomialRuns(Rule):
-    """The best of a truncated negative binomial number of runs, at least 1 (Papernot and Steinke 2022,
-    Definition 1).
-
-    ``shape`` is their ``eta > -1``: 1 is the geometric law, 0 the logarithmic one. The mean is above 1.
+    """The best of a truncated negative binomial number of runs (Papernot and Steinke 2022, Definition 1), at
+    least 1 and above 1 in the mean. ``shape`` is their ``eta > -1``: 1 is geometric, 0 logarithmic.
     """
 
     mean: Fraction
     shape: Fraction
 
     def log_odds(self) -> Ball:
-        """``u = log(1 / gamma)``: the root of ``(e^u - 1) shape / (1 - e^{-shape u}) = mean``, which
-        rises.
-        """
+        """``u = log(1 / gamma)``: the root of the rising ``(e^u - 1) shape / (1 - e^{-shape u}) = mean``."""
         if self.shape == 1:
             return ball(self.mean).log()
         shape, target = ball(self.shape), ball(self.mean).log()
 
         def value_and_slope(u: Ball) -> tuple[Ball, Ball]:
-            part = -(-shape * u).expm1() / shape if self.shape else u
-            slope = u.exp() / u.expm1() - (-shape * u).exp() / part
-            return u.expm1().log() - part.log() - target, slope
+            below = -(-shape * u).expm1() / shape if self.shape else u
+            slope = u.exp() / u.expm1() - (-shape * u).exp() / below
+            return u.expm1().log() - below.log() - target, slope
 
         low, high = -46.0, 12.0  # of log u
         for _ in range(60):
@@ -96,9 +90,7 @@ class BinomialRuns(Rule):
 
 @dataclass(frozen=True)
 class UntilGood(Rule):
-    """The first run whose output is good. After each other run, with probability ``stop``, there is no
-    further one.
-    """
+    """The first good run: after each other one, there is no further one with probability ``stop``."""
 
     stop: Fraction
 
@@ -113,9 +105,8 @@ class UntilGood(Rule):
 
 @dataclass(frozen=True)
 class Selection(LossLaw, ExactLaw):
-    """The law of one selected output, in one direction.
-
-    A strict proof bounds it by proved points of one run in both directions. No sample can be drawn of it.
+    """The law of one selected output, in one direction: a strict proof bounds it by proved points of one run
+    in both. No sample can be drawn of it.
     """
 
     rule: Rule

@@ -47,31 +47,23 @@ class Step:
     def is_exact(self) -> bool:
         """Whether the law is known by rational parameters, and so are the laws that it is made of."""
         law = self.law
-        return isinstance(law, ExactLaw) and all(
-            step.is_exact for steps in law.compositions for step in steps
-        )
+        return isinstance(law, ExactLaw) and all(one.is_exact for steps in law.compositions for one in steps)
 
     @property
     def exact_law(self) -> ExactLaw:
         """The law, for strict proofs; one in floats only is refused by name."""
         if isinstance(self.law, ExactLaw) and self.is_exact:
             return self.law
-        why = (
-            f"{type(self.law).__name__} ({self.floats.describe()}) offers no exact law, which"
-            " method='strict' needs"
+        name = f"{type(self.law).__name__} ({self.floats.describe()})"
+        remedy = "let its translator return Pairs of exact laws (evr.events.RationalOutcomes)"
+        raise UnsupportedEventError(
+            f"{name} offers no exact law, which method='strict' needs: {remedy}, or use another method"
         )
-        remedy = (
-            "let its translator return Pairs of exact laws (evr.events.RationalOutcomes), or use"
-            " another method"
-        )
-        raise UnsupportedEventError(f"{why}: {remedy}")
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """The laws of one mechanism in its two directions: exact laws, or laws in floats where no exact one is
-    known.
-    """
+    """The laws of one mechanism in its two directions: exact ones, or in floats if no exact one is known."""
 
     remove: Law
     add: Law
@@ -96,10 +88,10 @@ class Pairs:
         return Step(self.of(direction), count)
 
 
-def merged(parts: Iterable[tuple[Pairs, int]], direction: Direction) -> tuple[Step, ...]:
+def merged(counted: Iterable[tuple[Pairs, int]], direction: Direction) -> tuple[Step, ...]:
     """The laws of one direction, each once, in the order of their first appearance."""
     counts: dict[Law, int] = {}
-    for pairs, count in parts:
+    for pairs, count in counted:
         law = pairs.of(direction)
         counts[law] = counts.get(law, 0) + count
     return tuple(Step(law, count) for law, count in counts.items())
@@ -120,13 +112,10 @@ def loss_range(law: LossLaw) -> tuple[float, float]:
 
 def infinite_loss_mass(law: LossLaw) -> float:
     """Probability under ``P`` of an infinite privacy loss."""
-    if (
-        not isinstance(law, DominatingPair)
-        or not len(law.flats)
-        or law.privacy_loss(law.flats[-1, 1]) < math.inf
-    ):
+    if not isinstance(law, DominatingPair) or not len(law.flats):
         return 0.0
-    return math.exp(law.log_mass(Measure.P, *law.flats[-1]))
+    last = law.flats[-1]
+    return math.exp(law.log_mass(Measure.P, *last)) if law.privacy_loss(last[1]) == math.inf else 0.0
 
 
 def is_cut(law: LossLaw) -> bool:

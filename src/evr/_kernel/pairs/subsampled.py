@@ -1,4 +1,4 @@
-"""Sampled laws: exact ones exactly, laws that are known in floats only in floats."""
+"""Sampled laws on a line: exact ones exactly, laws that are known in floats only in floats."""
 
 from fractions import Fraction
 
@@ -11,16 +11,14 @@ from evr.types import Direction
 
 
 def sampled(law: Law, q: Fraction, direction: Direction) -> Law:
-    """A law on a line seen through Poisson sampling, ``0 < q <= 1``."""
+    """The law seen through Poisson sampling, ``0 < q <= 1``."""
     if isinstance(law, ExactLaw):
         return exact_sampled(law, q, direction)
     return poisson.sampled(line_pair(law), q, direction)
 
 
 def without_replacement(law: Law, share: Fraction) -> Law:
-    """A law on a line seen through sampling of a share of the records, ``0 < share < 1``, for both
-    directions.
-    """
+    """The law seen through sampling of a share of the records, for both directions; ``0 < share < 1``."""
     if isinstance(law, ExactLaw):
         return exact_without_replacement(law, share)
     return poisson.sampled_without_replacement(line_pair(law), share)

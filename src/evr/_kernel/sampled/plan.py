@@ -76,6 +76,13 @@ class ByOrder:
 
 
 @dataclass(frozen=True)
+class ByStar:
+    """Correlated bins at the order of so many replicas, drawn around one of them: remove."""
+
+    replicas: int
+
+
+@dataclass(frozen=True)
 class ByScale:
     """Scaled means, and other odds to take part: remove."""
 
@@ -105,7 +112,7 @@ class MixturePlan:
     composition.
     """
 
-    part: ByOrder | ByScale | ByShift  # what draws all laws in many dimensions and bounds samples
+    part: ByOrder | ByStar | ByScale | ByShift  # what draws all laws in many dimensions and bounds samples
     kinds: tuple[Kind, ...] = ()
     beside: ByWindow | None = None  # what draws the laws in all but a share of the samples, if anything does
     share: float = 1.0

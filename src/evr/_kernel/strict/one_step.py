@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache, partial
-from itertools import chain, pairwise
+from itertools import pairwise
 from operator import le
 from typing import Any
 
@@ -18,7 +18,7 @@ from evr._kernel.strict.grid_law import GridLaw
 from evr._kernel.strict.plan import Grid
 from evr._kernel.strict.ratios import outcomes_of, ratios_of
 from evr._kernel.strict.rounding import GUARD, ceiling, decided, end_above, units_above
-from evr._kernel.strict.series import masses_by_series
+from evr._kernel.strict.series import Part, masses_by_series
 
 
 def one_step(law: ExactLaw, grid: Grid, spacing: Fraction, bits: int) -> GridLaw:
@@ -105,6 +105,13 @@ def _tails(law: ExactCurve, losses: Sequence[fmpq]) -> tuple[int, int, Callable[
     return first, end, tail
 
 
+def _spread_to_ends(gap: arb) -> list[list[Part]]:
+    """The mass of a place of Section S3.1."""
+    ratio = (-gap).exp()
+    before, here, after = (share / (1 - ratio) for share in (arb(1), -(1 + ratio), ratio))
+    return [[Part(Fraction(-1), before), Part(Fraction(0), here), Part(Fraction(1), after)]]
+
+
 def _spread_curve(law: ExactCurve, losses: Losses, bits: int) -> tuple[list[int], int]:
     """The masses at the places and at infinity, rounded up."""
     unit, last = fmpz(1) << bits, len(losses) - 1
@@ -115,13 +122,20 @@ def _spread_curve(law: ExactCurve, losses: Losses, bits: int) -> tuple[list[int]
 
     with at_precision(bits + GUARD):
         first, end, tail = _tails(law, losses)
-        runs = losses.runs(first + 1, min(end - 2, last - 1)) if law.is_analytic else ()
-        by_series = chain.from_iterable(masses_by_series(law.curve(), losses, run, bits) for run in runs)
         place = min(first, last)
-        for start, block in chain(by_series, [(min(end, last) + 1, [])]):
-            masses[place:start] = [ceiling(mass(tail, j) * unit) for j in range(place, start)]  # one by one
-            place = start + len(block)
-            masses[start:place] = block
+
+        def fill(start: int) -> None:
+            masses[place:start] = [ceiling(mass(tail, j) * unit) for j in range(place, start)]
+
+        for run in losses.runs(first + 1, min(end - 2, last - 1)) if law.is_analytic else ():
+            for start, ((low, high),) in masses_by_series(law.curve(), losses, run, bits, _spread_to_ends):
+                fill(start)
+                place = start + len(high)
+                # what is from 0 to 1 is 1; None where the error leaves a choice
+                masses[start:place] = [
+                    b if a == b or b <= 1 else None for a, b in zip(low, high, strict=True)
+                ]
+        fill(min(end, last) + 1)
     infinite = 0 if end <= last else units_above(lambda: _tails(law, losses)[2](last), bits)
     return decided(masses, lambda: partial(mass, _tails(law, losses)[2]), bits), infinite
 

@@ -3,11 +3,13 @@
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from flint import arb, arb_poly, arb_series, ctx, fmpq, fmpz
 
+from evr._kernel.pairs.exact.law import ball
 from evr._kernel.strict.masses import WORD, at_each, unpacked
 from evr._kernel.strict.rounding import ceil_div, end_above
 
@@ -17,6 +19,20 @@ _MOST_ERROR = 12  # bits of its error, of those behind the point
 _UNIT = arb(0).union(arb(1))
 _SEEN = 64  # more bits of that error, so that the next block is as long as it can be
 _FINER = 32  # more bits of the powers of a place than of the masses
+
+
+class Part(NamedTuple):
+    """Of a mass: so many times the value and the slope of the curve in the loss, ``shift`` places away."""
+
+    shift: Fraction
+    value: arb
+    slope: arb = arb(0)
+
+
+Kinds = Callable[[arb], Sequence[Sequence[Part]]]
+"""From the gap between places to kinds of masses, each a sum of parts."""
+Ceilings = tuple[list[int], list[int]]
+"""Masses less an error, and with it, both rounded up: the same list where the error makes no difference."""
 
 
 class Series(NamedTuple):
@@ -30,51 +46,67 @@ class Series(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """The series of a block, or None where its rest is too large; and how long a block should have been."""
+    """For each kind the series of a block; none where a rest is too large. How long it should have been."""
 
-    series: Series | None
+    series: list[Series]
     length: int
 
 
 def masses_by_series(
-    curve: Callable[[Any], Any], losses: Sequence[fmpq], run: range, bits: int
-) -> Iterator[tuple[int, list[int | None]]]:
+    curve: Callable[[Any], Any], losses: Sequence[fmpq], run: range, bits: int, kinds: Kinds
+) -> Iterator[tuple[int, list[Ceilings]]]:
     """Blocks of a run of places whose gaps to their neighbours are the same: the first place of each, and
-    ``2^bits`` times its masses, rounded up where that is decided. Places that no series serves are left out.
+    ``2^bits`` times its masses of each kind. Places that no series serves are left out.
     """
     start, length = run.start, _BLOCK
     while (left := run.stop - start) >= _LEAST_BLOCK:
         number = ceil_div(left, ceil_div(left, length))
+        width = losses[start + 1] - losses[start]
         try:
-            series, length = _attempt(curve, losses[start], losses[start + 1] - losses[start], number, bits)
+            series, length = _attempt(curve, losses[start], width, number, bits, kinds(arb(width)))
         except (ArithmeticError, ValueError):  # no formula holds throughout, or a ball has no bound
-            series, length = None, number * 2 // 3
+            series, length = [], number * 2 // 3
         length = min(max(length, _LEAST_BLOCK), _MOST_BLOCK)
-        if series is not None:
-            yield start, _rounded_up(series, number, bits)
-        elif length < number:
+        if not series and length < number:
             continue
+        found = [_ceilings(one, number, bits) for one in series]
+        if found and None not in found:
+            yield start, [one for one in found if one is not None]
         start += number
 
 
-def _attempt(curve: Callable[[Any], Any], loss: fmpq, width: fmpq, number: int, bits: int) -> Attempt:
-    """The series of so many places from ``loss`` on, and the rest of the series of the curve as its error."""
+def _attempt(
+    curve: Callable[[Any], Any],
+    loss: fmpq,
+    width: fmpq,
+    number: int,
+    bits: int,
+    kinds: Sequence[Sequence[Part]],
+) -> Attempt:
+    """The series of so many places from ``loss`` on; the rest of the series of the curve is their error."""
     step, middle, order = arb(width), number // 2, ctx.cap - 1
     centre, reach = arb(loss + width * middle), arb(width * (middle + 1))
-    ratio = (-step).exp()
-    scale = arb(fmpz(1) << bits + _POINT) / (1 - ratio)
-    rest = curve(arb_series([(centre - reach).union(centre + reach), 1]).exp())[order]
-    error = end_above(4 * scale * abs(rest) * reach**order, _SEEN)
+    unit = arb(fmpz(1) << bits + _POINT)
+    rest = abs(curve(arb_series([(centre - reach).union(centre + reach), 1]).exp())[order]) * reach**order
+    parts = [part for kind in kinds for part in kind]
+    most = sum(rest * (abs(part.value) + abs(part.slope) * order / reach) for part in parts)
+    error = end_above(unit * most, _SEEN)
     # an error of 2^-order as much allows for a block of about twice the length
     length = number + number * 7 * (_MOST_ERROR + _SEEN - error.bit_length()) // (10 * order)
     error = ceil_div(error, 1 << _SEEN)
     if error >> _MOST_ERROR:
-        return Attempt(None, max(length, number // 3))
+        return Attempt([], max(length, number // 3))
     value = arb_poly(curve(arb_series([centre, 1]).exp()).coeffs()[:order])(arb_poly([0, step]))
     size = 1 << (number - 1).bit_length()
-    before, here, after = (value(arb_poly([shift - middle, size])) for shift in (-1, 0, 1))
-    series = _series_of((before - (1 + ratio) * here + ratio * after) * scale, size, error, bits)
-    return Attempt(None if series.error >> _MOST_ERROR + 1 else series, length)
+    near = {part.shift: value(arb_poly([ball(part.shift - middle), size])) for part in parts}
+    gap = size * step
+    series = []
+    for kind in kinds:
+        mass = sum(
+            (near[x] * (v * unit) + near[x].derivative() * (s * unit / gap) for x, v, s in kind), arb_poly()
+        )
+        series.append(_series_of(mass, size, error, bits))
+    return Attempt([] if any(one.error >> _MOST_ERROR + 1 for one in series) else series, length)
 
 
 def _series_of(mass: arb_poly, size: int, error: int, bits: int) -> Series:
@@ -112,8 +144,8 @@ def _powers(size: int, number: int, bits: int, width: int) -> list[fmpz]:
     return powers
 
 
-def _rounded_up(series: Series, number: int, bits: int) -> list[int | None]:
-    """The masses at so many places, rounded up where the error leaves no choice; what is from 0 to 1 is 1."""
+def _ceilings(series: Series, number: int, bits: int) -> Ceilings | None:
+    """The masses at so many places; None where one is negative, as in no law."""
     finer = bits + _FINER
     point, error = _POINT + finer, series.error << finer
     most = sum(map(abs, series.terms)).bit_length()
@@ -123,12 +155,7 @@ def _rounded_up(series: Series, number: int, bits: int) -> list[int | None]:
     places, slot = at_each(number, width, 1), 8 * width
     kept = places * ((1 << slot - point) - 1) & ((fmpz(1) << slot * number) - 1)
     low, high = (values + places * ((1 << point) - 1 + shift) >> point & kept for shift in (-error, error))
-    above = unpacked(high, width, number, (1 << slot - point) - 1)
-    if max(above) >> slot - point - 1:  # a ceiling is less than 0, and no mass is: no law has this curve
-        return [None] * number
-    if low == high:
-        return list(above)
-    return [
-        b if a == b or b <= 1 else None
-        for a, b in zip(unpacked(low, width, number, max(above)), above, strict=True)
-    ]
+    sign = slot - point - 1
+    above = unpacked(high, width, number, (1 << sign + 1) - 1)
+    below = above if low == high else unpacked(low, width, number, (1 << sign + 1) - 1)
+    return None if max(*above, *below) >> sign else (below, above)

@@ -17,7 +17,7 @@ from flint import arb
 
 from evr._kernel.pairs.exact import RationalOutcomes
 from evr._kernel.pairs.exact.law import at_precision, ball
-from evr._kernel.pairs.exact.outcomes import falling_hull, hull
+from evr._kernel.pairs.exact.points import falling_hull, hull
 from evr._kernel.pairs.selection import Rule, UntilGood
 from evr._kernel.strict.rounding import GUARD, ceil_div, end_above, power_above, power_below
 

@@ -1,7 +1,5 @@
 """The calculator: one page that estimates the epsilon of DP-SGD and proves it in the browser, without a network."""
 
-from __future__ import annotations
-
 from html import escape
 from pathlib import Path
 
@@ -13,9 +11,7 @@ _HERE = Path(__file__).parent
 
 
 def page() -> str:
-    """The page's text, made of its parts. The judge is ``verifier.js``, as it is; what is assumed is said in the words
-    of the table of meanings.
-    """
+    """The page's text. ``verifier.js`` judges, as it is; the words of what is assumed are those of the meanings."""
 
     def text(*names: str) -> str:
         return ";\n".join((_HERE / f"{name}.js").read_text(encoding="utf-8") for name in names)

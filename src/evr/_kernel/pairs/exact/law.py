@@ -1,5 +1,5 @@
-"""Exact laws: rational parameters, and balls that enclose the numbers which they determine. The precision
-decides how narrow a ball is, and never whether it is right.
+"""Exact laws: rational parameters, and balls that enclose the numbers they determine. The precision decides
+how narrow a ball is, and never whether it is right.
 """
 
 import abc
@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from flint import arb, arb_series, ctx, fmpq
+from flint import arb, ctx, fmpq
 
 if TYPE_CHECKING:
     from evr._kernel.pairs.steps import Step
@@ -27,7 +27,7 @@ if hasattr(os, "register_at_fork"):  # a child must not inherit a lock that anot
 
 @contextlib.contextmanager
 def at_precision(bits: int) -> Iterator[None]:
-    """Balls of so many bits, and power series of as many terms as go with them. flint has one precision for
+    """Balls of so many bits, and power series with as many terms as they need. flint has one precision for
     the whole process: other threads wait for theirs.
     """
     with LOCK:
@@ -66,18 +66,6 @@ def proved_root(function: Callable[[Ball], tuple[Ball, Ball]], start: float) -> 
     raise ArithmeticError(f"no bracket proves a root near {t}: raise the precision")
 
 
-def first_term(number: Ball) -> Ball:
-    """A ball, or the constant term of a power series, all of whose coefficients are balls."""
-    return number[0] if isinstance(number, arb_series) else number
-
-
-def no_series(number: Ball) -> Ball:
-    """The ball; an error for a power series, about a ball in which no formula holds throughout."""
-    if isinstance(number, arb_series):
-        raise ArithmeticError("there is no power series about this ball: take a narrower one")
-    return number
-
-
 class ExactLaw(abc.ABC):
     """One step in one direction, known exactly. Immutable, hashable, comparable by value."""
 
@@ -92,9 +80,7 @@ class ExactLaw(abc.ABC):
 
 
 class ExactCurve(ExactLaw):
-    """A law that is known by its curve ``H_r = sup_A P(A) - r Q(A)``; of unbounded losses, unless it
-    says so.
-    """
+    """A law known by its curve ``H_r = sup_A P(A) - r Q(A)``; of unbounded losses, unless it says so."""
 
     @abc.abstractmethod
     def curve(self) -> Callable[[Ball], Ball]:
@@ -102,9 +88,7 @@ class ExactCurve(ExactLaw):
 
     @property
     def is_analytic(self) -> bool:
-        """Whether the curve takes power series too. Where a ball of losses has no one formula, it need
-        not.
-        """
+        """Whether the curve takes power series too; it need not about a ball that no one formula serves."""
         return False
 
     def hockey_stick(self, epsilon: Fraction) -> Ball:
@@ -120,9 +104,7 @@ class ExactCurve(ExactLaw):
 
 
 class OutcomeSet(NamedTuple):
-    """Outcomes that are placed together: their probability under ``P`` and ``Q``, and a loss that none
-    exceeds.
-    """
+    """Outcomes put together: their probability under ``P`` and ``Q``, and a loss that none exceeds."""
 
     p: Ball
     q: Ball
@@ -137,19 +119,13 @@ class ExactOutcomes(ExactLaw):
         """The sets, enclosed at the present precision; infinite losses are infinite balls."""
 
     def checked_sets(self) -> list[OutcomeSet]:
-        """The sets; refused where they certainly leave out a part of ``P`` or of ``Q``, or have a negative
-        mass.
-        """
+        """The sets; refused if they certainly leave out some of ``P`` or ``Q``, or have a negative mass."""
         found, zero = self.sets(), Ball(0)
         for name, masses in (("P", [one.p for one in found]), ("Q", [one.q for one in found])):
             if (total := sum(masses, zero)) < 1 or any(mass < zero for mass in masses):
-                why = (
-                    f"sets of {type(self).__name__} hold {total.str(9, radius=False)} of {name}, or a"
-                    " negative mass"
-                )
-                raise ValueError(
-                    f"{why}: together they must hold all of P and of Q, outcomes that only Q has included"
-                )
+                held = f"sets of {type(self).__name__} hold {total.str(9, radius=False)} of {name}"
+                remedy = "together they must hold all of P and of Q, outcomes that only Q has included"
+                raise ValueError(f"{held}, or a negative mass: {remedy}")
         return found
 
     def sets_beyond(self, epsilon: Fraction) -> list[OutcomeSet]:

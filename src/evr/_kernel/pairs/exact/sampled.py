@@ -1,21 +1,14 @@
-"""Sampled exact laws: by Poisson (guarantees_strict, S6), without replacement, in batches of a bounded size
-(guarantees_relations, R2 and R3).
+"""Sampled exact laws: by Poisson (docs/guarantees_strict.md, S6), without replacement, in batches of a
+bounded size (docs/guarantees_relations.md, R2 and R3), and groups of nearly equal ones.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from evr._kernel.pairs.exact.law import (
-    Ball,
-    ExactCurve,
-    ExactLaw,
-    ExactOutcomes,
-    OutcomeSet,
-    ball,
-    first_term,
-    no_series,
-)
+from flint import arb_series
+
+from evr._kernel.pairs.exact.law import Ball, ExactCurve, ExactLaw, ExactOutcomes, OutcomeSet, ball
 from evr._kernel.pairs.exact.line import ExactGaussian, by_side
 from evr.types import Direction
 
@@ -38,19 +31,31 @@ def _seen_through(
 
     def remove(ratio: Ball) -> Ball:
         inner = (ratio - rest) / q
-        if first_term(inner) > zero:
+        if _first_term(inner) > zero:
             return q * base(inner)
-        if no_series(inner) <= zero:
+        if _no_series(inner) <= zero:
             return one - ratio
         return (one - ratio).union(q)  # 1 - r below 1 - q; above, between that and q
 
     def add(ratio: Ball) -> Ball:
         scale = one - rest * ratio
-        if first_term(scale) > zero:
+        if _first_term(scale) > zero:
             return scale * base(q * ratio / scale)
-        return zero if no_series(scale) <= zero else zero.union(scale.upper())
+        return zero if _no_series(scale) <= zero else zero.union(scale.upper())
 
     return remove if direction is Direction.REMOVE else add
+
+
+def _first_term(number: Ball) -> Ball:
+    """A ball, or the constant term of a power series, all of whose coefficients are balls."""
+    return number[0] if isinstance(number, arb_series) else number
+
+
+def _no_series(number: Ball) -> Ball:
+    """The ball; an error for a power series, about a ball in which no formula holds throughout."""
+    if isinstance(number, arb_series):
+        raise ArithmeticError("there is no power series about this ball: take a narrower one")
+    return number
 
 
 @dataclass(frozen=True)
@@ -80,71 +85,6 @@ class SampledCurve(ExactCurve):
 
 
 @dataclass(frozen=True)
-class ExactEither(ExactCurve):
-    """One of two curves by a label that everybody sees; ``weight`` is the chance of ``above``, which is above
-    ``below``: what a group of different steps is dominated by (guarantees_nested, G5).
-    """
-
-    below: ExactCurve
-    above: ExactCurve
-    weight: Fraction
-
-    @property
-    def is_analytic(self) -> bool:
-        return self.below.is_analytic and self.above.is_analytic
-
-    def curve(self) -> Callable[[Ball], Ball]:
-        below, above = self.below.curve(), self.above.curve()
-        rest, weight = ball(1 - self.weight), ball(self.weight)
-        return lambda ratio: rest * below(ratio) + weight * above(ratio)
-
-    def least(self) -> Ball:
-        return self.above.least()
-
-    def greatest(self) -> Ball:
-        return self.above.greatest()
-
-
-@dataclass(frozen=True)
-class SampledOutcomes(ExactOutcomes):
-    """Outcomes seen through Poisson sampling with probability ``q``, ``0 < q < 1``."""
-
-    base: ExactOutcomes
-    q: Fraction
-    direction: Direction
-
-    def sets(self) -> list[OutcomeSet]:
-        q, rest = ball(self.q), ball(1 - self.q)
-        return [_sampled_set(one, q, rest, self.direction) for one in self.base.checked_sets()]
-
-
-def _sampled_set(one: OutcomeSet, q: Ball, rest: Ball, direction: Direction) -> OutcomeSet:
-    loss = sampled_loss(one.loss, q, rest, direction)
-    if direction is Direction.REMOVE:
-        return OutcomeSet(rest * one.q + q * one.p, one.q, loss)
-    return OutcomeSet(one.p, rest * one.p + q * one.q, loss)
-
-
-def exact_sampled(law: ExactLaw, q: Fraction, direction: Direction) -> ExactLaw:
-    """The law seen through Poisson sampling, ``0 < q <= 1``. Sampling twice is sampling with the product of
-    both.
-    """
-    if q == 1:
-        return law
-    if isinstance(law, SampledOutcomes | SampledCurve) and law.direction is direction:
-        return exact_sampled(law.base, law.q * q, direction)
-    if isinstance(law, ExactOutcomes):
-        return SampledOutcomes(law, q, direction)
-    return SampledCurve(_curve(law), q, direction)
-
-
-def _curve(law: ExactLaw) -> ExactCurve:
-    if not isinstance(law, ExactCurve):
-        raise TypeError(f"{law!r} is neither an ExactCurve nor an ExactOutcomes: derive it from one of them")
-    return law
-
-
-@dataclass(frozen=True)
 class WithoutReplacementCurve(ExactCurve):
     """A curve seen through sampling of a share ``g`` of the records, ``0 < g < 1``."""
 
@@ -162,6 +102,26 @@ class WithoutReplacementCurve(ExactCurve):
 
     def _by(self, direction: Direction) -> SampledCurve:
         return SampledCurve(self.base, self.g, direction)
+
+
+def _sampled_set(one: OutcomeSet, q: Ball, rest: Ball, direction: Direction) -> OutcomeSet:
+    loss = sampled_loss(one.loss, q, rest, direction)
+    if direction is Direction.REMOVE:
+        return OutcomeSet(rest * one.q + q * one.p, one.q, loss)
+    return OutcomeSet(one.p, rest * one.p + q * one.q, loss)
+
+
+@dataclass(frozen=True)
+class SampledOutcomes(ExactOutcomes):
+    """Outcomes seen through Poisson sampling with probability ``q``, ``0 < q < 1``."""
+
+    base: ExactOutcomes
+    q: Fraction
+    direction: Direction
+
+    def sets(self) -> list[OutcomeSet]:
+        q, rest = ball(self.q), ball(1 - self.q)
+        return [_sampled_set(one, q, rest, self.direction) for one in self.base.checked_sets()]
 
 
 @dataclass(frozen=True)
@@ -183,10 +143,20 @@ class WithoutReplacementOutcomes(ExactOutcomes):
             elif one.loss.is_zero():
                 even = even + one.p
             else:
-                raise ArithmeticError(
-                    f"the sign of a loss of {self.base!r} is not certain: raise the precision"
-                )
+                why = f"the sign of a loss of {self.base!r} is not certain"
+                raise ArithmeticError(f"{why}: raise the precision")
         return [*found, OutcomeSet(even, even, zero)]
+
+
+def exact_sampled(law: ExactLaw, q: Fraction, direction: Direction) -> ExactLaw:
+    """The law seen through Poisson sampling, ``0 < q <= 1``: sampled twice, with the product of both."""
+    if q == 1:
+        return law
+    if isinstance(law, SampledOutcomes | SampledCurve) and law.direction is direction:
+        return exact_sampled(law.base, law.q * q, direction)
+    if isinstance(law, ExactOutcomes):
+        return SampledOutcomes(law, q, direction)
+    return SampledCurve(_curve(law), q, direction)
 
 
 def exact_without_replacement(law: ExactLaw, g: Fraction) -> ExactLaw:
@@ -196,11 +166,41 @@ def exact_without_replacement(law: ExactLaw, g: Fraction) -> ExactLaw:
     return WithoutReplacementCurve(_curve(law), g)
 
 
+def _curve(law: ExactLaw) -> ExactCurve:
+    if not isinstance(law, ExactCurve):
+        raise TypeError(f"{law!r} is neither an ExactCurve nor an ExactOutcomes: derive it from one of them")
+    return law
+
+
+@dataclass(frozen=True)
+class ExactEither(ExactCurve):
+    """One of two curves by a label that everybody sees; ``weight`` is the chance of ``above``, which is above
+    ``below``. It dominates a group of different steps (docs/guarantees_nested.md, G5).
+    """
+
+    below: ExactCurve
+    above: ExactCurve
+    weight: Fraction
+
+    @property
+    def is_analytic(self) -> bool:
+        return self.below.is_analytic and self.above.is_analytic
+
+    def curve(self) -> Callable[[Ball], Ball]:
+        below, above = self.below.curve(), self.above.curve()
+        rest, weight = ball(1 - self.weight), ball(self.weight)
+        return lambda ratio: rest * below(ratio) + weight * above(ratio)
+
+    def least(self) -> Ball:
+        return self.above.least()
+
+    def greatest(self) -> Fraction | Ball:
+        return self.above.greatest()
+
+
 @dataclass(frozen=True)
 class ExactTruncated(ExactCurve):
-    """A Gaussian on Poisson batches of ``size`` records, ``0 < q < 1``, of which at most ``most < size`` are
-    kept.
-    """
+    """A Gaussian on Poisson batches of ``size`` records, cut to ``most < size`` of them; ``0 < q < 1``."""
 
     size: int
     q: Fraction
@@ -210,13 +210,11 @@ class ExactTruncated(ExactCurve):
 
     @property
     def whole(self) -> SampledCurve:
-        """The side on which nothing is cut."""
+        """The law of batches that are not cut."""
         return SampledCurve(ExactGaussian(1 / self.noise**2), self.q, self.direction)
 
     def chances(self) -> tuple[Ball, Ball, Ball]:
-        """``1 - p``, ``p`` and ``g`` of R3.1: of batches that are whole, that are cut, and to be in one of
-        these.
-        """
+        """``1 - p``, ``p`` and ``g`` of R3.1: of batches that are whole, that are cut, and to be in these."""
         kept, cut = _binomial_tails(self.size - 1, self.q, self.most)
         _, beyond = _binomial_tails(self.size, self.q, self.most + 1)
         return kept, cut, beyond * self.most / (cut * self.size)

@@ -1,6 +1,4 @@
-"""Pairs of laws on finitely many outcomes: the ground of every discrete mechanism, and noise on the
-integers.
-"""
+"""Pairs on finitely many outcomes: the ground of every discrete mechanism, and noise on the integers."""
 
 import math
 from dataclasses import dataclass
@@ -12,7 +10,7 @@ import numpy as np
 from evr._basics import validate
 from evr._kernel.pairs.law import UNIT, Floats
 from evr._kernel.pairs.line.gaussian import NORMAL_REACH
-from evr._kernel.pairs.line.pair import DominatingPair, Measure, log_difference, log_partial_sums, mix
+from evr._kernel.pairs.line.pair import DominatingPair, Measure, log_difference, log_mixture, mix
 
 
 @dataclass(frozen=True)
@@ -33,37 +31,30 @@ class DiscretePair(DominatingPair):
     def from_logs(
         cls, log_p: Any, log_q: Any, losses: Any = None, *, is_cut: bool = False, error: float = 0.0
     ) -> Self:
-        """Sort outcomes by loss and join those of equal loss. Give ``losses`` where a difference would lose
-        digits.
-        """
+        """Sort outcomes by loss, join equal ones. Give ``losses`` where a difference would lose digits."""
         log_p, log_q = np.asarray(log_p, float), np.asarray(log_q, float)
         keep = np.isfinite(log_p) | np.isfinite(log_q)
         log_p, log_q = log_p[keep], log_q[keep]
         if losses is None:
-            losses = log_p - log_q
-            error = (
-                8.0
-                * UNIT
-                * float(np.max(np.abs([log_p, log_q]), where=np.isfinite([log_p, log_q]), initial=1.0))
-            )
+            losses, logs = log_p - log_q, np.array([log_p, log_q])
+            greatest = np.max(np.abs(logs), where=np.isfinite(logs), initial=1.0)
+            error = 8.0 * UNIT * float(greatest)
         else:
             losses = np.asarray(losses, float)[keep]
         groups, index = np.unique(losses, return_inverse=True)
         joined = np.full((2, groups.size), -np.inf)
         np.logaddexp.at(joined[0], index, log_p)
         np.logaddexp.at(joined[1], index, log_q)
-        return cls(
-            tuple(groups.tolist()), tuple(joined[0].tolist()), tuple(joined[1].tolist()), is_cut, error
-        )
+        values, log_p, log_q = (tuple(x.tolist()) for x in (groups, *joined))
+        return cls(values, log_p, log_q, is_cut, error)
 
     @classmethod
     def from_probabilities(cls, p: Any, q: Any) -> Self:
         """Outcomes in any order, by their probabilities, which must each sum to one, to an ulp for each."""
         p, q = np.asarray(p, float), np.asarray(q, float)
         if p.ndim != 1 or p.shape != q.shape or p.size == 0:
-            raise ValueError(
-                f"p and q have shapes {p.shape} and {q.shape}: give two lists of one length, at least 1"
-            )
+            shapes = f"p and q have shapes {p.shape} and {q.shape}"
+            raise ValueError(f"{shapes}: give two lists of one length, at least 1")
         for name, law in (("p", p), ("q", q)):
             validate.law(**{name: law.tolist()})
         with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
@@ -83,9 +74,7 @@ class DiscretePair(DominatingPair):
 
     @cached_property
     def _cumulated(self) -> dict[Measure, tuple[Floats, Floats]]:
-        """``log`` of the mass of the first ``n`` outcomes and of all but these, for relative accuracy at both
-        ends.
-        """
+        """``log`` of the mass of the first ``n`` outcomes, and of all others: both ends are accurate."""
         ends = {m: (np.append(-np.inf, law), np.append(-np.inf, law[::-1])) for m, law in self.logs.items()}
         return {m: (log_partial_sums(a), log_partial_sums(b)[::-1]) for m, (a, b) in ends.items()}
 
@@ -113,8 +102,8 @@ class DiscretePair(DominatingPair):
 
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
         ends = np.cumsum(np.exp(self.logs[measure]))
-        places = np.searchsorted(ends[:-1], ends[-1] * generator.random(size), side="right")
-        return places.astype(np.float64)
+        ranks = np.searchsorted(ends[:-1], ends[-1] * generator.random(size), side="right")
+        return ranks.astype(np.float64)
 
     @cached_property
     def flats(self) -> Floats:
@@ -140,13 +129,35 @@ class DiscretePair(DominatingPair):
         return f"{len(self.log_p)} outcomes, losses {extremes}"
 
 
+def partial_sums(x: Floats) -> Floats:
+    """Sums of the first terms, by sums of pairs: ``2 log2(n)`` roundings on top of each other, not ``n``."""
+    if x.size < 2:
+        return x
+    found, paired = x.copy(), partial_sums(x[:-1:2] + x[1::2])
+    found[1::2], found[2::2] = paired, paired[: (x.size - 1) // 2] + x[2::2]
+    return found
+
+
+def log_partial_sums(x: Floats) -> Floats:
+    """``log`` of the partial sums of ``e^x``: in pieces over which a sum grows by less than floats can."""
+    found, most, before = np.full(x.size, -np.inf), np.maximum.accumulate(x), -np.inf
+    start = int(np.searchsorted(most, -np.inf, side="right"))
+    while start < x.size:
+        end = int(np.searchsorted(most, most[start] + 600.0, side="right"))
+        top = max(before, most[end - 1])
+        sums = partial_sums(np.exp(np.append(before, x[start:end]) - top))[1:]
+        found[start:end] = top + np.log(sums)
+        before, start = found[end - 1], end
+    return found
+
+
 TRIVIAL_PAIR = DiscretePair((0.0,), (0.0,), (0.0,))
 """Two equal laws: a mechanism that reveals nothing."""
 
 
 def discrete_laplace(a: float, shift: int, q: float | None = None) -> DiscretePair:
     """Noise of probability ``tanh(a/2) e^{-a|x|}`` on the integers, moved up by ``shift`` or not; with ``q``,
-    moved up or down with that probability (docs/guarantees_relations.md, Section R6). Both tails are atoms.
+    moved up or down with that probability (docs/guarantees_relations.md, R6). Both tails are atoms.
     """
     x = np.arange(0.0 if q is None else -shift, shift + 1.0)
     log_atom, log_tail = math.log(math.tanh(a / 2)), -math.log1p(math.exp(-a))
@@ -172,6 +183,5 @@ def _moved(absent: Floats, present: Floats, losses: Floats, q: float | None, *, 
     """The pair of noise from the logarithms of its law, of the law moved up, and their difference."""
     if q is None:
         return DiscretePair.from_logs(present, absent, losses, is_cut=is_cut)
-    log_p = np.logaddexp(math.log1p(-q) + absent, math.log(q) + present)
-    rising = mix(losses, q)
+    log_p, rising = log_mixture(absent, present, q), mix(losses, q)
     return DiscretePair.from_logs(log_p, log_p[::-1], rising - rising[::-1], is_cut=is_cut)

@@ -1,30 +1,25 @@
-"""Gaussian noise: alone, with raised losses (guarantees_state, G2), and mixed (Choquette-Choo et al.
-2024).
-"""
+"""Gaussian noise: alone, with raised losses (guarantees_state, G2), mixed (Choquette-Choo et al. 2024)."""
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.special import log_ndtr
 
 from evr._kernel.pairs.law import Floats
-from evr._kernel.pairs.line.pair import DominatingPair, Measure, log_difference
+from evr._kernel.pairs.line.pair import DominatingPair, Measure, log_difference, near_and_far
 from evr.types import Direction
 
 NORMAL_REACH = 39.0
-"""In standard deviations: the logarithm of the normal tail beyond is below -760, less than the least positive
-float.
-"""
+"""In deviations: the logarithm of the normal tail beyond is below -760, less than any positive float."""
 _START = -NORMAL_REACH - 1  # below it is what Q alone has of a shifted pair
 
 
 def log_normal_mass(low: Any, high: Any) -> Floats:
     """``log(Phi(high) - Phi(low))`` from whichever tail keeps relative accuracy."""
-    low, high = np.broadcast_arrays(np.asarray(low, float), np.asarray(high, float))
-    flip = low > 0
-    near, far = np.where(flip, -low, high), np.where(flip, -high, low)
+    near, far = near_and_far(low, high)
     return log_difference(log_ndtr(near), log_ndtr(np.minimum(far, near)))
 
 
@@ -101,18 +96,14 @@ class ShiftedPair(DominatingPair):
 
 
 def log_mean_exp(exponent: Floats, p: Floats) -> Floats:
-    """``log sum_i p_i e^{exponent_i}`` for ``sum_i p_i = 1``, with relative accuracy where all exponents are
-    small.
-    """
+    """``log sum_i p_i e^{exponent_i}``, ``sum_i p_i = 1``; relatively accurate if all exponents are small."""
     small = np.max(np.abs(exponent), axis=-1) < 1.0
     near = np.log1p(np.sum(p * np.expm1(np.clip(exponent, -1.0, 1.0)), axis=-1))
     return np.where(small, near, _log_weighted_sum(exponent, p))
 
 
 def _log_weighted_sum(exponent: Floats, p: Floats) -> Floats:
-    """``log sum_i p_i e^{exponent_i}``; SciPy's does the same for any array, and takes several times as
-    long.
-    """
+    """``log sum_i p_i e^{exponent_i}``, several times as fast as SciPy's, which does so for any array."""
     top = np.max(exponent, axis=-1)
     shift = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore", over="ignore"):
@@ -133,6 +124,11 @@ class MixturePair(DominatingPair):
     probabilities: tuple[float, ...]
     direction: Direction | None
 
+    @cached_property
+    def _terms(self) -> tuple[Floats, Floats]:
+        """``m_i`` and ``p_i``."""
+        return np.array(self.means), np.array(self.probabilities)
+
     def is_mixed(self, measure: Measure) -> bool:
         return self.direction is not (Direction.ADD if measure is Measure.P else Direction.REMOVE)
 
@@ -140,17 +136,18 @@ class MixturePair(DominatingPair):
         """The centres of one law, and how likely each is."""
         if not self.is_mixed(measure):
             return np.zeros(1), np.ones(1)
-        return np.array(self.means) * (1.0 if measure is Measure.P else -1.0), np.array(self.probabilities)
+        m, p = self._terms
+        return m * (1.0 if measure is Measure.P else -1.0), p
 
     def _log_ratio(self, t: Floats) -> Floats:
         """``f(t)``."""
-        m, p = np.array(self.means), np.array(self.probabilities)
+        m, p = self._terms
         with np.errstate(invalid="ignore"):
             return log_mean_exp(np.where(m == 0, 0.0, m * t[..., None] - m * m / 2), p)
 
     def _slope(self, t: Floats, log_ratio: Floats) -> Floats:
         """``f'(t)``."""
-        m, p = np.array(self.means), np.array(self.probabilities)
+        m, p = self._terms
         return np.sum(m * p * np.exp(m * t[..., None] - m * m / 2 - log_ratio[..., None]), axis=-1)
 
     def privacy_loss(self, t: Any) -> Floats:
@@ -168,8 +165,8 @@ class MixturePair(DominatingPair):
         loss = np.asarray(loss, float)
         if self.direction is None:  # the loss is odd
             size = np.minimum(np.abs(loss), 1e150)
-            closed = len(self.means) == 2 and self.means[0] == 0.0
-            found = self._closed(size) if closed else self._solved(size, 0.0)
+            has_closed_form = len(self.means) == 2 and self.means[0] == 0.0
+            found = self._closed(size) if has_closed_form else self._solved(size, 0.0)
             return np.copysign(np.where(np.isinf(loss), np.inf, found), loss)
         sign = 1.0 if self.direction is Direction.REMOVE else -1.0
         value = np.asarray(sign * loss)
@@ -184,7 +181,7 @@ class MixturePair(DominatingPair):
         """The root of ``f(t) = target``, or with two mixtures of ``f(t) - f(-t) = target``: by Newton's steps
         from the right, where one term alone is enough. A step that leaves the bracket becomes a halving.
         """
-        m, p = np.array(self.means), np.array(self.probabilities)
+        m, p = self._terms
         t = high = np.min((target[..., None] - np.log(p[m > 0])) / m[m > 0] + m[m > 0] / 2, axis=-1)
         least = np.full(t.shape, low)
         for _ in range(200):
@@ -202,17 +199,13 @@ class MixturePair(DominatingPair):
         return t
 
     def _closed(self, loss: Floats) -> Floats:
-        """``(y/2 + asinh((1-q)/q e^{mu^2/2} sinh(y/2))) / mu``, for two mixtures of two means, one of
-        them 0.
-        """
+        """``(y/2 + asinh((1-q)/q e^{mu^2/2} sinh(y/2))) / mu``: two mixtures of the means 0 and ``mu``."""
         rest, q = self.probabilities
         mu, half = self.means[1], loss / 2
         scale = math.log(rest) - math.log(q) + mu * mu / 2
         with np.errstate(divide="ignore", over="ignore"):
-            near, far = (
-                np.log(np.sinh(np.minimum(half, 1.0))),
-                half + np.log1p(-np.exp(-2.0 * half)) - math.log(2.0),
-            )
+            near = np.log(np.sinh(np.minimum(half, 1.0)))
+            far = half + np.log1p(-np.exp(-2.0 * half)) - math.log(2.0)
             size = scale + np.where(half < 1.0, near, far)  # the logarithm of the hyperbolic sine
             found = np.where(size < 300.0, np.arcsinh(np.exp(np.minimum(size, 300.0))), size + math.log(2.0))
         return (half + found) / mu
@@ -233,12 +226,11 @@ class MixturePair(DominatingPair):
         return float(low + min(0.0, shift)) - NORMAL_REACH, float(high + max(0.0, shift)) + NORMAL_REACH
 
     def describe(self) -> str:
-        laws = []
-        for measure, sign in ((Measure.P, ""), (Measure.Q, "-")):
-            parts = [
-                f"{p:.4g} N({sign}{m:.6g}, 1)"
-                for p, m in zip(self.probabilities[:3], self.means, strict=False)
-            ]
-            mixture = " + ".join(parts) + (" + ..." if len(self.means) > 3 else "")
-            laws.append(mixture if self.is_mixed(measure) else "N(0, 1)")
-        return " | ".join(laws)
+        def text(measure: Measure, sign: str) -> str:
+            if not self.is_mixed(measure):
+                return "N(0, 1)"
+            shown = zip(self.probabilities[:3], self.means, strict=False)
+            more = " + ..." if len(self.means) > 3 else ""
+            return " + ".join(f"{p:.4g} N({sign}{m:.6g}, 1)" for p, m in shown) + more
+
+        return f"{text(Measure.P, '')} | {text(Measure.Q, '-')}"

@@ -1,5 +1,5 @@
-"""Pairs of bounded losses: Laplace noise, also on both sides (guarantees_relations, R6), and bounded range
-(G4).
+"""Pairs of bounded losses: Laplace noise, also on both sides (docs/guarantees_relations.md, R6), and bounded
+range (docs/guarantees_state.md, G4).
 """
 
 import math
@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 
 from evr._kernel.pairs.law import Floats
-from evr._kernel.pairs.line.pair import DominatingPair, Measure, log_difference, mix
+from evr._kernel.pairs.line.pair import (
+    DominatingPair,
+    Measure,
+    log_difference,
+    log_mixture,
+    mix,
+    near_and_far,
+)
 
 
 def log_cdf(x: Floats) -> Floats:
@@ -19,9 +26,7 @@ def log_cdf(x: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class LaplacePair(DominatingPair):
-    """``Lap(1, b)`` against ``Lap(0, b)``, ``b = scale``: the loss is ``(2t - 1)/b`` between two atoms at 0
-    and 1.
-    """
+    """``Lap(1, b)`` against ``Lap(0, b)``, ``b = scale``: the loss is ``(2t - 1)/b`` between two atoms."""
 
     scale: float
 
@@ -32,13 +37,11 @@ class LaplacePair(DominatingPair):
         loss = np.asarray(loss, float)
         with np.errstate(over="ignore"):
             inside = np.clip((loss * self.scale + 1) / 2, 0.0, 1.0)
-        return np.where(loss < -1 / self.scale, -np.inf, np.where(loss >= 1 / self.scale, np.inf, inside))
+        return _within(inside, loss, 1 / self.scale)
 
     def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
         centre = 1.0 if measure is Measure.P else 0.0
-        low, high = np.broadcast_arrays(*((np.asarray(t, float) - centre) / self.scale for t in (low, high)))
-        flip = low > 0
-        near, far = np.where(flip, -low, high), np.where(flip, -high, low)
+        near, far = near_and_far(*((np.asarray(t, float) - centre) / self.scale for t in (low, high)))
         narrow = near <= 0  # both ends on one side: e^near (1 - e^{far - near}) / 2
         with np.errstate(invalid="ignore"):
             one_sided = log_difference(near, far) - math.log(2)
@@ -58,13 +61,15 @@ class LaplacePair(DominatingPair):
         return f"Lap(1, {self.scale:.6g}) | Lap(0, {self.scale:.6g})"
 
 
+def _within(t: Floats, loss: Floats, greatest: float) -> Floats:
+    """The point ``t`` of a loss, where losses go from ``-greatest`` to ``greatest``."""
+    return np.where(loss < -greatest, -np.inf, np.where(loss >= greatest, np.inf, t))
+
+
 @dataclass(frozen=True)
 class TwoSidedLaplacePair(DominatingPair):
-    """``(1-q) Lap(0, b) + q Lap(1, b)`` against ``(1-q) Lap(0, b) + q Lap(-1, b)``, ``b = scale``, ``0 < q <
-    1``.
-
-    The loss is odd. From 0 to 1 it is ``log(1 + c (e^{2t/b} - 1))``, ``c = q e^{-1/b} / (1 - q + q
-    e^{-1/b})``.
+    """``(1-q) Lap(0, b) + q Lap(1, b)`` against ``(1-q) Lap(0, b) + q Lap(-1, b)``, ``b = scale``. The loss
+    is odd: from 0 to 1 it is ``log(1 + c (e^{2t/b} - 1))``, ``c = q e^{-1/b} / (1 - q + q e^{-1/b})``.
     """
 
     scale: float
@@ -82,18 +87,17 @@ class TwoSidedLaplacePair(DominatingPair):
 
     def point(self, loss: Any) -> Floats:
         loss = np.asarray(loss, float)
-        size, most = np.abs(loss), float(self.privacy_loss(1.0))
+        size = np.abs(loss)
         with np.errstate(divide="ignore"):
             found = self.scale / 2 * np.logaddexp(0.0, size + np.log(-np.expm1(-size)) - self.log_c)
         inside = np.copysign(np.minimum(found, 1.0), loss)
-        return np.where(loss < -most, -np.inf, np.where(loss >= most, np.inf, inside))
+        return _within(inside, loss, float(self.privacy_loss(1.0)))
 
     def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
-        if measure is Measure.Q:
+        if measure is Measure.Q:  # the mirror image
             return self.log_mass(Measure.P, -np.asarray(high, float), -np.asarray(low, float))
         base = LaplacePair(self.scale)
-        absent, present = (base.log_mass(one, low, high) for one in (Measure.Q, Measure.P))
-        return np.logaddexp(math.log1p(-self.q) + absent, math.log(self.q) + present)
+        return log_mixture(base.log_mass(Measure.Q, low, high), base.log_mass(Measure.P, low, high), self.q)
 
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
         drawn = generator.laplace(0.0, self.scale, size) + (generator.random(size) < self.q)
@@ -112,9 +116,7 @@ class TwoSidedLaplacePair(DominatingPair):
 
 @dataclass(frozen=True)
 class BoundedRangePair(DominatingPair):
-    """The loss ``t`` has the density ``e^{(epsilon + t)/2} / (2 (e^epsilon - 1))`` under ``P``, ``|t| <=
-    epsilon``.
-    """
+    """Under ``P`` the loss ``t`` has density ``e^{(a + t)/2} / (2 (e^a - 1))``, ``|t| <= a = epsilon``."""
 
     epsilon: float
 
@@ -123,16 +125,14 @@ class BoundedRangePair(DominatingPair):
 
     def point(self, loss: Any) -> Floats:
         loss = np.asarray(loss, float)
-        inside = np.clip(loss, -self.epsilon, self.epsilon)
-        return np.where(loss < -self.epsilon, -np.inf, np.where(loss >= self.epsilon, np.inf, inside))
+        return _within(loss, loss, self.epsilon)
 
     def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
         low, high = np.broadcast_arrays(self.privacy_loss(low), self.privacy_loss(high))
         if measure is Measure.Q:  # the mirror image
             low, high = -high, -low
-        return log_difference(high / 2, np.minimum(low, high) / 2) - log_difference(
-            self.epsilon / 2, -self.epsilon / 2
-        )
+        whole = log_difference(self.epsilon / 2, -self.epsilon / 2)
+        return log_difference(high / 2, np.minimum(low, high) / 2) - whole
 
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
         drawn = 2 * np.log1p(generator.random(size) * math.expm1(self.epsilon)) - self.epsilon

@@ -23,27 +23,19 @@ class Measure(enum.Enum):
 
 
 class DominatingPair(LossLaw):
-    """A pair of laws on a line with a non-decreasing privacy loss. Immutable, hashable, comparable by
-    value.
-    """
+    """A pair of laws on a line. Immutable, hashable, comparable by value."""
 
     @abc.abstractmethod
     def privacy_loss(self, t: Any) -> Floats:
-        """``log dP/dQ`` at ``t``, non-decreasing; ``+inf`` where only ``P`` has mass, ``-inf`` where only
-        ``Q`` has.
-        """
+        """``log dP/dQ`` at ``t``, non-decreasing; infinite where one law alone has mass."""
 
     @abc.abstractmethod
     def point(self, loss: Any) -> Floats:
-        """The largest ``t`` with ``privacy_loss(t) <= loss``; ``-inf`` if no ``t`` has one, ``+inf`` if every
-        has.
-        """
+        """The largest ``t`` with ``privacy_loss(t) <= loss``; ``-inf`` if none has, ``+inf`` if every has."""
 
     @abc.abstractmethod
     def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
-        """``log`` of the probability of ``(low, high]``, accurate relative to the probability in both
-        tails.
-        """
+        """``log`` of the probability of ``(low, high]``, relatively accurate in both tails."""
 
     @abc.abstractmethod
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
@@ -51,16 +43,12 @@ class DominatingPair(LossLaw):
 
     @property
     def flats(self) -> Floats:
-        """Intervals ``(low, high]`` of constant loss, infinite loss included, in order, as rows: its
-        atoms.
-        """
+        """The atoms: intervals ``(low, high]`` of one loss, infinite or not, as rows in order."""
         return np.empty((0, 2))
 
     @abc.abstractmethod
     def span(self, order: float = 0.0) -> tuple[float, float]:
-        """A range of ``t`` that holds all but a negligible part (below 1e-300) of ``Q`` and of ``P e^{order
-        loss}``.
-        """
+        """A range of ``t`` that holds all but 1e-300 of ``Q`` and of ``P e^{order loss}``."""
 
     @property
     def loss_magnitude(self) -> float:
@@ -72,19 +60,14 @@ class DominatingPair(LossLaw):
 def line_pair(law: LossLaw) -> DominatingPair:
     """The law as a pair on a line; one in many dimensions is refused by name."""
     if not isinstance(law, DominatingPair):
-        remedy = (
-            "Use the default method of estimate_delta, estimate_epsilon and verify, which serves such laws"
-        )
-        raise UnsupportedEventError(
-            f"{law.describe()} has no pair on a line, which this method needs. {remedy}"
-        )
+        why = f"{law.describe()} has no pair on a line, which this method needs"
+        remedy = "the default method of estimate_delta, estimate_epsilon and verify, which serves such laws"
+        raise UnsupportedEventError(f"{why}. Use {remedy}")
     return law
 
 
 def log_difference(larger: Any, smaller: Any) -> Floats:
-    """``log(e^larger - e^smaller)`` for ``larger >= smaller`` without overflow; ``-inf`` where they are
-    equal.
-    """
+    """``log(e^larger - e^smaller)`` for ``larger >= smaller``, without overflow; ``-inf`` if equal."""
     larger, smaller = np.broadcast_arrays(np.asarray(larger, float), np.asarray(smaller, float))
     gap = np.where(np.isneginf(larger), 0.0, smaller - np.where(np.isneginf(larger), 0.0, larger))
     with np.errstate(divide="ignore"):
@@ -92,51 +75,37 @@ def log_difference(larger: Any, smaller: Any) -> Floats:
 
 
 def log_sum_exp(x: Floats) -> float:
-    """``log(sum(e^x))`` of a non-empty array; SciPy's does the same for any array, and takes ten times as
-    long.
-    """
+    """``log(sum(e^x))`` of a non-empty array; SciPy's does so for any array, and takes ten times as long."""
     top = float(x.max())
     return top + math.log(float(np.exp(x - top).sum())) if math.isfinite(top) else top
 
 
-def partial_sums(x: Floats) -> Floats:
-    """Sums of the first terms, by sums of pairs: ``2 log2(n)`` roundings on top of each other, and not
-    ``n``.
+def near_and_far(low: Any, high: Any) -> tuple[Floats, Floats]:
+    """Intervals of a symmetric law as differences of left tails, up to ``near`` and up to ``far <= near``:
+    those on the right of 0 are mirrored, since small tails are relatively accurate.
     """
-    if x.size < 2:
-        return x
-    found, paired = x.copy(), partial_sums(x[:-1:2] + x[1::2])
-    found[1::2], found[2::2] = paired, paired[: (x.size - 1) // 2] + x[2::2]
-    return found
+    low, high = np.broadcast_arrays(np.asarray(low, float), np.asarray(high, float))
+    flip = low > 0
+    return np.where(flip, -low, high), np.where(flip, -high, low)
 
 
-def log_partial_sums(x: Floats) -> Floats:
-    """``log`` of the partial sums of ``e^x``: in pieces over which a sum grows by less than floats can."""
-    found, most, before = np.full(x.size, -np.inf), np.maximum.accumulate(x), -np.inf
-    start = int(np.searchsorted(most, -np.inf, side="right"))
-    while start < x.size:
-        end = int(np.searchsorted(most, most[start] + 600.0, side="right"))
-        top = max(before, most[end - 1])
-        sums = partial_sums(np.exp(np.append(before, x[start:end]) - top))[1:]
-        found[start:end] = top + np.log(sums)
-        before, start = found[end - 1], end
-    return found
+def log_mixture(absent: Any, present: Any, q: float) -> Floats:
+    """``log((1 - q) e^absent + q e^present)``."""
+    return np.logaddexp(math.log1p(-q) + absent, math.log(q) + present)
 
 
 def mix(loss: Any, q: float) -> Floats:
-    """``log(1 - q + q e^loss)``, relatively accurate, also where ``1 - q`` nearly cancels or ``e^loss``
-    overflows.
-    """
+    """``log(1 - q + q e^loss)``, relatively accurate where ``1 - q`` nearly cancels or powers overflow."""
     loss = np.asarray(loss, float)
     change = q * np.expm1(np.minimum(loss, 600.0))
     with np.errstate(divide="ignore"):
         near = np.log1p(change)
-    return np.where((change > -0.5) & (loss < 600.0), near, np.logaddexp(math.log1p(-q), math.log(q) + loss))
+    return np.where((change > -0.5) & (loss < 600.0), near, log_mixture(0.0, loss, q))
 
 
 def mix_error(loss: Any, error: Any, q: float) -> Floats:
-    """How far ``mix`` may be off where the loss is off by ``error``: its slope is at most 1, and about ``q
-    e^loss`` where that is small.
+    """How far ``mix`` is off, at most, where the loss is off by ``error``: its slope is at most 1, and about
+    ``q e^loss`` where that is small.
     """
     loss = np.asarray(loss, float)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -1,6 +1,4 @@
-"""Sampled pairs: by Poisson (Zhu, Dong and Wang 2022, Theorem 11), without replacement (guarantees_relations,
-R2).
-"""
+"""Sampled pairs: by Poisson (Zhu et al. 2022, Theorem 11), without replacement (guarantees_relations, R2)."""
 
 import math
 from dataclasses import dataclass
@@ -12,7 +10,15 @@ import numpy as np
 
 from evr._kernel.pairs.law import Floats
 from evr._kernel.pairs.line.discrete import DiscretePair
-from evr._kernel.pairs.line.pair import DominatingPair, Measure, log_difference, mix, mix_error, unmix
+from evr._kernel.pairs.line.pair import (
+    DominatingPair,
+    Measure,
+    log_difference,
+    log_mixture,
+    mix,
+    mix_error,
+    unmix,
+)
 from evr.errors import UnsupportedEventError
 from evr.types import Direction
 
@@ -67,7 +73,7 @@ class SampledPair(DominatingPair):
             return self.base.log_mass(measure, low, high)
         common = Measure.Q if measure is Measure.P else Measure.P  # the law of records that are not sampled
         absent, present = self.base.log_mass(common, low, high), self.base.log_mass(measure, low, high)
-        return np.logaddexp(math.log1p(-self.q) + absent, math.log(self.q) + present)
+        return log_mixture(absent, present, self.q)
 
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
         if not self._is_mixed(measure):
@@ -87,9 +93,7 @@ class SampledPair(DominatingPair):
 
 
 def sampled(base: DominatingPair, q: Fraction | float, direction: Direction) -> DominatingPair:
-    """The base seen through Poisson sampling, ``0 < q <= 1``. Sampling twice is sampling with the product of
-    both probabilities.
-    """
+    """The base seen through Poisson sampling, ``0 < q <= 1``: sampled twice, with the product of both."""
     if isinstance(base, SampledPair) and base.direction is direction and base.q * float(q) > 0.0:
         q, base = Fraction(base.q) * Fraction(q), base.base
     share = _not_below(q)
@@ -119,25 +123,21 @@ def _mixed_error(base: DiscretePair, losses: Floats, q: float) -> float:
 
 @lru_cache(maxsize=64)  # a search for tilts asks thousands of times
 def finite_part(pair: DominatingPair) -> DominatingPair:
-    """The finite losses of a discrete pair, where infinite ones are counted apart; other pairs as they
-    are.
-    """
+    """The finite losses of a discrete pair, where infinite ones count apart; other pairs as they are."""
     pair = outcomes(pair)
     if not isinstance(pair, DiscretePair):
         return pair
     kept = np.isfinite(pair.losses) & (pair.logs[Measure.P] > -np.inf)
     if kept.all() or not kept.any():
         return pair
-    losses, log_p, log_q = (
-        tuple(np.array(x)[kept].tolist()) for x in (pair.loss_values, pair.log_p, pair.log_q)
-    )
+    rows = pair.losses, pair.logs[Measure.P], pair.logs[Measure.Q]
+    losses, log_p, log_q = (tuple(row[kept].tolist()) for row in rows)
     return DiscretePair(losses, log_p, log_q, pair.is_cut, pair.error)
 
 
 @dataclass(frozen=True)
 class WithoutReplacementPair(DominatingPair):
-    """A base pair without an atom at loss 0 seen through sampling of a share ``g`` of the records, ``0 < g <
-    1``.
+    """A base pair without an atom at loss 0 seen through sampling of a share ``g`` of the records.
 
     Where the base loss is positive the pair is ``((1-g)Q + gP, Q)``, where it is negative ``(P, (1-g)P +
     gQ)``. The rest of both laws is an atom at loss 0: an interval of length 1, put where the line of the base
@@ -246,11 +246,9 @@ def sampled_without_replacement(base: DominatingPair, share: Fraction) -> Domina
 
 def _of_outcomes(base: DiscretePair, g: float) -> DiscretePair:
     """A discrete pair, sampled without replacement: the outcome of loss 0 takes what is left of both laws."""
-    losses, log_p, log_q = base.losses, np.array(base.log_p), np.array(base.log_q)
+    losses, log_p, log_q = base.losses, base.logs[Measure.P], base.logs[Measure.Q]
     above, sides = losses > 0, np.sign(losses)
-    mixed = np.logaddexp(
-        math.log1p(-g) + np.where(above, log_q, log_p), math.log(g) + np.where(above, log_p, log_q)
-    )
+    mixed = log_mixture(np.where(above, log_q, log_p), np.where(above, log_p, log_q), g)
     kept, p = losses != 0, np.exp(log_p)
     with np.errstate(divide="ignore"):
         rest = np.log(p[~kept].sum() + (1.0 - g) * (p[above] @ -np.expm1(-losses[above])))
@@ -259,60 +257,3 @@ def _of_outcomes(base: DiscretePair, g: float) -> DiscretePair:
     new_losses = np.append((sides * mix(sides * losses, g))[kept], 0.0)
     error = _mixed_error(base, np.abs(losses), g)
     return DiscretePair.from_logs(new_p, new_q, new_losses, is_cut=base.is_cut, error=error)
-
-
-@dataclass(frozen=True)
-class EitherPair(DominatingPair):
-    """One of several pairs without atoms, by a label that everybody sees, each with probability
-    ``e^log_weight``: batches of a bounded size, and users in batches of a fixed size
-    (docs/guarantees_relations.md, R3.2 and R7.3).
-
-    The coordinate is that of the first pair; losses of the others lie within the range of its losses.
-    """
-
-    pairs: tuple[DominatingPair, ...]
-    log_weights: tuple[float, ...]
-
-    def privacy_loss(self, t: Any) -> Floats:
-        return self.pairs[0].privacy_loss(t)
-
-    def point(self, loss: Any) -> Floats:
-        return self.pairs[0].point(loss)
-
-    def places(self, t: Any) -> list[Floats]:
-        """The coordinates of each pair that have the same loss."""
-        t = np.asarray(t, float)
-        loss = self.privacy_loss(t)
-        return [t, *(np.where(np.isinf(t), t, pair.point(loss)) for pair in self.pairs[1:])]
-
-    def log_masses(self, measure: Measure, low: Any, high: Any) -> Floats:
-        """``log`` of the probability of ``(low, high]`` by each pair."""
-        ends = zip(self.pairs, self.log_weights, self.places(low), self.places(high), strict=True)
-        return np.array([weight + pair.log_mass(measure, *place) for pair, weight, *place in ends])
-
-    def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
-        return np.logaddexp.reduce(self.log_masses(measure, low, high), axis=0)
-
-    def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
-        weights = np.exp(self.log_weights)
-        label = generator.choice(weights.size, size, p=weights / weights.sum())
-        out = self.pairs[0].draw(measure, generator, size)
-        for number, pair in enumerate(self.pairs[1:], start=1):
-            chosen = np.flatnonzero(label == number)
-            out[chosen] = self.point(pair.privacy_loss(pair.draw(measure, generator, chosen.size)))
-        return out
-
-    def span(self, order: float = 0.0) -> tuple[float, float]:
-        ends = np.array([self.point(pair.privacy_loss(np.array(pair.span(order)))) for pair in self.pairs])
-        low, high = self.pairs[0].span(order)
-        finite = ends[np.isfinite(ends)]
-        return float(np.min(finite, initial=low)), float(np.max(finite, initial=high))
-
-    @property
-    def loss_magnitude(self) -> float:
-        return max(pair.loss_magnitude for pair in self.pairs)
-
-    def describe(self) -> str:
-        shown = zip(np.exp(self.log_weights[:3]), self.pairs, strict=False)
-        parts = [f"with probability {chance:.4g} {pair.describe()}" for chance, pair in shown]
-        return "; ".join(parts) + ("; ..." if len(self.pairs) > 3 else "")

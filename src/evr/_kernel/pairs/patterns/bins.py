@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evr._kernel.pairs.law import UNIT, Floats, module_of
-from evr._kernel.pairs.patterns.law import Mean, PatternLaw, in_parts, log_mean_exp
+from evr._kernel.pairs.patterns.law import Mean, PatternLaw, in_blocks, log_mean_exp
 from evr._kernel.pairs.patterns.strategy import Strategy
 from evr.types import Direction
 
@@ -98,8 +98,8 @@ class CorrelatedBins(PatternLaw):
 
     @cached_property
     def greatest(self) -> Floats:
-        places, lags = np.arange(self.bins), range(self.bins // 2 + 1)
-        found = np.array([self.gram[places, (places + lag) % self.bins].max() for lag in lags])
+        bins, lags = np.arange(self.bins), range(self.bins // 2 + 1)
+        found = np.array([self.gram[bins, (bins + lag) % self.bins].max() for lag in lags])
         return found[: int(np.flatnonzero(found)[-1]) + 1]
 
     def means(self, chosen: NDArray[np.int64]) -> Floats:
@@ -125,7 +125,7 @@ class CorrelatedBins(PatternLaw):
 
     def draw_null(self, generator: np.random.Generator, size: int) -> Floats:
         noise = generator.standard_normal((size, self.bins))
-        for rows in in_parts(noise):
+        for rows in in_blocks(noise):
             noise[rows] = noise[rows] @ self.factor.T
         return noise
 

@@ -2,8 +2,7 @@
 
 Without the record the outputs are ``Q = N(0, I)``, with it the mixture ``sum_x w_x N(m_x, I)`` over the sets
 ``x`` of steps that it may take part in. The likelihood ratio ``L = sum_x w_x exp(<m_x, z> - |m_x|^2 / 2)``
-depends on ``z`` through inner products with a few means or columns, the *coordinates*, one row for each
-sample.
+depends on ``z`` by inner products with a few means or columns, the *coordinates*: a row for each sample.
 """
 
 import abc
@@ -30,9 +29,7 @@ class Mean:
 
 
 class PatternLaw(LossLaw):
-    """The loss is ``log L`` under the mixture in the remove direction, ``-log L`` under ``Q`` in the add
-    direction.
-    """
+    """The loss is ``log L`` under the mixture (remove), or ``-log L`` under ``Q`` (add)."""
 
     direction: Direction
 
@@ -75,22 +72,18 @@ class PatternLaw(LossLaw):
 
 def magnitude(law: PatternLaw, scale: float) -> float:
     """The greatest exponent of a ratio where means are up to ``scale`` times those of patterns."""
-    # no inner product of two patterns' means exceeds it; no draw is 39 deviations out
-    energy = law.greatest_energy
-    return (
-        39.0 * math.sqrt(energy) * (1.0 + scale) + (1.0 + scale) ** 2 * energy + math.log(law.dimension + 1.0)
-    )
+    energy, factor = law.greatest_energy, 1.0 + scale  # no inner product of two means is above the energy
+    of_noise = 39.0 * math.sqrt(energy) * factor  # no draw is 39 deviations out
+    return of_noise + factor**2 * energy + math.log(law.dimension + 1.0)
 
 
 def density_error(law: PatternLaw, scale: float) -> float:
-    """A bound on the rounding error of the logarithm of a ratio or density (docs/guarantees_highdim.md,
-    Section 7).
-    """
+    """A bound on the rounding error of the logarithm of a ratio or density (guarantees_highdim, 7)."""
     return 32.0 * UNIT * (1.0 + magnitude(law, scale)) + law._sum_error(scale)
 
 
-def in_parts(x: Floats) -> list[slice]:
-    """All rows, cut into parts whose numbers stay in the cache of a processor."""
+def in_blocks(x: Floats) -> list[slice]:
+    """All rows, cut into blocks whose numbers stay in the cache of a processor."""
     rows, columns = x.shape
     at_once = max(64, _CACHED // columns) if isinstance(x, np.ndarray) else max(1, rows)
     return [slice(start, start + at_once) for start in range(0, rows, at_once)]
@@ -100,7 +93,7 @@ def in_parts(x: Floats) -> list[slice]:
 def log_mean_exp(x: Floats, halves: Floats, scale: float = 1.0) -> Floats:
     """``log`` of the mean of ``e^{scale x - halves}`` over each row."""
     found = np.empty(len(x))
-    for rows in in_parts(x):
+    for rows in in_blocks(x):
         below = scale * x[rows] - halves
         top = below.max(axis=1)
         below -= top[:, None]
@@ -110,8 +103,8 @@ def log_mean_exp(x: Floats, halves: Floats, scale: float = 1.0) -> Floats:
 
 @dataclass(frozen=True)
 class ReplacedPatterns(PatternLaw):
-    """``sum_x w_x N(m_x, I)`` against ``sum_x w_x N(-m_x, I)``, the first being that of ``base``: one law
-    serves both directions. The loss is ``log L(z) - log L(-z)``.
+    """The mixture of ``base`` against its mirror image, ``sum_x w_x N(-m_x, I)``: one law serves both
+    directions. The loss is ``log L(z) - log L(-z)``.
     """
 
     base: PatternLaw

@@ -7,12 +7,11 @@ recursion sums over patterns.
 import math
 from dataclasses import dataclass
 from functools import cached_property, singledispatch
-from typing import Any
 
 import numpy as np
 
 from evr._kernel.pairs.law import UNIT, Floats, module_of
-from evr._kernel.pairs.patterns.law import Mean, PatternLaw, in_parts, magnitude
+from evr._kernel.pairs.patterns.law import Mean, PatternLaw, in_blocks, magnitude
 from evr._kernel.pairs.patterns.strategy import Strategy, largest_sum
 from evr.types import Direction
 
@@ -30,26 +29,20 @@ class Chain:
     probability: float
     warm: bool
 
-    def log_sum(self, values: Any, scale: float = 1.0, halves: Floats | float = 0.0) -> Floats:
-        """``log`` of the mean over patterns of the product of ``A_i = exp(scale values - halves)`` at their
-        steps, by ``L_i = (1 - p) L_{i+1} + p A_i L_{i+b}``. A row for each step, a column for each sample.
-        """
-        return log_chain_sum(values, self, scale, halves)
-
     def log_sum_in_range(self, values: Floats, scale: float, halves: Floats) -> Floats | None:
         """None where a value of the recursion would be too small for floats."""
         p, b, size = self.probability, self.separation, values.shape[1]
         ring, scales = np.ones((b, size)), np.zeros(size)
-        rows, last, stay = list(ring), ring[self.steps % b], np.empty(size)
+        rows, after, staying = list(ring), ring[self.steps % b], np.empty(size)
         for i in range(self.steps - 1, -1, -1):
             if i == self.steps - 1 or (i + 1) % _AT_ONCE == 0:
                 now = slice(i - i % _AT_ONCE, i + 1)
                 factors = p * np.exp(scale * values[now] - halves[now, None])
-            own = rows[i % b]
-            np.multiply(last, 1.0 - p, out=stay)
-            own *= factors[i % _AT_ONCE]
-            own += stay
-            last = own
+            value = rows[i % b]  # L_{i+b}, which becomes L_i in place
+            np.multiply(after, 1.0 - p, out=staying)
+            value *= factors[i % _AT_ONCE]
+            value += staying
+            after = value
             if i % b == 0:
                 if not ring.min(initial=1.0) >= _LEAST:
                     return None
@@ -78,11 +71,11 @@ class Chain:
         return top + np.log(self._start(np.exp(ring - top)))
 
     def is_in_range(self, steepest: float) -> bool:
-        """Whether ``log_sum`` never needs logarithms, where no exponent is above ``steepest``."""
+        """Whether ``log_chain_sum`` never needs logarithms, where no exponent is above ``steepest``."""
         if self.probability == 1 or not steepest <= _STEEP:
             return False
-        # the fall of a step
-        return -2.0 * self.separation * math.log1p(-self.probability) <= -math.log(_LEAST)
+        fall = -math.log1p(-self.probability)  # of a step
+        return 2.0 * self.separation * fall <= -math.log(_LEAST)
 
     def draw(self, generator: np.random.Generator, size: int) -> Floats:
         """Which steps each of ``size`` records takes part in: rows of zeros and ones."""
@@ -90,14 +83,14 @@ class Chain:
         # gaps are cut off beyond all steps: those of a tiny p are the greatest integers, whose sums overflow
         gaps = np.minimum(generator.geometric(p, (size, math.ceil(n / b))), n + 1)
         gaps[:, 1:] += b - 1
-        places = np.cumsum(gaps, axis=1) - 1
+        taken = np.cumsum(gaps, axis=1) - 1
         if self.warm:
             starts = generator.integers(1, max(b, 2), size)
             late = generator.random(size) < (b - 1) * p / (1.0 + (b - 1) * p)
-            places += np.where(late, starts, 0)[:, None]
-        rows, columns = np.nonzero(places < n)
-        pulses = module_of(places).zeros((size, n))
-        pulses[rows, places[rows, columns]] = 1.0
+            taken += np.where(late, starts, 0)[:, None]
+        rows, columns = np.nonzero(taken < n)
+        pulses = module_of(taken).zeros((size, n))
+        pulses[rows, taken[rows, columns]] = 1.0
         return pulses
 
     @cached_property
@@ -125,7 +118,10 @@ class Chain:
 
 @singledispatch
 def log_chain_sum(values: Floats, chain: Chain, scale: float, halves: Floats | float) -> Floats:
-    """``Chain.log_sum``: in floats where they hold all values of the recursion, else in logarithms."""
+    """``log`` of the mean over patterns of the product of ``A_i = exp(scale values - halves)`` at their
+    steps, by ``L_i = (1 - p) L_{i+1} + p A_i L_{i+b}``: in floats where they hold all values of the
+    recursion, else in logarithms. A row for each step, a column for each sample.
+    """
     halves, found = np.broadcast_to(halves, chain.steps), None
     if not (values.size and (scale * values).max() > _STEEP):
         found = chain.log_sum_in_range(values, scale, halves)
@@ -167,7 +163,7 @@ class MinSep(PatternLaw):
     def shifted(self, generator: np.random.Generator, pulses: Floats) -> Floats:
         """Coordinates of ``z ~ N(sum_i pulses_i m_i, I)``, a row for each row of pulses."""
         found = np.empty_like(pulses)
-        for rows in in_parts(pulses):
+        for rows in in_blocks(pulses):
             shift = self.strategy.applied(pulses[rows])
             shift /= self.noise
             shift += generator.standard_normal(shift.shape)
@@ -176,12 +172,12 @@ class MinSep(PatternLaw):
 
     def draw_null(self, generator: np.random.Generator, size: int) -> Floats:
         noise = generator.standard_normal((size, self.dimension))
-        for rows in in_parts(noise):
+        for rows in in_blocks(noise):
             noise[rows] = self.strategy.correlated(noise[rows]) / self.noise
         return noise
 
     def log_ratio(self, coordinates: Floats) -> Floats:
-        return self.chain.log_sum(coordinates.T, halves=self.energies / 2)
+        return log_chain_sum(coordinates.T, self.chain, 1.0, self.energies / 2)
 
     @cached_property
     def mean(self) -> Mean:
@@ -211,7 +207,7 @@ class MinSep(PatternLaw):
         return self.chain.log_absent
 
     def describe(self) -> str:
-        sampling = (
-            f"{self.separation}-min-sep, p = {self.probability:.6g}, {'warm' if self.warm else 'cold'} start"
-        )
-        return f"{sampling}, {self.strategy.describe()}, {self.dimension} steps, noise {self.noise:.6g}"
+        sampling = f"{self.separation}-min-sep, p = {self.probability:.6g}"
+        start = f"{'warm' if self.warm else 'cold'} start"
+        steps = f"{self.strategy.describe()}, {self.dimension} steps, noise {self.noise:.6g}"
+        return f"{sampling}, {start}, {steps}"

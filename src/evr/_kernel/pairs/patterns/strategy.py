@@ -43,17 +43,13 @@ class Strategy:
 
     @classmethod
     def of(cls, strategy: Any, size: int, *, signs: bool = False) -> Self:
-        """Check a strategy for ``size`` steps. ``signs`` allows negative entries, which Theorem 1 does
-        not.
-        """
+        """Check a strategy for ``size`` steps. ``signs`` allows negative entries, unlike Theorem 1."""
         given = frozen(strategy)
         nested = {isinstance(x, tuple) for x in given} if isinstance(given, tuple) else set()
         if len(nested) != 1:
-            why = (
-                f"strategy={validate.shown(strategy)} is not a list of numbers, the first column of a"
-                " Toeplitz matrix"
-            )
-            raise TypeError(f"{why}, nor a list of columns, each from the diagonal down")
+            toeplitz = "a list of numbers, the first column of a Toeplitz matrix"
+            columns = "a list of columns, each from the diagonal down"
+            raise TypeError(f"strategy={validate.shown(strategy)} is not {toeplitz}, nor {columns}")
         if nested == {False}:
             return cls((_column(given, "strategy", size, signs),), size)
         if len(given) != size:
@@ -99,9 +95,7 @@ class Strategy:
         return bool(np.all(scaled == np.rint(scaled)))
 
     def not_below(self, square: float, sums: int) -> float:
-        """A sum of products of entries, raised by what so many sums may have lost (guarantees_highdim,
-        Section 3).
-        """
+        """A sum of products of entries, raised by what so many sums may lose (guarantees_highdim, 3)."""
         return square if self._is_short and square <= _SHORT_SUM else square * (1.0 + (sums + 8) * UNIT)
 
     def square_of(self, pulses: Floats) -> float:
@@ -110,7 +104,7 @@ class Strategy:
         return self.not_below(math.fsum(squares.tolist()), 2 * self.bands)
 
     @cached_property
-    def parts(self) -> list[Floats]:
+    def _blocks(self) -> list[Floats]:
         """The matrix cut into blocks of columns, each from the diagonal down to its last entry."""
         width, found = max(_NARROW, self.bands), list[Floats]()
         for start in range(0, self.size, width):
@@ -119,36 +113,36 @@ class Strategy:
             if found and self.is_toeplitz:  # all are alike, but for where they end
                 found.append(found[0][:rows, :columns])
                 continue
-            part = np.zeros((rows, columns))
+            block = np.zeros((rows, columns))
             for lag, row in enumerate(self.band):
                 number = np.arange(min(columns, rows - lag))
-                part[number + lag, number] = row[start : start + number.size]
-            found.append(part)
+                block[number + lag, number] = row[start : start + number.size]
+            found.append(block)
         return found
 
     def applied(self, pulses: Floats) -> Floats:
         """``C x`` for each row ``x``."""
         out, start = np.zeros_like(pulses), 0
-        for part in self.parts:
-            rows, columns = part.shape
-            out[:, start : start + rows] += pulses[:, start : start + columns] @ part.T
+        for block in self._blocks:
+            rows, columns = block.shape
+            out[:, start : start + rows] += pulses[:, start : start + columns] @ block.T
             start += columns
         return out
 
     def correlated(self, noise: Floats) -> Floats:
         """``C' z`` for each row ``z``."""
         out, start = np.empty_like(noise), 0
-        for part in self.parts:
-            rows, columns = part.shape
-            out[:, start : start + columns] = noise[:, start : start + rows] @ part
+        for block in self._blocks:
+            rows, columns = block.shape
+            out[:, start : start + columns] = noise[:, start : start + rows] @ block
             start += columns
         return out
 
     def describe(self) -> str:
         if self.bands == 1 and self.is_toeplitz and self.columns[0][0] == 1:
             return "C = I"
-        kind = "Toeplitz" if self.is_toeplitz else "C"
-        return f"{kind} of {self.bands} band{'s' if self.bands > 1 else ''}"
+        name = "Toeplitz" if self.is_toeplitz else "C"
+        return f"{name} of {self.bands} band{'s' if self.bands > 1 else ''}"
 
 
 def _column(entries: tuple[Any, ...], name: str, most: int, signs: bool) -> tuple[float, ...]:
@@ -159,26 +153,20 @@ def _column(entries: tuple[Any, ...], name: str, most: int, signs: bool) -> tupl
         raise ValueError(f"{name}[0]={found!r}: the diagonal of a strategy is positive")
     if numbers[0] < 1 / _LARGEST or max(map(abs, numbers)) > _LARGEST:
         rule = f"the diagonal of a strategy is at least {1 / _LARGEST:g}, and no entry is above {_LARGEST:g}"
-        raise ValueError(
-            f"{name}: {rule}, or squares would be no floats: scale strategy and noise by one number"
-        )
+        remedy = "scale strategy and noise by one number"
+        raise ValueError(f"{name}: {rule}, or squares would be no floats: {remedy}")
     if not signs and min(numbers) < 0:
         worst = numbers.index(min(numbers))
-        why = (
-            f"{name}[{worst}]={numbers[worst]!r} is negative, and contributions at random steps might cancel"
-        )
-        raise ValueError(
-            f"{why}: give entries >= 0, or MatrixMechanismDpEvent, which counts no amplification"
-        )
+        why = "is negative, and contributions at random steps might cancel"
+        remedy = "give entries >= 0, or MatrixMechanismDpEvent, which counts no amplification"
+        raise ValueError(f"{name}[{worst}]={numbers[worst]!r} {why}: {remedy}")
     while numbers[-1] == 0:
         numbers.pop()
     return tuple(numbers)
 
 
 def largest_sum(values: Floats, separation: int, most: int | None = None) -> Floats:
-    """The greatest sum of entries at least ``separation`` apart, at most so many, for each row of ``values >=
-    0``.
-    """
+    """The greatest sum of entries, at most so many and that far apart, for each row of ``values >= 0``."""
     rows, size = values.shape
     separation = min(separation, size)  # one entry at the most, either way
     every = math.ceil(size / separation)
@@ -207,8 +195,8 @@ def noise_over(noise: float, square: float) -> float:
 
 def square_sensitivity(strategy: Strategy, separation: int, most: int | None = None) -> float:
     """An upper bound on ``|C x|^2`` over contributions ``x`` of any sign at steps that far apart, rounding
-    included (docs/guarantees_highdim.md, Section 3). It is exact for Toeplitz entries that are non-negative
-    and do not rise, and where there are no more bands than the separation.
+    included (guarantees_highdim, 3). It is exact for non-negative Toeplitz entries that do not rise, and
+    where there are no more bands than the separation.
     """
     column = strategy.columns[0]
     if strategy.is_toeplitz and min(column) >= 0 and list(column) == sorted(column, reverse=True):
@@ -220,8 +208,8 @@ def square_sensitivity(strategy: Strategy, separation: int, most: int | None = N
         what = f"a strategy of {strategy.bands} bands and {strategy.size} iterations"
         raise ValueError(f"{what} has more than {MOST_ENTRIES:.0e} overlaps: give fewer bands or iterations")
     near = np.zeros((strategy.size, 2, max(len(reach), 1)))
-    for place, lag in enumerate(reach):
-        near[: strategy.size - lag, 0, place] = near[lag:, 1, place] = np.abs(strategy.overlaps(lag))
+    for number, lag in enumerate(reach):
+        near[: strategy.size - lag, 0, number] = near[lag:, 1, number] = np.abs(strategy.overlaps(lag))
     others = None if most is None else most - 1
     sides = largest_sum(near.reshape(2 * strategy.size, -1), separation, others).reshape(-1, 2)
     found = largest_sum((strategy.squares + sides.sum(axis=1))[None, :], separation, most)[0]
