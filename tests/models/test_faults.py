@@ -12,10 +12,10 @@ from dp_accounting import NeighboringRelation, dp_event
 
 import evr
 from evr._kernel.events import MECHANISMS, composition, schemes, users
-from evr._kernel.events.meaning import HYPOTHESES, Row, meanings_in, row_of
+from evr._kernel.events.meaning import Row, meanings_in, row_of
 from evr._kernel.events.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT, Meaning, Variant, name_of, relation_named
 from evr._kernel.events.sampling import Sampling
-from evr._kernel.events.table import WRAPPERS
+from evr._kernel.events.table import HYPOTHESES, WRAPPERS
 from evr._kernel.pairs import Pairs
 from models.broken import BROKEN, check_assumed, check_breaks
 from models.rows import CASES, MODELS, PIPELINES, REFUSED, check_default, check_row, check_unit, table

@@ -30,17 +30,6 @@ from evr._kernel.events.table import BUILT_IN, HYPOTHESES, WRAPPERS
 from evr.errors import OtherRelationError
 from evr.types import Unit
 
-__all__ = [
-    "HYPOTHESES",
-    "Hypothesis",
-    "Meaning",
-    "Refused",
-    "Row",
-    "hypotheses_of",
-    "meaning_of",
-    "rows",
-    "unit_of",
-]
 PLAIN = {
     dp_event.ComposedDpEvent: "guarantees 1.2",
     dp_event.SelfComposedDpEvent: "guarantees 1.2",
@@ -90,11 +79,6 @@ def row_of(event: Any, relation: NeighboringRelation, path: str = "event", *, se
     if settled and isinstance(answer, Refused) and variant.meanings:
         answer = replace(variant.meanings[0], relation=relation)
     return Row(variant.subject, mechanism.event, answer)
-
-
-def meaning_of(event: Any, relation: NeighboringRelation) -> Meaning | Refused:
-    """What one event means under a relation, or why it is refused."""
-    return row_of(event, relation).answer
 
 
 def relation_by_itself(event: Any) -> NeighboringRelation:
