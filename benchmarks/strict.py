@@ -33,7 +33,7 @@ sys.path[:0] = [str(ROOT / "benchmarks")]
 from estimate import Setting, _event, apart  # noqa: E402
 
 LOOSE, TIGHT = 5e-4, 5e-5
-STRICT = ("evr.accounting", "evr._plan.strict", "evr._spec")  # what a strict bound imports
+STRICT = ("evr.accounting", "evr._plan.directions", "evr._spec")  # what a strict bound imports
 NOTHING = 1e-200  # a bound may be as much where the truth is below the least float
 
 

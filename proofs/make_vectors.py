@@ -25,7 +25,7 @@ from evr._kernel.events.schemes import DiscreteGaussianDpEvent, EpsilonDeltaDpEv
 from evr._kernel.pairs import Pairs
 from evr._kernel.pairs.exact import exact_sampled
 from evr._kernel.strict import prove_within
-from evr._plan.lower import strict_delta_below
+from evr._plan.directions import strict_delta_below
 from evr._plan.strict import StrictCurve
 from evr._proof import check_proof
 from evr._proof.listing import packed as _packed

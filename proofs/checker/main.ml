@@ -1,5 +1,5 @@
-(* The native checker: reads a proof file, tells damage by its digest, runs what Coq extracted, prints. Not proved: this file. *)
-open Checker
+(* The native checker: reads a proof file or a refutation, tells damage by its digest, runs what Coq extracted, prints. Not proved: this file. *)
+open Native
 
 (* SHA-256 of a string, in hexadecimal: FIPS 180-4. Nothing but the word "damaged" rests on it. *)
 let sha256 text =
@@ -48,7 +48,7 @@ let body data =
   let text = String.sub data 0 (n - 72) in
   if sha256 text <> String.sub data (n - 65) 64 then fails "damaged";
   (match String.split_on_char ' ' (String.map (fun c -> if c = '\n' then ' ' else c) text) with
-   | "evr-proof" :: version :: _ when version <> "2" && version <> "" -> fails "not version 2"
+   | ("evr-proof" | "evr-refutation") :: version :: _ when version <> "2" && version <> "" -> fails "not version 2"
    | _ -> ());
   text
 
@@ -74,18 +74,28 @@ let () =
   let data =
     try let ic = open_in_bin name in really_input_string ic (in_channel_length ic)
     with Sys_error why -> prerr_endline why; exit 2 in
-  match judge_text (text_of (body data)) with
-  | Unreadable -> fails "unreadable"
-  | TooLarge -> fails "too large"
-  | Judged (file, bounds, word) ->
-    let conditional = if listed = [] then 4 else 0 in
-    let text, code = match word with
-      | Proved -> "proved for DP-SGD", 0
-      | IfListed -> "accepted if the listed numbers are right", conditional
-      | IfLaw -> "accepted if the law is right for replace-one neighbours", conditional
-      | Refused reason -> "refused\nreason " ^ why file reason, 3 in
-    print_endline text;
+  let text = body data in
+  let conditional code = if listed = [] then 4 else code in
+  let say file bounds words code =
+    print_endline words;
     if bounds <> [] then List.iter2 (fun (mark, s) bound ->
       Printf.printf "%s %s %s\n" (mark_of mark) (match bound with Some b -> Zz.to_string b | None -> "-") (Zz.to_string s.s_bits))
       file.f_sections bounds;
-    exit code
+    exit code in
+  let refused file bounds reason = say file bounds ("refused\nreason " ^ why file reason) 3 in
+  if String.length text > 14 && String.sub text 0 14 = "evr-refutation" then
+    match refute_text (text_of text) with
+    | NoRefutation -> fails "unreadable"
+    | TooLargeRefutation -> fails "too large"
+    | LowerJudged (file, bounds, Refuted) -> say file bounds "refuted for DP-SGD" 5
+    | LowerJudged (file, bounds, RefutedIfListed) -> say file bounds "refuted if the listed numbers are right" (conditional 5)
+    | LowerJudged (file, bounds, RefutedIfLaw) -> say file bounds "refuted if the law is right for replace-one neighbours" (conditional 5)
+    | LowerJudged (file, bounds, NotRefuted reason) -> refused file bounds reason
+  else
+    match judge_text (text_of text) with
+    | Unreadable -> fails "unreadable"
+    | TooLarge -> fails "too large"
+    | Judged (file, bounds, Proved) -> say file bounds "proved for DP-SGD" 0
+    | Judged (file, bounds, IfListed) -> say file bounds "accepted if the listed numbers are right" (conditional 0)
+    | Judged (file, bounds, IfLaw) -> say file bounds "accepted if the law is right for replace-one neighbours" (conditional 0)
+    | Judged (file, bounds, Refused reason) -> refused file bounds reason

@@ -1,6 +1,6 @@
 (* The checker as an OCaml program: Z becomes Zz.t (Zarith natively, BigInt in JavaScript). These lines are trusted. *)
 Require Import ZArith List.
-Require Import Evr.Step Evr.Reader Evr.Enclose Evr.Judge.
+Require Import Evr.Step Evr.Reader Evr.Enclose Evr.Judge Evr.LowerJudge.
 Require Import ExtrOcamlBasic.
 Extract Inductive positive => "Zz.t"
   [ "(fun p -> Zz.succ (Zz.shift_left p 1))" "(fun p -> Zz.shift_left p 1)" "Zz.one" ]
@@ -25,4 +25,5 @@ Extract Constant Z.log2 => "(fun a -> if Zz.sign a <= 0 then Zz.zero else Zz.of_
 (* of each product once: Zz.tick shows progress and returns nothing *)
 Extract Constant Z.log2_up => "(fun a -> Zz.tick (); if Zz.leq a Zz.one then Zz.zero else Zz.of_int (Zz.numbits (Zz.pred a)))".
 Extraction Language OCaml.
-Extraction "checker.ml" judge_text judge verify read tasks piece.
+Extraction "checker.ml" judge_text judge verify read tasks piece.   (* for pages *)
+Extraction "native.ml" judge_text refute_text.

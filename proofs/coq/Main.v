@@ -22,7 +22,9 @@ have := own_piece_ok _ _ _ _ _ _ _ _ n Hv Hn; rewrite places_e /encloses /=.
 suff E y : mu (excess y) = step_of n (if match m with Add => false | _ => true end then remove else add) (excess y).
   by elim=> [|p vd ps l h _ IH]; constructor=> //; rewrite -/(excess _) E.
 rewrite Hmu stepE; last exact: K_phi.
-case: m d Hs {Hmu Hv Hr} Hab => [] [] // _ /(_ erefl) Hab; symmetry; apply: one_way.
+suff : m = Both -> step_of n add (excess y) = step_of n remove (excess y).
+  case: m d Hs {Hmu Hv Hr Hab} => [] [] Hs E; [exact: erefl | by case: Hs | by case: Hs | exact: erefl | exact: erefl | exact: (E erefl)].
+move=> /Hab {}Hab; symmetry; apply: one_way.
 have [o' [Eo' [-> _]]] := Hn; move: Eo'; rewrite Eo => -[<-]; rewrite Hab.
 by have [/IZR_lt Hb _] := read_own_ok _ _ Eo; rewrite /Rdiv Rinv_r //; lra.
 Qed.
@@ -81,12 +83,13 @@ Theorem functional_main t F bounds laws d order : judge_text t = Judged F bounds
   composed (fun k => step_of (laws k) d) order (excess (epsilon F)) <= delta F.
 Proof.
 move=> Hj Hlaws Ho; have Hw why : Proved <> Refused why by [].
-apply: (functional t F bounds Proved _ d Hj Hw) => //.
-- by move=> k; exact: step_laws.
-- move=> i j f Kf; exact: (law_of_fubini (P_all (laws i) d) (P_all (laws j) d) (@m_x (laws i) d) (@m_x (laws j) d) (@x_pos (laws i) d) (@x_pos (laws j) d) Kf).
-- move=> m s k kd Hlen Hin Hs Hk; have [_ [Hsaid _]] := judged _ _ _ _ Hj Hw.
-  have Ek := proved_own F (esym Hsaid) m s k kd Hin Hk; rewrite /listed_truly Ek.
-  by exists (laws k); split; [exact: Hlaws | move=> y; rewrite stepE //; exact: K_phi].
+pose mu k := step_of (laws k) d. have Lmu k : law (mu k) by exact: step_laws.
+have Fub i j f : K f -> comp (mu i) (mu j) f = comp (mu j) (mu i) f.
+  exact: (law_of_fubini (P_all (laws i) d) (P_all (laws j) d) (@m_x (laws i) d) (@m_x (laws j) d) (@x_pos (laws i) d) (@x_pos (laws j) d)).
+apply: (functional t F bounds Proved mu d Hj Hw Lmu Fub _ order Ho) => m s k kd Hlen Hin Hs Hk.
+have [_ [Hsaid _]] := judged _ _ _ _ Hj Hw.
+have Ek := proved_own F (esym Hsaid) m s k kd Hin Hk; rewrite /listed_truly Ek.
+by exists (laws k); split; [exact: Hlaws | move=> y; rewrite stepE //; exact: K_phi].
 Qed.
 Theorem computed_main : computed_is_true.
 Proof.

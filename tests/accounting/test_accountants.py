@@ -116,3 +116,19 @@ def test_threads_compose_one_after_the_other():
         for thread in threads:
             thread.join()
     assert [step.count for step in accountant.composition.remove] == [4000]
+
+
+def test_an_answer_is_about_whole_events():
+    """Asked from another thread, it was about half of one."""
+    accountant = evr.FFTAccountant()
+    many = dp_event.ComposedDpEvent([dp_event.LaplaceDpEvent(3.0 + n) for n in range(300)])
+
+    def compose():
+        for _ in range(20):
+            accountant.compose(many)
+
+    thread = threading.Thread(target=compose)
+    with switching_often():
+        thread.start()
+        while thread.is_alive():
+            assert len({step.count for step in accountant.composition.remove}) <= 1

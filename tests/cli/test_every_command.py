@@ -5,12 +5,14 @@ interrupted.
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from evr.cli.app import app
+from evr.cli.options import GROUPS
 
 importlib.import_module("evr._wording.publishing")  # it takes ``risk`` along, before a test replaces that
 
@@ -71,6 +73,12 @@ def test_help_has_an_example(name: str, evr: Callable[..., Any]) -> None:
     assert ran.code == 0
     assert "Example" in ran.out
     assert f"evr {name}" in ran.out
+
+
+def test_the_options_of_certify_are_in_groups(evr: Callable[..., Any]) -> None:
+    helped = evr("certify", "--help").out
+    assert re.findall(r"^(\w[\w ]+):$", helped, re.M) == [*GROUPS]
+    assert helped.partition("\nOptions:\n")[2].split() == ["-h,", "--help", "Show", "this", "message", "and", "exit."]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

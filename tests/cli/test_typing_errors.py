@@ -133,7 +133,8 @@ def test_usual_numbers_have_no_note(evr: Callable[..., Any]) -> None:
 def test_a_note_where_noise_or_steps_are_found(evr: Callable[..., Any]) -> None:
     ran = evr("calibrate", "--epsilon", "1e-5", "--delta", "1e-3", *MNIST)
     assert ran.code == 0
-    (line,) = ran.err.splitlines()  # noise that was found is not a slip
+    # noise that was found is not a slip; on a busy machine the search has words, too
+    (line,) = (line for line in ran.err.splitlines() if not line.startswith("Searching"))
     assert "is not below one over" in line
     flags = ["--noise-multiplier", "100", "--sampling-probability", "0.01"]
     ran = evr("calibrate", "--epsilon", "0.01", "--delta", "1e-6", *flags)

@@ -1,9 +1,12 @@
 """The moments accountant: above the truth everywhere, refusing what it cannot account for."""
 
+import logging
 import math
+import threading
 
 import pytest
 from dp_accounting import dp_event
+from dp_accounting.rdp import RdpAccountant
 
 import evr
 from estimation.references import REFERENCES, references
@@ -70,3 +73,23 @@ def test_values_are_checked():
         evr.estimate_delta(dp_event.NoOpDpEvent(), -1, method="rdp")
     with pytest.raises(ValueError, match="delta=2"):
         evr.estimate_epsilon(dp_event.NoOpDpEvent(), 2, method="rdp")
+
+
+def test_only_the_warnings_of_this_thread_are_left_out(monkeypatch, caplog):
+    """The level of the log was raised meanwhile, for all threads: two at a time could leave it there."""
+    logger, plain = logging.getLogger("absl"), RdpAccountant.compose
+
+    def compose(*arguments):
+        logger.warning("of an order")
+        elsewhere = threading.Thread(target=logger.warning, args=("of another thread",))
+        elsewhere.start()
+        elsewhere.join()
+        return plain(*arguments)
+
+    monkeypatch.setattr(RdpAccountant, "compose", compose)
+    before = logger.level, list(logger.filters)
+    monkeypatch.setattr(logger, "propagate", True)
+    with caplog.at_level(logging.WARNING, "absl"):
+        rdp_bound(dp_event.GaussianDpEvent(1.0), "delta", 1.0)
+    assert caplog.messages == ["of another thread"]
+    assert (logger.level, list(logger.filters)) == before

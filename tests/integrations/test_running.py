@@ -13,7 +13,7 @@ pytest.importorskip("opacus", reason="needs the extra: pip install evr-dp[opacus
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch and Opacus warn about themselves
 
 import evr
-from evr._accounting.api import Point
+from evr._accounting.curves import Point
 from evr.events import opacus_history
 from evr.integrations import opacus
 

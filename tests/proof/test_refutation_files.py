@@ -21,7 +21,7 @@ from dp_accounting import dp_event
 import evr
 from evr._kernel.events import Composition
 from evr._kernel.strict.lower import bounds_below
-from evr._plan.lower import strict_delta_below
+from evr._plan.directions import strict_delta_below
 from evr._proof import check_proof, listing, writer
 from evr.types import Direction
 from helpers import full, proof_script

@@ -22,7 +22,7 @@ from evr.types import EstimateMethod
 
 class CompositionAccountant(dp_accounting.PrivacyAccountant):
     """What evr's accountants share: they add up pairs with their counts, so composing costs next to nothing. Threads
-    that compose take turns.
+    that compose or ask take turns.
     """
 
     _method: EstimateMethod
@@ -51,8 +51,9 @@ class CompositionAccountant(dp_accounting.PrivacyAccountant):
     @property
     def composition(self) -> Composition:
         """Everything composed so far."""
-        found = Composition.from_counts(self._counts.items(), self.neighboring_relation)
-        return replace(found, unit=next(iter(self._units), None))
+        with LOCK:
+            counts, unit = tuple(self._counts.items()), next(iter(self._units), None)
+        return replace(Composition.from_counts(counts, self.neighboring_relation), unit=unit)
 
     def get_epsilon(self, target_delta: float) -> float:
         composition = self.composition

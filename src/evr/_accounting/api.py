@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from evr._accounting.curves import deltas_of, estimated_epsilon
 from evr._basics import validate
-from evr._estimate.fft import BEYOND_FLOATS, FLOOR, SAYS_LITTLE, FftCurve, epsilon_of
 from evr._estimate.results import Count, Estimate, PrivacyCurve, UpperBound, counter
-from evr._estimate.selected import on_lines
 from evr._kernel.events import Composition
 from evr._kernel.events.relations import Relation
-from evr._kernel.pairs import Direction, on_a_line
-from evr.errors import AccuracyError
 from evr.types import EstimateMethod
-
-_HARMLESS = 1e-12  # an absolute error of delta that is never refused
-
-
-def needs_samples(composition: Composition) -> bool:
-    """Whether some law has no pair on a line, so that estimates come from samples."""
-    return not all(on_a_line(on_lines(composition.simplified(one))) for one in Direction)
 
 
 def estimate_delta(
@@ -104,11 +93,9 @@ def estimate_epsilon(
 
     Parameters
     ----------
-    event
-        A ``DpEvent`` tree.
     delta
         From 0 to 1.
-    method, direction, neighboring_relation, unit, options
+    event, method, direction, neighboring_relation, unit, options
         As of ``estimate_delta``.
     guess
         Where to look first, if that is known: it saves time.
@@ -158,7 +145,7 @@ def _estimated(
         ask = monte_carlo_delta if wanted == "delta" else monte_carlo_epsilon
         found = ask(composition, at, direction, **options)
     elif method == "strict":
-        from evr._plan.strict import strict_delta, strict_epsilon
+        from evr._plan.directions import strict_delta, strict_epsilon
 
         proved = strict_delta if wanted == "delta" else strict_epsilon
         bound, winning = proved(composition, at, direction, **options)
@@ -172,41 +159,10 @@ def _estimated(
 
         found = UpperBound(bound_by_moments(composition, event, at, wanted, direction), "rdp", direction or "both")
     elif wanted == "delta":
-        found = _deltas(composition, direction)(at)
-    elif needs_samples(composition):
-        from evr._estimate.monte_carlo import DEFAULT_SAMPLES, monte_carlo_epsilon
-
-        found = monte_carlo_epsilon(composition, at, direction, samples=2 * DEFAULT_SAMPLES, seed=0)
+        found = deltas_of(composition, direction)(at)
     else:
-        epsilon, error, winner = greater_epsilon(composition, at, guess, direction)
-        found = Estimate(epsilon, method, winner, error if math.isfinite(epsilon) else None)
+        found = estimated_epsilon(composition, at, guess, direction)
     return replace(found, seconds=time.perf_counter() - start)
-
-
-class Point(NamedTuple):
-    """An epsilon, an estimate of its absolute error, and the direction that attains it."""
-
-    epsilon: float
-    error: float
-    direction: str
-
-
-def greater_epsilon(composition: Composition, delta: float, guess: float | None, direction: str | None) -> Point:
-    """The greatest epsilon of the directions, on a line; ``guess`` is where to look first."""
-    directions = composition.directions(direction)
-    guess = guess if guess is not None and 0.0 < guess < math.inf else None
-    best, winner, errors = -1.0, directions[0], [0.0]
-    for one in directions:
-        curve = FftCurve(on_lines(composition.simplified(one)))
-        if best > 0 and 0 < delta < 1:
-            found = curve.delta(best, FLOOR * delta)
-            if found.value + found.error <= delta:
-                continue  # this direction needs no more
-        value, error = epsilon_of(curve, delta, guess)
-        errors.append(error)
-        if value > best:
-            best, winner = value, one
-    return Point(best, max(errors), winner.value)
 
 
 def privacy_curve(
@@ -223,11 +179,9 @@ def privacy_curve(
 
     Parameters
     ----------
-    event
-        A ``DpEvent`` tree.
     epsilons
         Any numbers >= 0, in any order.
-    method, direction, neighboring_relation, unit
+    event, method, direction, neighboring_relation, unit
         As of ``estimate_delta``.
     progress
         ``progress(done, total)`` is called as the work goes on; True shows a line.
@@ -252,14 +206,20 @@ def privacy_curve(
     """
     start = time.perf_counter()
     points = [validate.level_or_infinite(epsilon=epsilon) for epsilon in validate.sequence(epsilons=epsilons)]
-    count = counter(progress)
-    falling = sorted(set(points), reverse=True)  # a transform made for one epsilon serves smaller ones
+    falling, count = sorted(set(points), reverse=True), counter(progress)  # a transform serves smaller epsilons
     at: Callable[[float], Estimate | UpperBound]
+    composition = Composition.of(event, neighboring_relation, unit)
     if method == "fft":
-        at = _deltas(Composition.of(event, neighboring_relation, unit), direction, falling)
+        at = deltas_of(composition, direction, falling)
     else:
-        relation = Composition.of(event, neighboring_relation, unit).relation
-        at = partial(estimate_delta, event, method=method, direction=direction, neighboring_relation=relation)
+        at = partial(
+            estimate_delta,
+            event,
+            method=method,
+            direction=direction,
+            neighboring_relation=neighboring_relation,
+            unit=unit,
+        )
     estimates: dict[float, Estimate | UpperBound] = {}
     for done, epsilon in enumerate(falling, start=1):
         estimates[epsilon] = at(epsilon)
@@ -271,33 +231,3 @@ def privacy_curve(
         method,
         time.perf_counter() - start,
     )
-
-
-def _deltas(
-    composition: Composition, direction: str | None, asked: Iterable[float] = ()
-) -> Callable[[float], Estimate]:
-    """From an epsilon, one of those ``asked``, to the greater delta of the directions. The curves are for one question:
-    transforms made for one epsilon serve others, and move their last digits.
-    """
-    directions = composition.directions(direction)
-    if needs_samples(composition):
-        from evr._estimate.monte_carlo import SampledCurve, sampled_delta
-
-        return partial(sampled_delta, [SampledCurve(composition.simplified(one), one) for one in directions])
-    curves = {one: FftCurve(on_lines(composition.simplified(one)), asked=asked) for one in directions}
-
-    def greatest(epsilon: float) -> Estimate:
-        best, winner, errors = -1.0, Direction.REMOVE, []
-        for one, curve in curves.items():
-            # a part so far below the other direction's delta does not count
-            found = curve.delta(epsilon, max(0.0, FLOOR * best))
-            errors.append(found.error)
-            if found.value > best:
-                best, winner = found.value, one
-        error = float(np.max(errors))
-        if not error <= max(SAYS_LITTLE * best, _HARMLESS):
-            stated = f"delta would be {best:.3g} with an error of {error:.1g}"
-            raise AccuracyError(f"epsilon={epsilon!r}: {stated}. {BEYOND_FLOATS}")
-        return Estimate(best, "fft", winner.value, error)
-
-    return greatest

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any, NamedTuple
 
@@ -180,26 +180,7 @@ def calibrate(
     validate.function(make_event=make_event)
     goal = Goal.of(epsilon, delta, advantage, true_positive_rate, false_positive_rate)
     validate.normal_delta(goal.rate)
-    found: dict[float, Estimate | UpperBound] = {}
-    at: dict[float, float] = {}
-
-    def gap(parameter: float) -> float:
-        if parameter not in found:
-            try:
-                event = make_event(int(parameter) if integer else parameter)
-                at[parameter] = goal.nearest(event, neighboring_relation)
-                found[parameter] = estimate_delta(
-                    event, at[parameter], neighboring_relation=neighboring_relation, unit=unit
-                )
-            except (ValueError, TypeError) as error:
-                if type(error) not in (ValueError, TypeError) or parameter in (low, high, 1.0):
-                    raise
-                raise type(error)(
-                    f"{error}; the search came there by doubling and halving: say where parameters make sense by low "
-                    "and high, and by integer=True if they are whole numbers"
-                ) from None
-        return math.log(max(needed(found[parameter]), 1e-320) / goal.delta(at[parameter]))
-
+    gap = _Gap(make_event, goal, integer, (low, high, 1.0), neighboring_relation, unit)
     private, leaky = _bracket(gap, low, high, integer)
     if integer:
         while abs(private - leaky) > 1:
@@ -211,9 +192,41 @@ def calibrate(
         first, last = ((math.log(end), gap(end)) for end in (private, leaky))
         met = math.exp(root(lambda at: gap(math.exp(at)), first, last, _CLOSE))
         best = _rounded(gap, met, private, up=private > leaky)
-    return Calibration(
-        int(best) if integer else best, at[best], found[best].value, len(found), time.perf_counter() - start
-    )
+    epsilon, estimate = gap.found[best]
+    seconds = time.perf_counter() - start
+    return Calibration(int(best) if integer else best, epsilon, estimate.value, len(gap.found), seconds)
+
+
+@dataclass
+class _Gap:
+    """How far the event of a parameter is from the goal, as a logarithm: at most 0 where it is met. Each is estimated
+    once, and kept with the epsilon that it is for.
+    """
+
+    make_event: Callable[[Any], Any]
+    goal: Goal
+    integer: bool
+    given: tuple[float | None, ...]  # parameters that the search did not come to by itself
+    relation: Relation | None
+    unit: str | None
+    found: dict[float, tuple[float, Estimate | UpperBound]] = field(default_factory=dict)
+
+    def __call__(self, parameter: float) -> float:
+        if parameter not in self.found:
+            try:
+                event = self.make_event(int(parameter) if self.integer else parameter)
+                at = self.goal.nearest(event, self.relation)
+                estimate = estimate_delta(event, at, neighboring_relation=self.relation, unit=self.unit)
+            except (ValueError, TypeError) as error:
+                if type(error) not in (ValueError, TypeError) or parameter in self.given:
+                    raise
+                raise type(error)(
+                    f"{error}; the search came there by doubling and halving: say where parameters make sense by low "
+                    "and high, and by integer=True if they are whole numbers"
+                ) from None
+            self.found[parameter] = at, estimate
+        epsilon, estimate = self.found[parameter]
+        return math.log(max(needed(estimate), 1e-320) / self.goal.delta(epsilon))
 
 
 def needed(found: Estimate | UpperBound) -> float:

@@ -61,7 +61,8 @@ def compare(
     neighboring_relation: Relation | None = None,
 ) -> list[Answer]:
     """Delta at ``epsilon``, or epsilon at ``delta`` (give one), by every accountant. An accountant that is missing,
-    fails or does not know the event says so in its note.
+    fails or does not know the event says so in its note. Not for several threads at a time: meanwhile no thread's
+    warnings are shown, for some are of other libraries about their own numerics.
 
     Examples
     --------
@@ -84,7 +85,7 @@ def compare(
         start = time.perf_counter()
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of other libraries, about their own numerics
+                warnings.simplefilter("ignore")
                 answers = accountant(asked)
         except Exception as error:  # other people's failures are not ours
             remedy = ": pip install 'evr-dp[compare]'" if isinstance(error, ImportError) else ""

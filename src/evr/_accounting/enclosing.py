@@ -108,8 +108,7 @@ def _enclosed(
     wanted: str, event: Any, composition: Composition, at: float, direction: str | None, tolerance: float
 ) -> Enclosure:
     from evr._kernel.strict import rounded_up
-    from evr._plan.lower import strict_delta_below, strict_epsilon_below
-    from evr._plan.strict import strict_delta, strict_epsilon
+    from evr._plan.directions import strict_delta, strict_delta_below, strict_epsilon, strict_epsilon_below
 
     start = time.perf_counter()
     given = (composition, at, direction, tolerance)

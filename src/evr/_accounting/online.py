@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from dp_accounting import NeighboringRelation
 
-from evr._accounting.api import Point, greater_epsilon
+from evr._accounting.curves import Point, greater_epsilon
 from evr._basics import validate
 from evr._estimate.results import Count, OnlineEpsilon, counter
 from evr._kernel.events import Composition
@@ -161,9 +161,7 @@ def online_epsilon(
         In (0, 1).
     every
         Report after every so many steps, and after the last.
-    direction
-        ``"remove"`` or ``"add"``; by default the greater of the two.
-    neighboring_relation, unit
+    direction, neighboring_relation, unit
         As of ``evr.estimate_delta``.
     progress
         Called with the steps done and their total after each report; True shows a line.

@@ -30,7 +30,7 @@ from evr._estimate.schedules import condensed
 from evr._estimate.tilting import excess, is_certain, likely_epsilon, limits, plan_tilt
 from evr._kernel.pairs import DominatingPair, Step, greatest_loss, infinite_loss_mass, infinite_mass, loss_range
 from evr._kernel.pairs.law import UNIT
-from evr._kernel.strict.proof import infinite_delta
+from evr._kernel.strict.alone import infinite_delta
 from evr.errors import AccuracyError
 
 _MOST_CONDITIONS = 400  # atoms of some steps, to sum over what the others add

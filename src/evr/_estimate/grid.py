@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -195,15 +196,17 @@ def _shows(parts: Sequence[tuple[int, Spectrum]]) -> float:
     return min(1.0, 1000.0 * math.exp(max(float(np.max(total - end)) for end in ends)))
 
 
+def _points(plan: GridPlan, steps: tuple[Step, ...], cells: int, width: float) -> list[LossPoints]:
+    """Those of each step, finest where the sum is epsilon: of a narrow law, each epsilon that is asked for."""
+    asked = None if plan.bulk <= 3.0 * width else 1
+    make = partial(points_of, order=plan.order, cap=plan.cap, cells=cells, width=width, bottom=plan.bottom)
+    return [make(step.pair, kinks=plan.kinks[step.pair][:asked]) for step in steps]
+
+
 def law_on_grid(plan: GridPlan, steps: tuple[Step, ...], size: int, *, with_atoms: bool) -> TiltedLaw:
     """The law of the tilted sum of the steps, on a grid of so many places."""
     width = (plan.high - plan.low) / (size - 2 * _MARGIN)
-    narrow = plan.bulk <= 3.0 * width
-    points = []
-    for step in steps:
-        kinks = plan.kinks[step.pair][: None if narrow else 1]
-        cells = 3 * size // 4
-        points.append(points_of(step.pair, plan.order, plan.cap, cells, width, kinks=kinks, bottom=plan.bottom))
+    points = _points(plan, steps, 3 * size // 4, width)
     jumps = [jump_of(step.pair, plan.cap) for step in steps]
     lattice = _lattice(points, width)
     width = lattice or width

@@ -1,9 +1,8 @@
 """Near-exact laws made of compositions: several mechanisms on one sample, and one of several groups. No guarantee rests
 on these: a strict proof computes all of it in integers.
 
-A composition becomes outcomes on a fine grid of losses. Its law is a power of Fourier transforms of tilted laws, and at
-each place the tilt is taken whose rounding error is least. Delta of one sample alone needs no grid: it is a multiple of
-delta of the composition, at another epsilon.
+Delta of one sample alone is a multiple of delta of the composition, at another epsilon; for all else compositions
+become outcomes.
 """
 
 import math
@@ -16,34 +15,17 @@ import numpy as np
 
 from evr._estimate.atoms import Delta
 from evr._estimate.closed_forms import TableError, delta_error, pair_delta, table_error_of
+from evr._estimate.composed import composed, outcomes_of
 from evr._estimate.fft import FftCurve
-from evr._estimate.points import points_of, rough_points
-from evr._estimate.spectrum import spread
-from evr._estimate.tilting import TiltedSum
 from evr._kernel.order import power
-from evr._kernel.pairs import (
-    DiscretePair,
-    DominatingPair,
-    Floats,
-    Measure,
-    Step,
-    finite_part,
-    infinite_loss_mass,
-    infinite_mass,
-)
-from evr._kernel.pairs.line.pair import log_sum_exp
+from evr._kernel.pairs import DiscretePair, DominatingPair, Floats, Measure, Step, infinite_loss_mass, infinite_mass
 from evr._kernel.pairs.line.poisson import outcomes, sampled, sampled_without_replacement
 from evr._kernel.pairs.nested import NestedLaw, OneOf, SampledSteps, inner_epsilon
 from evr._kernel.strict.ratios import Ratios, Sum, grid_of_ratios
 from evr.types import Direction
 
-_DEPTH = 60.0  # nats below which a probability under both laws is left out
-_STEP = 2.5  # of the mean from tilt to tilt, in deviations
-_MOST_TILTS, _HALVINGS, _SAME = 24, 6, 1e-4
-_SIZE = 1 << 15  # places of losses, and of ratios
-_ACCURATE = 1e-8  # of the greatest probability: what a transform holds to many digits
+_PLACES = 1 << 15  # of ratios
 _SMOOTH, _ROUGH = TableError(1e-7, 1e-24), TableError(1e-5, 1e-18)
-_FARTHEST = 80.0  # of losses
 _HIGHEST = 8.0  # loss of one of several groups, in compositions
 _BITS = 180
 _MATTERS = 1e-3  # delta at which a law is judged
@@ -133,6 +115,11 @@ def _(pair: AlonePair, epsilon: float) -> float:
     return pair.delta(epsilon).error
 
 
+@outcomes_of.register
+def _(pair: AlonePair) -> NestedPair:
+    return pair.outcomes
+
+
 @delta_error.register
 def _(pair: NestedPair, epsilon: float) -> float:
     return pair.table.of(pair_delta(pair, epsilon))
@@ -175,102 +162,7 @@ def nested_pair(law: NestedLaw, steps: tuple[tuple[Step, ...], ...]) -> NestedPa
 
 def _relative_error(steps: tuple[tuple[Step, ...], ...]) -> float:
     """That of the probabilities of compositions inside, by the tables that they are made of."""
-    return max(
-        math.fsum(
-            step.count * table_error_of(step.pair.outcomes if isinstance(step.pair, AlonePair) else step.pair).relative
-            for step in own
-        )
-        for own in steps
-    )
-
-
-@lru_cache(maxsize=64)
-def composed(steps: tuple[Step, ...]) -> DiscretePair:
-    """A composition as outcomes on a grid of losses, infinite ones apart."""
-    if len(steps) == 1 and steps[0].count == 1:
-        pair = steps[0].pair
-        pair = pair.outcomes if isinstance(pair, AlonePair) else outcomes(pair)
-        if isinstance(pair, DiscretePair):
-            return pair
-    infinite = infinite_mass(steps)
-    finite = tuple(Step(finite_part(step.pair), step.count) for step in steps)
-    smooth = any(not len(step.pair.flats) for step in finite)
-    tilts = _tilts(finite)
-    low, high = min(one.range(0.0)[0] for one in tilts), max(one.range(0.0)[1] for one in tilts)
-    low, high = max(low, -_FARTHEST), min(high, _FARTHEST)
-    width = (high - low) / (_SIZE - 64)
-    first = math.floor(low / width) - 32
-    places = width * (first + np.arange(_SIZE))
-    best = np.full(_SIZE, -np.inf)
-    for tilt in tilts:  # those near 0 come first on each side
-        log_moment, law = _power(finite, tilt.order, width, smooth=smooth)
-        law = np.roll(law, -first)
-        good = (best == -np.inf) & (law > _ACCURATE * law.max())
-        best[good] = np.log(law[good]) + log_moment - tilt.order * places[good]
-    log_q = best - places
-    kept = np.isfinite(best) & ((best > -_DEPTH) | (log_q > -_DEPTH))
-    rest = max(0.0, 1.0 - math.exp(log_sum_exp(log_q[kept])))
-    with np.errstate(divide="ignore"):
-        return DiscretePair.from_logs(
-            np.concatenate((best[kept], [-np.inf, np.log(infinite)])),
-            np.concatenate((log_q[kept], [np.log(rest), -np.inf])),
-            np.concatenate((places[kept], [-np.inf, np.inf])),
-        )
-
-
-def _tilts(steps: tuple[Step, ...]) -> list[TiltedSum]:
-    """Tilted sums whose means are a few deviations apart, as far as probabilities under both laws matter."""
-    counts = [step.count for step in steps]
-
-    def at(order: float) -> TiltedSum:
-        return TiltedSum([rough_points(step.pair, order, math.inf) for step in steps], counts, order)
-
-    def is_near(last: TiltedSum, here: TiltedSum) -> bool:
-        mean = here.mean_excess(0.0)
-        log_p = here.log_bound(mean)  # about, at the mean
-        far = abs(mean - last.mean_excess(0.0)) > 2.0 * _STEP * max(last.deviation, here.deviation)
-        return not far and max(log_p, log_p - mean) > -_DEPTH and abs(mean) < _FARTHEST
-
-    found = [at(0.0)]
-    for sign in (1.0, -1.0):
-        last = found[0]
-        for _ in range(_MOST_TILTS):
-            step = sign * _STEP / max(last.deviation, 0.02)
-            tries = (at(last.order + step / 2**halvings) for halvings in range(_HALVINGS))
-            here = next((one for one in tries if is_near(last, one)), None)
-            if here is None:
-                break
-            found.append(here)
-            if abs(here.mean_excess(0.0) - last.mean_excess(0.0)) < _SAME:
-                break
-            last = here
-    return found
-
-
-def _power(steps: tuple[Step, ...], order: float, width: float, *, smooth: bool) -> tuple[float, Floats]:
-    """The tilted sum on the grid, a ring that starts at the loss 0, and ``log E[e^{order sum}]``."""
-    total, transform = 0.0, np.ones(_SIZE // 2 + 1, dtype=complex)
-    for step in steps:
-        points = points_of(step.pair, order, math.inf, _SIZE // 2, width)
-        exponents = points.log_weights + order * points.losses
-        log_moment = log_sum_exp(exponents)
-        weights, positions = np.exp(exponents - log_moment), points.losses / width
-        grid = spread(positions, weights, _SIZE) if smooth else _spread(positions, weights, width)
-        transform = transform * np.fft.rfft(grid) ** step.count
-        total += step.count * log_moment
-    return total, np.fft.irfft(transform, _SIZE)
-
-
-def _spread(positions: Floats, weights: Floats, width: float) -> Floats:
-    """Each weight on the two nearest places, so that the probability under ``Q`` is kept."""
-    below = np.floor(positions)
-    share = -np.expm1((below - positions) * width) / -np.expm1(-width)
-    index = below.astype(np.int64)
-    first = np.bincount(index % _SIZE, weights * (1 - share), minlength=_SIZE).astype(np.float64)
-    return first + np.bincount((index + 1) % _SIZE, weights * share, minlength=_SIZE)
-
-
-# --- one of several groups -----------------------------------------------------------------------
+    return max(math.fsum(step.count * table_error_of(outcomes_of(step.pair)).relative for step in own) for own in steps)
 
 
 @lru_cache(maxsize=64)
@@ -314,7 +206,7 @@ def one_of_delta(law: OneOf, steps: tuple[tuple[Step, ...], ...], epsilon: float
     """Delta of one of several groups alone: on a grid that ends where nothing is lost by it."""
     remove = law.direction is Direction.REMOVE
     top = math.ceil((epsilon if remove else -epsilon) * 8) / 8  # the grid serves epsilons near this one, too
-    spacing = Fraction(law.groups * math.exp(top) / _SIZE)
+    spacing = Fraction(law.groups * math.exp(top) / _PLACES)
     mean, weights, cut = _mean(law, *_sum(law, steps, top, spacing))
     if remove:
         return cut + float(np.sum(weights * np.maximum(mean - math.exp(epsilon), 0.0)))

@@ -70,22 +70,7 @@ def _places(
     greatest = float(a.losses[-1] + b.losses[-1])
     greatest += 4.0 * UNIT * abs(greatest)  # sums are rounded up, and beyond the top is infinity
     top = min(greatest, max(epsilon, 0.0) + _BEYOND)
-    with np.errstate(divide="ignore"):
-        log_masses, log_below = np.log(masses), np.log(np.append(0.0, np.cumsum(masses)[:-1]))
-    costs, first = np.zeros(losses.size), losses.size - 1
-    for tilt in tilts:
-        order, heights = max(tilt.order, 1.0), tilt.height(losses)
-        if harmless == epsilon:  # the last sum: an outcome adds at most its mass to delta, however far it is
-            heights = np.minimum(heights, order * epsilon - log_peak(order))
-        log_weights = log_masses + heights
-        log_total = log_sum_exp(log_weights)
-        if np.isneginf(log_total):
-            raise UnplacedError("floats hold nothing of a sum below its top")
-        costs = np.maximum(costs, order * (order + 1.0) * np.exp(log_weights - log_total))
-        share = log_below + heights - log_total  # of what would be raised to the place
-        most = np.where(losses <= harmless, _SHARE_HARMLESS, _SHARE_BELOW * allowance)
-        too_much = np.append(share > np.log(most), True)
-        first = min(first, int(np.argmax(too_much)) - 1)
+    costs, first = _costs(losses, masses, tilts, epsilon, allowance, harmless)
     if top <= losses[first]:
         raise UnplacedError("all of a sum that counts is far beyond epsilon")
     if (lattice := _lattice(a, b, float(losses[first]), top)) is not None:
@@ -113,6 +98,29 @@ def _places(
     knots = np.unique(np.append(knots, [edges[0], np.clip(epsilon, edges[0], knots[-1])]))
     parts = min(int(np.ceil(cumulated[-1] / _KNOTS)), MOST_PLACES // knots.size)
     return Places(tuple(knots.tolist()), parts)
+
+
+def _costs(
+    losses: Floats, masses: Floats, tilts: Sequence[Tilt], epsilon: float, allowance: float, harmless: float
+) -> tuple[Floats, int]:
+    """What it costs to raise each loss of a sum, in units of its square; and which may be the first place."""
+    with np.errstate(divide="ignore"):
+        log_masses, log_below = np.log(masses), np.log(np.append(0.0, np.cumsum(masses)[:-1]))
+    costs, first = np.zeros(losses.size), losses.size - 1
+    for tilt in tilts:
+        order, heights = max(tilt.order, 1.0), tilt.height(losses)
+        if harmless == epsilon:  # the last sum: an outcome adds at most its mass to delta, however far it is
+            heights = np.minimum(heights, order * epsilon - log_peak(order))
+        log_weights = log_masses + heights
+        log_total = log_sum_exp(log_weights)
+        if np.isneginf(log_total):
+            raise UnplacedError("floats hold nothing of a sum below its top")
+        costs = np.maximum(costs, order * (order + 1.0) * np.exp(log_weights - log_total))
+        share = log_below + heights - log_total  # of what would be raised to the place
+        most = np.where(losses <= harmless, _SHARE_HARMLESS, _SHARE_BELOW * allowance)
+        too_much = np.append(share > np.log(most), True)
+        first = min(first, int(np.argmax(too_much)) - 1)
+    return costs, first
 
 
 def _lattice(a: LossMasses, b: LossMasses, low: float, top: float) -> Places | None:

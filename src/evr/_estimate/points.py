@@ -68,21 +68,7 @@ def loss_points(pair: DominatingPair, edges: Floats, *, within: bool = False) ->
         log_p[-1] = _log_total(pair, Measure.P, gaps)
         centre[-1] = log_p[-1] - _log_total(pair, Measure.Q, gaps) if log_p[-1] > -np.inf else np.nan
     keep = np.isfinite(log_p) & np.isfinite(centre)
-    low, high, log_p, centre = low[keep], high[keep], log_p[keep], centre[keep]
-    least, greatest = pair.privacy_loss(low), pair.privacy_loss(high)
-    centre = np.clip(centre, least, greatest)
-    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        # The share a of the upper end keeps Q: (1-a) e^{-least} + a e^{-greatest} = e^{-centre}.
-        share = np.expm1(least - centre) / np.expm1(least - greatest)
-    # Cells that reach to infinity keep one point, which is exact for whatever is linear in e^{-loss} there.
-    bounded = np.isfinite(least) & np.isfinite(greatest) & (greatest > least) & np.isfinite(share)
-    bounded &= np.isfinite(low) & np.isfinite(high)
-    share = np.clip(np.where(bounded, share, 0.5), 0.0, 1.0)
-    ends = np.where(bounded, np.log(1 / 3), -np.inf)
-    with np.errstate(divide="ignore"):
-        losses = np.concatenate((centre, np.where(bounded, least, 0.0), np.where(bounded, greatest, 0.0)))
-        shares = np.where(bounded, np.log(2 / 3), 0.0), ends + np.log1p(-share), ends + np.log(share)
-        weights = np.concatenate([log_p + part for part in shares])
+    losses, weights = _simpson(pair, low[keep], high[keep], log_p[keep], centre[keep])
     atom = np.zeros(losses.size, dtype=bool)
     if len(flats):
         losses = np.concatenate((losses, pair.privacy_loss(flats[:, 1])))
@@ -95,6 +81,24 @@ def loss_points(pair: DominatingPair, edges: Floats, *, within: bool = False) ->
         losses, weights, atom = np.append(losses, joined), np.append(weights, joined_p), np.append(atom, True)
     keep = np.isfinite(losses) & np.isfinite(weights)
     return LossPoints(losses[keep], weights[keep], atom[keep])
+
+
+def _simpson(pair: DominatingPair, low: Floats, high: Floats, log_p: Floats, centre: Floats) -> tuple[Floats, Floats]:
+    """Points of cells, and the logarithms of their weights: at the loss of the whole cell, and at both ends."""
+    least, greatest = pair.privacy_loss(low), pair.privacy_loss(high)
+    centre = np.clip(centre, least, greatest)
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        # The share a of the upper end keeps Q: (1-a) e^{-least} + a e^{-greatest} = e^{-centre}.
+        share = np.expm1(least - centre) / np.expm1(least - greatest)
+    # Cells that reach to infinity keep one point, which is exact for whatever is linear in e^{-loss} there.
+    bounded = np.isfinite(least) & np.isfinite(greatest) & (greatest > least) & np.isfinite(share)
+    bounded &= np.isfinite(low) & np.isfinite(high)
+    share = np.clip(np.where(bounded, share, 0.5), 0.0, 1.0)
+    ends = np.where(bounded, np.log(1 / 3), -np.inf)
+    with np.errstate(divide="ignore"):
+        shares = np.where(bounded, np.log(2 / 3), 0.0), ends + np.log1p(-share), ends + np.log(share)
+    losses = np.concatenate((centre, np.where(bounded, least, 0.0), np.where(bounded, greatest, 0.0)))
+    return losses, np.concatenate([log_p + part for part in shares])
 
 
 def _log_total(pair: DominatingPair, measure: Measure, intervals: Floats) -> float:

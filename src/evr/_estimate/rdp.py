@@ -5,6 +5,7 @@ asks dp_accounting; ``rdp_curve_delta`` takes pairs, knows more events, and is t
 import contextlib
 import logging
 import math
+import threading
 from typing import Any
 
 import scipy
@@ -46,9 +47,12 @@ def rdp_bound(event: dp_event.DpEvent, wanted: str, at: float, relation: Neighbo
     >>> f"{rdp_bound(dpsgd(noise_multiplier=2.0, sampling_probability=0.01, steps=1500), 'delta', 1.0):.1e}"
     '4.7e-07'
     """
-    logger = logging.getLogger("absl")
-    before = logger.level
-    logger.setLevel(logging.ERROR)  # it warns of each order that it leaves out; the others bound what is asked for
+    logger, here = logging.getLogger("absl"), threading.get_ident()
+
+    def is_elsewhere(record: logging.LogRecord) -> bool:
+        return record.thread != here
+
+    logger.addFilter(is_elsewhere)  # it warns of each order that it leaves out; the others bound what is asked for
     try:
         accountant = RdpAccountant(neighboring_relation=relation).compose(event)
         found = max(0.0, float(getattr(accountant, f"get_{wanted}")(at)))
@@ -56,7 +60,7 @@ def rdp_bound(event: dp_event.DpEvent, wanted: str, at: float, relation: Neighbo
     except privacy_accountant.UnsupportedEventError as error:
         raise UnsupportedEventError(f"dp_accounting's RDP accountant does not support this event: {error}") from None
     finally:
-        logger.setLevel(before)
+        logger.removeFilter(is_elsewhere)
 
 
 def pairs_epsilon(steps: tuple[Step, ...], delta: float) -> float:

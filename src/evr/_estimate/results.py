@@ -63,7 +63,8 @@ class Estimate(Figure):
     direction
         ``"remove"`` or ``"add"``: the one that attains the maximum, or the one asked for.
     error
-        Estimated absolute numerical error of ``value``; None where the method knows none.
+        Estimated absolute numerical error of ``value``; None where the method knows none. Of a search among several
+        runs, ``value`` is about the bound that evr proves, which may be some percent of delta above the truth.
     standard_error
         Standard error of ``value`` for Monte Carlo; None for deterministic methods.
     confidence_interval

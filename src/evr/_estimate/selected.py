@@ -1,7 +1,6 @@
-"""Estimates of the best of several runs: the formulas of the strict proof (``bounds.strict.tradeoff``), from estimated
-points of the privacy curve of one run.
-
-No guarantee rests on these: a strict proof computes every point itself.
+"""Estimates of the best of several runs: the formulas of the strict proof (``_kernel.strict.tradeoff``), from estimated
+points of the privacy curve of one run. They are estimates of what is proved, with an error that is about that: between
+points the proof takes chords, which may be some percent of delta above the curve. No guarantee rests on these.
 """
 
 import contextlib

@@ -7,20 +7,22 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
 
-from evr._basics import validate
-from evr._kernel.events import Composition
-from evr._kernel.pairs import Direction, Step
-from evr._kernel.strict import ProofPlan, schedule
+import numpy as np
+
+from evr._kernel.strict import Grid, ProofPlan
 from evr._kernel.strict.lower import bounds_below
+from evr._kernel.strict.plan import compose
 from evr._plan.nested import LEAST_TOLERANCE
-from evr._plan.strict import ROUNDS, TOLERANCE, StrictCurve, strict_curves
+from evr._plan.outlook import Kind, Outlook, outlook
+from evr._plan.strict import ROUNDS, TOLERANCE, StrictCurve
 
 _ENOUGH = 0.8  # of the gap between a claim and the estimate: how near a bound has to be
 _FINEST, _AT_ONCE = 16.0, 4.0  # as in upper bounds
 _FAR = 100.0  # an epsilon that is little protection
-_LESS = 1.6  # on one plan lower bounds are about half as far from the truth as upper ones, and seldom much more
+_LESS = 1.75  # on one plan lower bounds are about half as far from the truth as upper ones, and seldom much more
+_MORE_BITS = 1  # than upper bounds have, since two lists are rounded
 _NEARER = 0.8  # the share of the aim that a second plan has, where the first was a little short
-_RAISED = 1  # times the distance from epsilon to the top of a window
+_POINT = 1e-9  # of a place: a narrower stretch of losses is one point
 
 
 class Below(NamedTuple):
@@ -43,7 +45,7 @@ def delta_below(
     wanted = max(min(tolerance, gap), LEAST_TOLERANCE) if gap > 0 else tolerance
     aim, finer = min(_LESS * wanted, 0.5), 1.0
     for _ in range(ROUNDS):
-        plan = _raised(curve.steps, curve.plan_for(epsilon, guess, aim, finer), exact)
+        plan = _plan(curve, epsilon, guess, aim, finer)
         found = bounds_below(curve.steps, plan, exact, exact)(exact)
         rose = found > best.delta * Fraction(1 + wanted / 4)
         best = Below(found, plan) if found > best.delta else best
@@ -55,22 +57,59 @@ def delta_below(
     return best
 
 
-def _raised(steps: tuple[Step, ...], plan: ProofPlan, epsilon: Fraction) -> ProofPlan:
-    """The plan with higher tops: what is merged there falls with the steps that follow, and never rises again."""
+def _plan(curve: StrictCurve, epsilon: float, guess: float, tolerance: float, finer: float) -> ProofPlan:
+    """The plan of an upper bound with windows that follow the places of sums: rounding to the nearest place moves the
+    bulk, a little in each step.
+    """
+    plan = curve.plan_for(epsilon, guess, tolerance, finer)
     if not plan.grids:
         return plan
+    windows = []
+    for window, drift in zip(plan.windows, _drifts(outlook(curve.steps, epsilon), plan), strict=True):
+        coarse, fine = (drift / float(plan.spacing) * size for size in (1, 1 << window.halvings))
+        windows.append(
+            window._replace(
+                low=math.floor(window.low + min(fine, 0)),
+                high=math.ceil(window.high + max(fine, 0)),
+                floor=math.floor(window.floor + min(coarse, 0)),
+                top=math.ceil(window.top + max(coarse, 0)),
+            )
+        )
+    return replace(plan, bits=plan.bits + _MORE_BITS, windows=tuple(windows))
 
-    def top(place: int, offset: Fraction) -> int:
-        return place + max(0, math.ceil(_RAISED * (place - (epsilon - offset) / plan.spacing)))
 
-    starts = [grid.offset for grid in plan.grids]
-    parts = schedule(tuple(step.count for step in steps))
-    offsets = [sum((n * x for n, x in zip(part, starts, strict=True)), Fraction(0)) for part in parts]
-    return replace(
-        plan,
-        grids=tuple(grid._replace(top=top(grid.top, grid.offset)) for grid in plan.grids),
-        windows=tuple(w._replace(top=top(w.top, offset)) for w, offset in zip(plan.windows, offsets, strict=True)),
-    )
+def _drifts(view: Outlook, plan: ProofPlan) -> list[float]:
+    """For each product of the plan, by how much its places are above the losses of the bulk, about."""
+    spacing, windows, found = float(plan.spacing), iter(plan.windows), list[float]()
+
+    def at(drift: float, halvings: int, fewer: int) -> float:
+        """Coarsened: the middle goes up, which is half a fine place on average."""
+        return drift + spacing / 2**halvings / 2 if fewer < halvings else drift
+
+    def times(x: tuple[float, int], y: tuple[float, int]) -> tuple[float, int]:
+        shared, window = min(x[1], y[1]), next(windows)
+        drift = at(at(*x, shared) + at(*y, shared), shared, window.halvings)
+        found.append(drift)
+        return drift, min(shared, window.halvings)
+
+    compose(view.counts, lambda i: (_drift(view.kinds[i], plan.grids[i], spacing), plan.grids[i].halvings), times)
+    return found
+
+
+def _drift(kind: Kind, grid: Grid, spacing: float) -> float:
+    """By how much the nearest places are above the losses of one step, on average under the tilt. A point stands for
+    the losses nearest to it.
+    """
+    losses, total = kind.losses - float(grid.offset), 0.0
+    ends = np.concatenate([losses[:1], (losses[1:] + losses[:-1]) / 2, losses[-1:]])
+    is_fine = (losses >= grid.low * spacing) & (losses <= grid.high * spacing) & (grid.halvings > 0)
+    for gap, where in ((spacing / 2**grid.halvings, is_fine), (spacing, ~is_fine)):
+        beside, places = ends / gap - np.round(ends / gap), losses / gap
+        width = np.diff(ends / gap)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            up = np.where(width > _POINT, np.diff(-(beside**2) / 2) / width, np.round(places) - places)
+        total += gap * float(np.sum((kind.tilted * up)[where]))
+    return total
 
 
 def epsilon_below(curve: StrictCurve, delta: float, tolerance: float = TOLERANCE) -> float:
@@ -84,7 +123,7 @@ def epsilon_below(curve: StrictCurve, delta: float, tolerance: float = TOLERANCE
         return _FAR if delta_below(curve, _FAR, tolerance, target).delta > target else 0.0
     if guess == 0:
         return 0.0
-    plan = _raised(curve.steps, curve.plan_for(guess, delta, min(_LESS * tolerance, 0.5), _AT_ONCE), Fraction(guess))
+    plan = _plan(curve, guess, delta, min(_LESS * tolerance, 0.5), _AT_ONCE)
     bound = bounds_below(curve.steps, plan, Fraction(guess) / 2, Fraction(guess))
     high, low, step = guess, guess, 1e-3 * tolerance * guess
     while bound(Fraction(low)) <= target:
@@ -95,33 +134,3 @@ def epsilon_below(curve: StrictCurve, delta: float, tolerance: float = TOLERANCE
         middle = (low + high) / 2
         low, high = (middle, high) if bound(Fraction(middle)) > target else (low, middle)
     return low
-
-
-def strict_delta_below(
-    composition: Composition, epsilon: float, direction: str | None, tolerance: float, enough: Fraction | None = None
-) -> tuple[Below, Direction]:
-    """A proved lower bound on delta(epsilon), and its direction: one is enough, and another is left out where it would
-    add less than the tolerance, or the bound is above ``enough``.
-    """
-    tolerance = validate.open_probability(tolerance=tolerance)
-    curves = strict_curves(composition, direction)
-    best, winner = Below(Fraction(-1), None), next(iter(curves))
-    for one in sorted(curves, key=lambda one: -curves[one].estimate(epsilon)):
-        if curves[one].estimate(epsilon) * (1 - tolerance) > best.delta and (enough is None or best.delta <= enough):
-            bound = delta_below(curves[one], epsilon, tolerance, enough)
-            best, winner = (bound, one) if bound.delta > best.delta else (best, winner)
-    return best, winner
-
-
-def strict_epsilon_below(
-    composition: Composition, delta: float, direction: str | None, tolerance: float
-) -> tuple[float, Direction]:
-    """A float at which delta is proved to exceed ``delta``, and the direction that proves it; 0 if there is none."""
-    tolerance = validate.open_probability(tolerance=tolerance)
-    curves = strict_curves(composition, direction)
-    best, winner = -1.0, next(iter(curves))
-    for one, curve in curves.items():
-        if best <= 0 or curve.estimate(best) * (1 - tolerance) > delta:
-            bound = epsilon_below(curve, delta, tolerance)
-            best, winner = (bound, one) if bound > best else (best, winner)
-    return best, winner

@@ -3,19 +3,19 @@ the tolerance.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from evr._estimate.composed import composed
 from evr._estimate.fft import rough_delta_of
-from evr._estimate.nested import composed
 from evr._estimate.selected import on_lines
 from evr._kernel.pairs import Direction, Floats, Step
 from evr._kernel.pairs.exact import ExactOutcomes
-from evr._kernel.pairs.nested import NestedLaw, OneOf, SampledSteps
+from evr._kernel.pairs.nested import NestedLaw, OneOf, SampledSteps, inner_epsilon
 from evr._kernel.strict import NestedPlan, ProofPlan, schedule
 from evr._kernel.strict.ratios import places_for
 from evr._plan.grids import choose
@@ -27,6 +27,7 @@ FAR = 14.0  # losses of a group that hardly matter
 _LEAST_DELTA = 1e-10  # where a composition inside is planned
 _BITS = 96  # of compositions inside
 _MOST_PLACES = 1 << 17  # of a grid of ratios
+_RATIO_PLACES, _NARROWEST = 8000, -60  # of the first grid of a law by itself
 
 
 def plans_inside(steps: Sequence[Step], view: Outlook, plan: ProofPlan, tolerance: float) -> tuple[NestedPlan, ...]:
@@ -78,6 +79,38 @@ def nested_plan(law: NestedLaw, at: float, variance: float, low: float, high: fl
     while halvings and places_for(law.groups, Fraction(top), Fraction(1, 1 << halvings)) > _MOST_PLACES:
         halvings -= 1
     return NestedPlan(plans, Fraction(1, 1 << halvings), short_above(top))
+
+
+def alone(
+    law: NestedLaw,
+    epsilon: float,
+    guess: float,
+    tolerance: float,
+    finer: float,
+    inside: Callable[[tuple[Step, ...], float, float], ProofPlan],
+) -> NestedPlan:
+    """The plan of a law by itself, at an epsilon where delta is about ``guess``; ``inside`` plans a composition, at an
+    epsilon and about delta there.
+    """
+    if isinstance(law, SampledSteps):
+        factor, at = inner_epsilon(law, epsilon)
+        least = guess / factor if factor > 0 else 0.0
+        if not least > 0:  # no loss is beyond epsilon: any plan will do
+            at, least = where_planned(law.steps, at)
+        return NestedPlan((inside(law.steps, at, least),))
+    assert isinstance(law, OneOf)
+    remove, kappa = law.direction is Direction.REMOVE, max(epsilon, 1.0) ** 2
+    top = 1.02 * epsilon + 1e-3 if remove else 1e-3 - 0.98 * epsilon
+    spacing = spacing_of_ratios(law.groups, top, min(finer, 2.0))
+    plan = nested_plan(law, epsilon, tolerance / kappa, *((-FAR, epsilon) if remove else (epsilon, FAR)))
+    return replace(plan, spacing=spacing, top=short_above(top))
+
+
+def spacing_of_ratios(number: int, top: float, finer: float) -> Fraction:
+    """For the mean of so many ratios, of losses up to ``top``; ``finer`` times finer than the first grid."""
+    reach = number * math.exp(min(top, 600.0))
+    widest = max(math.ceil(math.log2(reach / _RATIO_PLACES)), _NARROWEST)
+    return Fraction(2) ** widest * Fraction(8, math.ceil(8 * finer))
 
 
 def short_above(number: float) -> Fraction:

@@ -7,30 +7,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from evr._basics import validate
 from evr._estimate.fft import FftCurve, epsilon_of, rough_delta_of
 from evr._estimate.selected import fineness_of, on_lines, outcomes_at, points_of
-from evr._kernel.events import Composition
 from evr._kernel.pairs import Direction, Step
-from evr._kernel.pairs.exact import ExactBins, ExactLaw
-from evr._kernel.pairs.nested import OneOf, SampledSteps, inner_epsilon
+from evr._kernel.pairs.exact import ExactBins
+from evr._kernel.pairs.nested import NestedLaw
 from evr._kernel.pairs.selection import Selection
-from evr._kernel.strict import (
-    CurvePlan,
-    NestedPlan,
-    Plans,
-    Proof,
-    ProofPlan,
-    SelectionPlan,
-    prove,
-    prove_curve,
-    prove_within,
-    rounded_up,
-)
-from evr._kernel.strict.proof import bounds_by, infinite_delta, needs_no_plan, stays_within
+from evr._kernel.strict import CurvePlan, Plans, Proof, ProofPlan, SelectionPlan, prove, prove_curve, prove_within
+from evr._kernel.strict.alone import infinite_delta, stays_within
+from evr._kernel.strict.proof import bounds_by, needs_no_plan
 from evr._plan.forecast import LEAST_SECONDS, seconds_of
 from evr._plan.grids import choose
-from evr._plan.nested import FAR, LEAST_TOLERANCE, nested_plan, plans_inside, short_above, where_planned
+from evr._plan.nested import LEAST_TOLERANCE, alone, plans_inside, spacing_of_ratios
 from evr._plan.outlook import outlook
 from evr.errors import AccuracyError
 
@@ -44,9 +32,7 @@ _SOONER = 4  # times that it is sought: each finds a smaller one
 _ROOM, _ROUGHLY = 1.15, 1.04  # times a rough delta that a delta has to be for it to be enough; how far off it may be
 _NEXT_TO_NOTHING = 1e-280  # of delta: what is left where it is below all floats
 _INFINITE_BITS = 1100  # as small as floats are
-_RATIO_PLACES = 8000  # of the first grid of ratios
 _FINEST, _AT_ONCE = 16.0, 4.0  # how many times finer: the last grid at most, and a grid that is not refined
-_NARROWEST = -60
 _NEAR = 4  # the part of a list of points, one in so many, that a second composition serves
 _TOGETHER = 32  # points of a run that is selected, from one composition
 _BEYOND = 1e-5  # of delta: what the last of these points may add
@@ -196,12 +182,14 @@ class StrictCurve:
         law = self.steps[0].exact_law
         spacing = Fraction(1)
         if isinstance(law, ExactBins):
-            sign = 1 if law.direction is Direction.REMOVE else -1
-            reach = law.bins * math.exp(min(sign * epsilon, 600.0))
-            widest = max(math.ceil(math.log2(reach / _RATIO_PLACES)), _NARROWEST)
-            spacing = Fraction(2) ** widest * Fraction(8, math.ceil(8 * finer))
+            spacing = spacing_of_ratios(law.bins, epsilon if law.direction is Direction.REMOVE else -epsilon, finer)
         bits = 80 + max(0, math.ceil(-math.log2(guess))) if guess > 0 else 1200  # enough for a number of that size
-        plan = replace(ProofPlan.of_one_step(bits, spacing), nested=_alone(law, epsilon, guess, tolerance, finer))
+
+        def inside(steps: tuple[Step, ...], at: float, least: float) -> ProofPlan:
+            return StrictCurve(steps).plan_for(at, least, tolerance, finer)
+
+        nested = (alone(law, epsilon, guess, tolerance, finer, inside),) if isinstance(law, NestedLaw) else ()
+        plan = replace(ProofPlan.of_one_step(bits, spacing), nested=nested)
         return replace(plan, selections=self._selections(guess, tolerance, composed=False))
 
     def _composed_plan(self, epsilon: float, guess: float, tolerance: float, finer: float) -> ProofPlan:
@@ -274,27 +262,6 @@ class StrictCurve:
 # --- laws made of compositions --------------------------------------------------------------------
 
 
-def _alone(law: ExactLaw, epsilon: float, guess: float, tolerance: float, finer: float) -> tuple[NestedPlan, ...]:
-    """The plan of a law of compositions by itself, at an epsilon where delta is about ``guess``; none of others."""
-    if isinstance(law, SampledSteps):
-        factor, at = inner_epsilon(law, epsilon)
-        curve = StrictCurve(law.steps)
-        least = guess / factor if factor > 0 else 0.0
-        if not least > 0:  # no loss is beyond epsilon: any plan will do
-            at, least = where_planned(law.steps, at)
-        return (NestedPlan((curve.plan_for(at, least, tolerance, finer),)),)
-    if not isinstance(law, OneOf):
-        return ()
-    remove = law.direction is Direction.REMOVE
-    top = 1.02 * epsilon + 1e-3 if remove else 1e-3 - 0.98 * epsilon
-    reach = law.groups * math.exp(min(top, 600.0))
-    spacing = Fraction(2) ** max(math.ceil(math.log2(reach / _RATIO_PLACES)), _NARROWEST)
-    spacing *= Fraction(8, math.ceil(8 * min(finer, 2.0)))
-    kappa = max(epsilon, 1.0) ** 2
-    low, high = (-FAR, epsilon) if remove else (epsilon, FAR)
-    return (replace(nested_plan(law, epsilon, tolerance / kappa, low, high), spacing=spacing, top=short_above(top)),)
-
-
 def _curves(steps: tuple[Step, ...], least: float, tolerance: float) -> tuple[CurvePlan, ...]:
     """The points of one direction: each composition serves the points about the one that it is planned for."""
     curve, points = StrictCurve(steps), points_of(steps)
@@ -323,39 +290,3 @@ def _wanted(guess: float, tolerance: float, enough: Fraction | None) -> float:
 def _excess(number: Fraction, guess: float) -> float:
     """By how much of the guess the number exceeds it, at most 1e9; 0 where the guess is 0."""
     return float(min(number / Fraction(guess), Fraction(10**9))) - 1 if guess > 0 else 0.0
-
-
-def strict_curves(composition: Composition, direction: str | None = None) -> dict[Direction, StrictCurve]:
-    """The curves to bound: of the direction asked for, or of both, or of one where they are the same laws."""
-    return {one: StrictCurve(steps) for one, steps in composition.exact_directions(direction).items()}
-
-
-def strict_delta(
-    composition: Composition, epsilon: float, direction: str | None = None, tolerance: float = TOLERANCE
-) -> tuple[float, Direction]:
-    """A proved upper bound on delta(epsilon), rounded up, and its direction; the other is proved to be no worse."""
-    tolerance = validate.open_probability(tolerance=tolerance)
-    curves = strict_curves(composition, direction)
-    order = sorted(curves, key=lambda one: -curves[one].rough(epsilon)) if len(curves) > 1 else list(curves)
-    best, winner = Fraction(-1), order[0]
-    for one in order:
-        bound = curves[one].bound(epsilon, tolerance, best if best >= 0 else None)
-        if bound > best:
-            best, winner = bound, one
-    return rounded_up(best), winner
-
-
-def strict_epsilon(
-    composition: Composition, delta: float, direction: str | None = None, tolerance: float = TOLERANCE
-) -> tuple[float, Direction]:
-    """A float at which delta is proved to be at most ``delta``, and the direction that needs it."""
-    tolerance = validate.open_probability(tolerance=tolerance)
-    curves = strict_curves(composition, direction)
-    best, winner = -1.0, next(iter(curves))
-    for one, curve in curves.items():
-        if best >= 0 and 0 < delta < 1 and curve.bound(best, tolerance, Fraction(delta)) <= Fraction(delta):
-            continue  # the other direction needs no more
-        value = curve.epsilon(delta, tolerance)
-        if value > best:
-            best, winner = value, one
-    return best, winner

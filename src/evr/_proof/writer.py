@@ -20,7 +20,7 @@ from evr._kernel.pairs import Direction, Step
 from evr._kernel.pairs.exact import ExactCurve, ExactLaw, ExactOutcomes
 from evr._kernel.pairs.exact.law import at_precision
 from evr._kernel.strict import Grid, ProofPlan
-from evr._kernel.strict.lower import chances_of
+from evr._kernel.strict.chances import chances_of
 from evr._kernel.strict.plan import compose
 from evr._kernel.strict.rounding import GUARD, end_above
 from evr._proof import check_proof

@@ -13,7 +13,7 @@ from evr._kernel.events import Composition
 from evr._kernel.events.attained import is_attained
 from evr._kernel.events.relations import Relation, name_of
 from evr._kernel.strict import ProofPlan, rounded_up
-from evr._plan.lower import strict_delta_below
+from evr._plan.directions import strict_delta_below
 from evr._plan.strict import TOLERANCE
 
 _ABOUT = (

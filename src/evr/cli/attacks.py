@@ -11,7 +11,7 @@ from evr._basics import validate
 from evr._basics.file_types import is_certificate
 from evr._basics.numbers import above, typed
 from evr.cli import REJECTED, options
-from evr.cli.output import as_json, draw, new_files, say, table
+from evr.cli.output import as_json, new_files, say
 
 if TYPE_CHECKING:
     from evr._proving.risk import Risk
@@ -51,7 +51,7 @@ def risk(
             {"bound": name.replace("_", " "), "at most": "none" if one is None else above(one, 4)}
             for name, one in bounds.items()
         ]
-        table("What an attacker can do at most", rows, quiet=out.quiet)
+        out.table("What an attacker can do at most", rows)
     if not out.silent:
         said = ", ".join(f"{name.replace('_', ' ')} {typed(one)}" for name, one in asked._asdict().items())
         say(f"\nAt {said}; gdp up to {typed(GDP_REST)}:")
@@ -59,7 +59,7 @@ def risk(
             say(f"- {sentence}")
         say(basis(found, whose, certificate))
     title = f"What an attacker can do at most\n{ran.caption}"
-    draw(plot, lambda plots: plots.curve(curve, title=title), quiet=out.silent)
+    out.draw(plot, lambda plots: plots.curve(curve, title=title))
 
 
 def _bounded(
@@ -115,7 +115,7 @@ def audit(
     values, coins = read_scores(scores)
     claimed = None if certificate is None else confirmed(certificate, max_seconds)
     found = evr.audit(values, coins, claimed, delta=delta, confidence=confidence, independent=independent)
-    draw(plot, lambda plots: plots.audit(found), quiet=out.silent)
+    out.draw(plot, lambda plots: plots.audit(found))
     if out.json:
         shown = "verdict p_value epsilon delta confidence family epsilon_of_any claimed guesses correct canaries"
         as_json({name: getattr(found, name) for name in shown.split()})

@@ -9,7 +9,7 @@ import typer
 import evr
 from evr._basics.numbers import stated
 from evr.cli import options
-from evr.cli.output import accepted, as_json, counted, draw, new_files, number, pair, say, wrote
+from evr.cli.output import accepted, as_json, new_files, number, pair, say
 
 if TYPE_CHECKING:
     from evr._release.account import Account
@@ -81,7 +81,7 @@ def show(
         as_json(document)
     else:
         rows = [one | {"used": f"{one['used']:.1%}"} for one in document["spendings"]]
-        counted(f"Spent from {name}", rows, _ON_A_TERMINAL, quiet=out.quiet)
+        out.counted(f"Spent from {name}", rows, _ON_A_TERMINAL)
     if not out.silent:
         steps, last = document["steps_left"], ""
         if document["spendings"] and account.row.closed is None:
@@ -94,13 +94,13 @@ def show(
             say(f"Spending {one['number']} was taken back by {one['refunded_by']}: {one['why']}")
         if account.row.closed is not None:
             say(f"Closed at {account.row.closed[:19]} by {account.row.closer}.")
-    draw(plot, lambda plots: plots.budget(account, used).figure, quiet=out.silent)
+    out.draw(plot, lambda plots: plots.budget(account, used).figure)
     if html is not None:
         from evr._report import plots
         from evr._report.page import write_budget
 
         write_budget(document, plots.budget(account, used), html)
-        wrote(html, quiet=out.silent)
+        out.wrote(html)
 
 
 @budget.command(short_help="Take a spending back that let out nothing.")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import evr
 from evr._basics import validate
 from evr.cli import options
-from evr.cli.output import note, number, seconds, trying
+from evr.cli.output import number, seconds, trying
 
 
 def calibrate(
@@ -43,7 +43,7 @@ def calibrate(
     name, make_event = ("noise_scale", partial(scaled_noise, event)) if scale_noise else _unknown(ran, event)
     integer = name in ("steps", "repetitions")
     levels = {one: target.get(one) for one in ("epsilon", "delta")}
-    note(make_event(1), records=ran.records, **levels, quiet=out.quiet)
+    out.note(make_event(1), records=ran.records, **levels)
     low = 1 if integer else None
     with trying(name, make_event, quiet=out.silent) as make:
         found = evr.calibrate(make, **target, integer=integer, low=low, neighboring_relation=relation, unit=None)

@@ -11,19 +11,7 @@ import typer
 
 import evr
 from evr.cli import REJECTED, options
-from evr.cli.output import (
-    accepted,
-    as_json,
-    fail,
-    new_certificate,
-    new_files,
-    number,
-    say,
-    seconds,
-    table,
-    wrote,
-    wrote_proof,
-)
+from evr.cli.output import accepted, as_json, fail, new_certificate, new_files, number, say, seconds, table
 
 if TYPE_CHECKING:
     from evr._certificate.replay import Replay
@@ -63,21 +51,19 @@ def show(
 
         data = proof_of(certificate)
         write_proof(proof, data)
-        wrote_proof(proof, data, quiet=out.quiet)
+        out.wrote_proof(proof, data)
     if html is not None:
         from evr._report.page import write_report
 
         write_report(certificate, html, source=str(file), proof=data, max_seconds=max_seconds)
-        wrote(html, quiet=out.quiet)
+        out.wrote(html)
     elif card or latex:
         from evr._wording import publishing
 
-        if card:
-            print(publishing.model_card(certificate, max_seconds), end="")
-        else:
-            print(
-                publishing.latex_statement(certificate), end="" if out.quiet else f"\n{publishing.bibtex(certificate)}"
-            )
+        words = publishing.model_card(certificate, max_seconds) if card else publishing.latex_statement(certificate)
+        print(words, end="")
+        if latex and not out.quiet:
+            print(f"\n{publishing.bibtex(certificate)}", end="")
     elif out.json:
         as_json(certificate.document())
     elif not files:

@@ -11,7 +11,7 @@ import typer
 
 import evr
 from evr.cli import options
-from evr.cli.output import certificate_path, new_certificate, new_files, note
+from evr.cli.output import certificate_path, new_certificate, new_files
 from evr.cli.reporting import Reporting
 from evr.types import Method
 
@@ -66,7 +66,7 @@ def certify(
     if method == "strict" and seed is not None:
         raise ValueError(f"--seed={seed} belongs to methods that sample: leave it out with --method strict")
     records = ran.records if record is None else 0
-    note(event, records=records, epsilon=goal.epsilon, delta=goal.delta, quiet=out.quiet)
+    out.note(event, records=records, epsilon=goal.epsilon, delta=goal.delta)
     path = new_certificate(output or certificate_path(ran.spec, event, **goal.given), force=force or dry_run)
     new_files(path, report=report)
     told = Reporting(path, ledger, out, dry_run=dry_run)
@@ -91,7 +91,7 @@ def certify(
             device=device,
         )
     if goal.epsilon is None:
-        note(epsilon=certificate.claim.epsilon, quiet=out.quiet)
+        out.note(epsilon=certificate.claim.epsilon)
     if device == "auto" and not out.quiet:
         print(f"device: {_who_drew(certificate)}", file=sys.stderr)
     told.tell(certificate, proof, report)

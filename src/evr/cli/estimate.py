@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import evr
 from evr._basics.numbers import above
 from evr.cli import options
-from evr.cli.output import as_json, draw, new_files, note, number, say, seconds, table, write_csv, wrote
+from evr.cli.output import as_json, new_files, number, say, seconds, table, write_csv
 from evr.types import Direction, EstimateMethod
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def estimate(
         asked.one()
     if not has_ranges:
         levels = {given: at}
-        note(event, records=ran.records, **levels, quiet=out.quiet)
+        out.note(event, records=ran.records, **levels)
 
 
 def _target(epsilon: Any, delta: Any, claim: "Target | None") -> tuple[str, Any]:
@@ -111,7 +111,7 @@ class _Question(NamedTuple):
         found = ask(self.event, self.at, method=self.method, neighboring_relation=self.relation)
         self._check_finite(found.value)
         if self.wanted == "epsilon":
-            note(epsilon=found.value, quiet=self.out.quiet)
+            self.out.note(epsilon=found.value)
         kind = "upper bound" if isinstance(found, evr.UpperBound) else "estimate"
         error, spread = (getattr(found, name, None) for name in ("error", "standard_error"))
         how = {"kind": kind, "method": found.method, "direction": found.direction, "error": error}
@@ -156,11 +156,11 @@ class _Question(NamedTuple):
             as_json({**self._about, "method": self.method, "seconds": found.seconds, "rows": rows})
         else:
             shown = partial(above, digits=6) if self.method in ("strict", "rdp") else number
-            table(title, [row | {self.wanted: shown(row[self.wanted])} for row in rows], quiet=self.out.quiet)
+            self.out.table(title, [row | {self.wanted: shown(row[self.wanted])} for row in rows])
         if csv is not None:
             write_csv(csv, rows)
-            wrote(csv, quiet=self.out.quiet)
-        draw(plot, lambda plots: plots.curve(found, title=f"{title}\n{self.ran.caption}"), quiet=self.out.quiet)
+            self.out.wrote(csv)
+        self.out.draw(plot, lambda plots: plots.curve(found, title=f"{title}\n{self.ran.caption}"))
 
     def _curve(self, every: int | None) -> "tuple[str, PrivacyCurve | OnlineEpsilon | Sweep]":
         """The answers, and their title."""
@@ -205,7 +205,7 @@ class _Question(NamedTuple):
             }
             for one, far in zip(answers, off, strict=True)
         ]
-        table(f"{self.wanted} at {self.given} = {number(self.at)}", rows, quiet=self.out.quiet)
+        self.out.table(f"{self.wanted} at {self.given} = {number(self.at)}", rows)
 
 
 def describe(ran: options.WhatRan, *, json: options.Json = False) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import evr
 from evr._basics.numbers import stated
 from evr.cli import options
-from evr.cli.output import as_json, counted, pair, say, table
+from evr.cli.output import as_json, pair, say, table
 
 if TYPE_CHECKING:
     from evr._release.journal import AttemptRow
@@ -48,7 +48,7 @@ def ledger(*, ledger: options.LedgerFile = None, out: options.Out) -> None:
         allowance = stated(attempt.allowance, 2) if attempt.allowance else "none"
         row |= {"claim": pair(attempt), "allowance": allowance, "started": attempt.started[:19]}
     rows = [{name: row[name] for name in _COLUMNS} for row in listed]
-    counted("Attempts", rows, _ON_A_TERMINAL, quiet=out.quiet)
+    out.counted("Attempts", rows, _ON_A_TERMINAL)
     if not out.quiet:
         print()
         table("Releases", [row | {key: stated(row[key], 2) for key in ("allowance", "left")} for row in releases])

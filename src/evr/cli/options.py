@@ -16,7 +16,9 @@ from evr import types
 from evr._basics import validate
 from evr._basics.file_types import is_record
 from evr._basics.numbers import typed
-from evr.cli.output import as_json, say
+from evr.cli.output import Json as Json
+from evr.cli.output import Out as Out
+from evr.cli.output import Quiet as Quiet
 from evr.cli.parsing import Schedule, each, real, whole_number
 
 if TYPE_CHECKING:
@@ -72,30 +74,6 @@ PATIENCE = 600.0
 MaxSeconds = Annotated[float, number("Give up after this many seconds; inf: no limit.")]
 LedgerFile = Annotated[str | None, file("Ledger of attempts: .evr/ledger.sqlite by default; or postgresql://...")]
 Workers = Annotated[int | None, whole("Number of threads; all by default.")]
-Json = Annotated[bool, option("Print one JSON document.", "--json")]
-Quiet = Annotated[bool, option("Print the result only, no progress.", "--quiet", "-q")]
-
-
-@dataclass(frozen=True)
-class Out:
-    """How a command answers: in sentences and tables, with the result alone, or as one JSON document."""
-
-    json: Json = False
-    quiet: Quiet = False
-
-    @property
-    def silent(self) -> bool:
-        """Whether nothing but the result is wanted."""
-        return self.json or self.quiet
-
-    def answer(self, document: Any, brief: object, words: str) -> None:
-        """Print the answer: one of its three forms."""
-        if self.json:
-            as_json(document)
-        elif self.quiet:
-            print(brief)
-        else:
-            say(words)
 
 
 @dataclass(frozen=True)

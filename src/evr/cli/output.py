@@ -13,9 +13,12 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import Annotated, Any, NoReturn, TextIO
+
+import typer
 
 import evr
 from evr._basics import atomic
@@ -85,15 +88,6 @@ def table(title: str, rows: Sequence[Mapping[str, Any]], *, quiet: bool = False)
         console.print(drawn)
 
 
-def counted(title: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, quiet: bool) -> None:
-    """What a ledger counts: on a terminal these columns, and the files of certificates in a table of their own."""
-    drawn = sys.stdout.isatty() and not quiet
-    table(title, [{name: row[name] for name in columns} for row in rows] if drawn else rows, quiet=quiet)
-    key, name = columns[0], "certificate"
-    if drawn:
-        table("Certificates", [{key: row[key], name: os.path.relpath(row[name])} for row in rows if row[name]])
-
-
 def say(text: str, file: TextIO | None = None) -> None:
     """Print a text, its lines broken between words on a terminal; the items of a list hang."""
     file = file or sys.stdout
@@ -102,6 +96,87 @@ def say(text: str, file: TextIO | None = None) -> None:
         fold = partial(textwrap.fill, width=width, break_long_words=False, break_on_hyphens=False)
         text = "\n".join(fold(line, subsequent_indent="  " * line.startswith("- ")) for line in text.split("\n"))
     print(text, file=file)
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only, no progress.")]
+
+
+@dataclass(frozen=True)
+class Out:
+    """How a command answers: in sentences and tables, with the result alone, or as one JSON document."""
+
+    json: Json = False
+    quiet: Quiet = False
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing but the result is wanted."""
+        return self.json or self.quiet
+
+    def answer(self, document: Any, brief: object, words: str) -> None:
+        """Print the answer: one of its three forms."""
+        if self.json:
+            as_json(document)
+        elif self.quiet:
+            print(brief)
+        else:
+            say(words)
+
+    def table(self, title: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Print a table."""
+        table(title, rows, quiet=self.quiet)
+
+    def counted(self, title: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+        """What a ledger counts: on a terminal these columns, and the files of certificates in a table of their own."""
+        drawn = sys.stdout.isatty() and not self.quiet
+        table(title, [{name: row[name] for name in columns} for row in rows] if drawn else rows, quiet=self.quiet)
+        key, name = columns[0], "certificate"
+        if drawn and rows:
+            table("Certificates", [{key: row[key], name: os.path.relpath(row[name])} for row in rows if row[name]])
+
+    def wrote(self, *paths: Path) -> None:
+        """Say on standard error that files are there."""
+        for path in () if self.silent else paths:
+            print(f"wrote {path}", file=sys.stderr)
+
+    def wrote_proof(self, path: Path, data: bytes) -> None:
+        """Say that a proof file and its checker are there, and what the checker says of it."""
+        from evr._proof.writer import word_of
+
+        self.wrote(path, path.with_name("check_proof.py"))
+        if not self.silent:
+            print(f"{path}: {word_of(data)}", file=sys.stderr)
+
+    def draw(self, path: Path | None, figure: Callable[[Any], Any]) -> None:
+        """Save what a function makes of ``evr._report.plots``, where a file is given, and say so."""
+        if path is not None:
+            from evr._report import plots
+
+            plots.save(figure(plots), path)
+            self.wrote(path)
+
+    def note(self, event: Any = None, *, records: int = 0, epsilon: Any = None, delta: Any = None) -> None:
+        """Say on standard error which numbers are more often a slip than meant, one line for each."""
+        found, sizes = list[str](), [records]
+        for node in _nodes(event):
+            noise, share = getattr(node, "noise_multiplier", 0.0), getattr(node, "sampling_probability", 0.0)
+            sizes += [getattr(node, name, None) or 0 for name in ("source_dataset_size", "dataset_size")]
+            if hasattr(node, "sample_size"):
+                share = node.sample_size / node.source_dataset_size
+            if noise > 50:
+                asked = "is it a standard deviation? The multiplier is the noise on the sum over the clipping norm"
+                found.append(f"the noise multiplier {noise:g} is above 50: {asked}")
+            if 0.2 < share < 1:
+                asked = "is it a percentage? A record is then in that share of all batches"
+                found.append(f"the sampling probability {share:g} is above 0.2: {asked}")
+        if delta is not None and delta * max(sizes) >= 1:
+            why = "publishing a record picked at random would pass; choose a delta well below that"
+            found.append(f"delta = {delta:g} is not below one over the {max(sizes):,} records: {why}")
+        if epsilon is not None and 50 < epsilon <= 1e100:  # what is greater is refused
+            found.append(f"epsilon = {epsilon:g} is above 50: it promises next to nothing to a single record")
+        for line in () if self.quiet else dict.fromkeys(found):
+            print(f"note: {line}", file=sys.stderr)
 
 
 @contextlib.contextmanager
@@ -174,30 +249,6 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     atomic.write_text(path, text.getvalue())
 
 
-def wrote(*paths: Path, quiet: bool) -> None:
-    """Say on standard error that files are there."""
-    for path in () if quiet else paths:
-        print(f"wrote {path}", file=sys.stderr)
-
-
-def wrote_proof(path: Path, data: bytes, *, quiet: bool) -> None:
-    """Say that a proof file and its checker are there, and what the checker says of it."""
-    from evr._proof.writer import word_of
-
-    wrote(path, path.with_name("check_proof.py"), quiet=quiet)
-    if not quiet:
-        print(f"{path}: {word_of(data)}", file=sys.stderr)
-
-
-def draw(path: Path | None, figure: Callable[[Any], Any], *, quiet: bool) -> None:
-    """Save what a function makes of ``evr._report.plots``, where a file is given, and say so."""
-    if path is not None:
-        from evr._report import plots
-
-        plots.save(figure(plots), path)
-        wrote(path, quiet=quiet)
-
-
 def certificate_path(spec: Path | None, event: Any, **levels: float) -> Path:
     """Beside the file that says what ran, and by its name; else in the working folder, by what ran and the target.
 
@@ -240,29 +291,6 @@ def new_files(certificate: Path | None = None, **named: Path | None) -> None:
         atomic.check_writable(**{f"--{name}": path})
         if certificate is not None and os.path.realpath(certificate) == os.path.realpath(path):
             raise ValueError(f"--{name}={str(path)!r} is the certificate's file: name another one")
-
-
-def note(event: Any = None, *, quiet: bool, records: int = 0, epsilon: Any = None, delta: Any = None) -> None:
-    """Say on standard error which numbers are more often a slip than meant, one line for each."""
-    found, sizes = list[str](), [records]
-    for node in _nodes(event):
-        noise, share = getattr(node, "noise_multiplier", 0.0), getattr(node, "sampling_probability", 0.0)
-        sizes += [getattr(node, name, None) or 0 for name in ("source_dataset_size", "dataset_size")]
-        if hasattr(node, "sample_size"):
-            share = node.sample_size / node.source_dataset_size
-        if noise > 50:
-            asked = "is it a standard deviation? The multiplier is the noise on the sum over the clipping norm"
-            found.append(f"the noise multiplier {noise:g} is above 50: {asked}")
-        if 0.2 < share < 1:
-            asked = "is it a percentage? A record is then in that share of all batches"
-            found.append(f"the sampling probability {share:g} is above 0.2: {asked}")
-    if delta is not None and delta * max(sizes) >= 1:
-        why = "publishing a record picked at random would pass; choose a delta well below that"
-        found.append(f"delta = {delta:g} is not below one over the {max(sizes):,} records: {why}")
-    if epsilon is not None and 50 < epsilon <= 1e100:  # what is greater is refused
-        found.append(f"epsilon = {epsilon:g} is above 50: it promises next to nothing to a single record")
-    for line in () if quiet else dict.fromkeys(found):
-        print(f"note: {line}", file=sys.stderr)
 
 
 def _nodes(event: Any) -> Iterator[Any]:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from evr.cli import REJECTED, options
-from evr.cli.output import new_files, wrote_proof
+from evr.cli.output import new_files
 from evr.types import Direction
 
 
@@ -48,7 +48,7 @@ def refute(
         exact, direction = (Fraction(epsilon), Fraction(delta)), Direction(found.direction)
         data = refutation_file(Composition.of(event, relation), *exact, direction, plan)
         write_proof(proof, data)
-        wrote_proof(proof, data, quiet=out.quiet)
+        out.wrote_proof(proof, data)
     elif proof is not None and not out.quiet:
         print(f"{proof}: not written, since nothing is refuted", file=sys.stderr)
     document = {**asdict(found), "sentence": found.sentence}

@@ -14,7 +14,7 @@ import typer
 import evr
 from evr._basics.numbers import duration, stated
 from evr.cli import REJECTED
-from evr.cli.output import LASTS, as_json, number, pair, say, waiting, wrote, wrote_proof
+from evr.cli.output import LASTS, as_json, number, pair, say, waiting
 
 if TYPE_CHECKING:
     from evr._proving.choosing import Forecast
@@ -103,12 +103,12 @@ class Reporting:
         self._tell(certificate)
         data = None
         if proof is not None and certificate.proof is not None:
-            wrote_proof(proof, data := proof.read_bytes(), quiet=self.out.silent)
+            self.out.wrote_proof(proof, data := proof.read_bytes())
         if report is not None:
             from evr._report.page import write_report
 
             write_report(certificate, report, source=str(self.path), proof=data)
-            wrote(report, quiet=self.out.silent)
+            self.out.wrote(report)
         if not certificate.accepted:
             raise typer.Exit(REJECTED)
 

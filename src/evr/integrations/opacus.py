@@ -14,7 +14,8 @@ from typing import Any
 
 from opacus.accountants import IAccountant, register_accountant
 
-from evr._accounting.api import Point, estimate_epsilon, greater_epsilon
+from evr._accounting.api import estimate_epsilon
+from evr._accounting.curves import Point, greater_epsilon
 from evr._accounting.online import Interpolated
 from evr._basics import validate
 from evr._dpsgd import opacus_history

@@ -27,7 +27,7 @@ from evr._kernel.pairs.exact.law import ball
 from evr._kernel.pairs.exact.points import hull
 from evr._kernel.pairs.exact.shifted import _eta, factors, rounded
 from evr._kernel.pairs.line.laplace import BoundedRangePair
-from evr._kernel.strict.proof import one_step_delta
+from evr._kernel.strict.alone import one_step_delta
 from evr._plan.strict import StrictCurve
 from evr._wording.events import describe
 from evr.errors import UnsupportedEventError

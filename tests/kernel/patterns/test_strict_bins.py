@@ -16,7 +16,7 @@ from evr._kernel.pairs import Direction, Step
 from evr._kernel.pairs.exact import ExactBins
 from evr._kernel.pairs.exact.law import ball
 from evr._kernel.strict import ProofPlan, one_step, prove
-from evr._kernel.strict.proof import one_step_delta
+from evr._kernel.strict.alone import one_step_delta
 from evr._kernel.strict.ratios import outcomes_of
 from evr.errors import UnsupportedEventError
 from helpers import full, near

@@ -31,10 +31,10 @@ from evr._kernel.pairs.exact import (
 )
 from evr._kernel.pairs.line.gaussian import GaussianPair
 from evr._kernel.strict import Grid, ProofPlan
+from evr._kernel.strict.alone import one_step_delta, stays_within
 from evr._kernel.strict.grid_law import GridLaw
 from evr._kernel.strict.last_sum import halves
 from evr._kernel.strict.masses import NOTHING
-from evr._kernel.strict.proof import one_step_delta, stays_within
 from evr.errors import UnsupportedEventError
 
 BITS = 160

@@ -11,7 +11,8 @@ from dp_accounting import dp_event
 
 import evr
 from evr._kernel.events import Composition
-from evr._kernel.strict.proof import prove_within, stays_within
+from evr._kernel.strict.alone import stays_within
+from evr._kernel.strict.proof import prove_within
 from evr._kernel.verdict.settings import Claim, Terms, threshold_of
 from evr._plan.strict import StrictCurve
 from kernel.strict.stress import plant

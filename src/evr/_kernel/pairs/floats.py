@@ -1,4 +1,4 @@
-"""The float view of an exact law: where floats are made of a law (docs/guarantees.md, Section 6).
+"""The float view of an exact law: the one place where floats are made of a law (docs/guarantees.md, 6).
 
 A mechanism is written once, by rational parameters. Estimates and samples see it through ``as_floats``, and
 the line above each family says how far its floats may be from the law: an ulp is one of the number itself.

@@ -1,6 +1,6 @@
 """Schedules: many sampled Gaussians of different noise or rates, grouped to the safe side
-(docs/guarantees_nested.md, G5). Each group becomes as many equal steps: a labelled mixture of a step below
-all of its steps and one above.
+(docs/guarantees_nested.md, G5). Each group becomes as many equal steps: a labelled mixture of one below all
+of its steps and one above.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ _BITS = 53  # of the weights of a mixture
 
 
 class Sampled(NamedTuple):
-    """A sampled Gaussian: one over the square of its noise, its sampling probability, and its direction, None
-    under replace-one.
-    """
+    """A sampled Gaussian: one over the square of its noise, its rate and direction (replace-one: None)."""
 
     square: Fraction
     rate: Fraction
@@ -34,7 +32,7 @@ class Sampled(NamedTuple):
 
     @classmethod
     def of(cls, law: Law) -> Sampled | None:
-        """What a law says, where it is that of a sampled Gaussian."""
+        """The sampled Gaussian whose law it is, if it is one."""
         match law:
             case SampledCurve(ExactGaussian(square), rate, direction):
                 return cls(square, rate, direction)
@@ -87,15 +85,13 @@ class Group:
 
     @cached_property
     def halves(self) -> tuple[Group, Group]:
-        """Both parts of a group of different members, on both sides of the middle of its wider number."""
+        """Those below and above the middle of the wider number, of a group of different members."""
         if _width(self.squares) >= _width(self.rates):
-            place = bisect_right(self.members, sum(self.squares) / 2, key=lambda one: one.square)
-            return Group(self.members[:place]), Group(self.members[place:])
+            index = bisect_right(self.members, sum(self.squares) / 2, key=lambda one: one.square)
+            return Group(self.members[:index]), Group(self.members[index:])
         middle = sum(self.rates) / 2
-        rare, often = (
-            tuple(one for one in self.members if (one.rate > middle) is more) for more in (False, True)
-        )
-        return Group(rare), Group(often)
+        rare = tuple(one for one in self.members if one.rate <= middle)
+        return Group(rare), Group(tuple(one for one in self.members if one.rate > middle))
 
 
 def _width(ends: tuple[Fraction, Fraction]) -> Fraction:
@@ -114,32 +110,30 @@ def groups_of(members: Iterable[Member], most: int) -> list[Group]:
     """At most so many groups of members that are near to each other: the one that costs most is halved."""
     found = [_whole(tuple(sorted(members)))]
     while len(found) < most and (greatest := max(one.cost for one in found)) > 0:
-        place = [one.cost for one in found].index(greatest)
-        found[place : place + 1] = found[place].halves
+        index = [one.cost for one in found].index(greatest)
+        found[index : index + 1] = found[index].halves
     return found
 
 
 def sampled_gaussians(steps: Iterable[Step]) -> tuple[dict[Direction | None, list[Member]], list[Step]]:
     """The sampled Gaussians among steps by their direction, and the other steps."""
-    members, rest = dict[Direction | None, list[Member]](), list[Step]()
+    members, others = dict[Direction | None, list[Member]](), list[Step]()
     for step in steps:
         if (known := Sampled.of(step.law)) is None:
-            rest.append(step)
+            others.append(step)
         else:
             members.setdefault(known.direction, []).append(Member(known.square, known.rate, step.count))
-    return members, rest
+    return members, others
 
 
 @lru_cache(maxsize=64)
 def grouped(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    """Steps that dominate the given ones (G5.4): where there are very many kinds of sampled Gaussians, fewer
-    kinds.
-    """
-    members, rest = sampled_gaussians(steps)
+    """Steps that dominate the given ones (G5.4): fewer kinds, where there are many of sampled Gaussians."""
+    members, others = sampled_gaussians(steps)
     if sum(map(len, members.values())) <= MOST_KINDS:
         return steps
     found = [(one, group) for one, own in members.items() for group in groups_of(own, MOST_KINDS)]
-    return (*rest, *(_equal_steps(group, one) for one, group in found))
+    return (*others, *(_equal_steps(group, one) for one, group in found))
 
 
 def _equal_steps(group: Group, direction: Direction | None) -> Step:
@@ -170,11 +164,12 @@ def _weight(group: Group, below: Sampled, above: Sampled) -> Fraction:
 
         start, end, total = distance(below.square), distance(above.square), Ball(0)
         for square, rate, times in group.members:
-            by_rate = (
-                ball((rate - below.rate) / (above.rate - below.rate)) if above.rate > below.rate else Ball(0)
-            )
-            by_noise = (distance(square) - start) / (end - start) if above.square > below.square else Ball(0)
+            by_rate = by_noise = Ball(0)
+            if above.rate > below.rate:
+                by_rate = ball((rate - below.rate) / (above.rate - below.rate))
+            if above.square > below.square:
+                by_noise = (distance(square) - start) / (end - start)
             total += times * (1 - by_rate.max(by_noise)).log()
-        rest = (total / group.size).exp()
-        units = integer_above((1 - rest) * (1 << _BITS)) if rest.is_finite() else 1 << _BITS
+        kept = (total / group.size).exp()
+        units = integer_above((1 - kept) * (1 << _BITS)) if kept.is_finite() else 1 << _BITS
     return Fraction(min(max(units, 1), 1 << _BITS), 1 << _BITS)

@@ -20,9 +20,8 @@ def module_of(x: Any) -> Any:
 
 
 class LossLaw(abc.ABC):
-    """The law of the loss ``log dP/dQ`` under ``P``, where ``(P, Q)`` dominates one step in one direction:
-    the step's ``delta(epsilon)`` is at most ``sup_A P(A) - e^epsilon Q(A)``, for all epsilon. A frozen
-    dataclass of plain values.
+    """The law of the loss ``log dP/dQ`` under ``P``, where ``(P, Q)`` dominates a step in one direction: its
+    ``delta(epsilon)`` is at most ``sup_A P(A) - e^epsilon Q(A)``. A frozen dataclass of plain values.
     """
 
     @abc.abstractmethod

@@ -24,9 +24,7 @@ _FEW = 1 << 16  # places, one by one
 
 @lru_cache(maxsize=256)
 def shares_up(spacing: Fraction, halvings: int, bits: int) -> tuple[int, ...]:
-    """``2^bits (1 - e^{-r spacing}) / (1 - e^{-2^halvings spacing})``, rounded up, for ``r < 2^halvings``
-    (S4.3).
-    """
+    """``2^bits (1 - e^{-r spacing}) / (1 - e^{-2^halvings spacing})`` for each ``r``, rounded up (S4.3)."""
     size, whole = 1 << halvings, 1 << bits
 
     def shares() -> Callable[[int], arb]:
@@ -60,35 +58,39 @@ def windowed(masses: Masses, floor: int, top: int, spacing: Fraction, bits: int)
     above = masses.part(top + 1, masses.last)
     if not len(above):
         return inside, 0
-    weights = _falling(power_below(-spacing, bits), bits, above.first - top, above.last - top)
+    weights = falling(power_below(-spacing, bits), bits, above.first - top, above.last - top, lowered)
     kept = sum(map(mul, above, weights)) >> bits
     return inside + Masses.of(top, [kept]), above.most - kept
 
 
-def _falling(step: int, bits: int, first: int, last: int) -> Iterable[int]:
-    """``V_n`` of Section S4.4 from ``first`` to ``last``: one by one, or the first by squares where it is
-    far.
-    """
-    if last <= _FEW:
-        return islice(_first_falling(step, bits, last.bit_length()), first, None)
-    near, times = first <= _FEW + 1, partial(_lowered, bits)
-    start, skipped = (1 << bits, first) if near else (power(step, first - 1, times), 1)
-    return islice(accumulate(repeat(step, last), times, initial=start), skipped, None)
+Times = Callable[[int, int, int], int]
+"""The product of two numbers in units of ``2^-bits``, from the bits and the two, rounded."""
 
 
-@lru_cache(maxsize=8)
-def _first_falling(step: int, bits: int, doublings: int) -> list[int]:
-    return list(accumulate(repeat(step, (1 << doublings) - 1), partial(_lowered, bits), initial=1 << bits))
-
-
-def _lowered(bits: int, weight: int, step: int) -> int:
+def lowered(bits: int, weight: int, step: int) -> int:
     return weight * step >> bits
 
 
+def raised(bits: int, weight: int, step: int) -> int:
+    return -(-weight * step >> bits)
+
+
+def falling(step: int, bits: int, first: int, last: int, times: Times) -> Iterable[int]:
+    """``V_n`` of S4.4 from ``first`` to ``last``: one by one, or the first by squares where it is far."""
+    if last <= _FEW:
+        return islice(_first_falling(step, bits, last.bit_length(), times), first, None)
+    near, product = first <= _FEW + 1, partial(times, bits)
+    start, skipped = (1 << bits, first) if near else (power(step, first - 1, product), 1)
+    return islice(accumulate(repeat(step, last), product, initial=start), skipped, None)
+
+
+@lru_cache(maxsize=8)
+def _first_falling(step: int, bits: int, doublings: int, times: Times) -> list[int]:
+    return list(accumulate(repeat(step, (1 << doublings) - 1), partial(times, bits), initial=1 << bits))
+
+
 class Rules(NamedTuple):
-    """How masses are rounded, moved and multiplied: in upper bounds (S4), and as either list of a lower one
-    (L4).
-    """
+    """How masses are rounded, moved, multiplied: in upper bounds (S4), in either list of lower ones (L4)."""
 
     rounded: Callable[[Masses, int], Masses]
     coarsened: Callable[[Masses, Fraction, int, int], Masses]
@@ -107,9 +109,7 @@ ABOVE = Rules(
 
 @dataclass(frozen=True)
 class GridLaw:
-    """Fine masses, coarse masses and an infinite one that cover the law of some steps, by the rules of upper
-    bounds.
-    """
+    """Fine, coarse and infinite masses that cover the law of some steps, by the rules of upper bounds."""
 
     halvings: int  # the fine grid has the spacing ``spacing / 2^halvings``
     fine: Masses
@@ -179,9 +179,7 @@ class GridLaw:
         return replace(x, fine=fine, coarse=x.rules.rounded(coarse, x.bits), infinite=x.rules.infinite(x, y))
 
     def within(self, window: Window) -> GridLaw:
-        """The law cut to a window: fine masses outside of it become coarse, coarse ones are raised or split
-        (S4.4).
-        """
+        """Cut to a window: fine masses outside become coarse, coarse ones are raised or split (S4.4)."""
         law = self.at(window.halvings)
         fine, coarse = law.fine, law.coarse
         if law.halvings and len(fine):
@@ -197,7 +195,5 @@ class GridLaw:
 
 
 def either(a: int, b: int, bits: int) -> int:
-    """``1 - (1 - a)(1 - b)`` in units of ``2^-bits``, rounded up, at most 1, where neither is above 1
-    (S4.5).
-    """
+    """``1 - (1 - a)(1 - b)`` in units of ``2^-bits``, rounded up, for ``a`` and ``b`` of at most 1 (S4.5)."""
     return min(a + b - (a * b >> bits), 1 << bits)

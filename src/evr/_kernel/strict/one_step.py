@@ -18,7 +18,7 @@ from evr._kernel.strict.grid_law import GridLaw
 from evr._kernel.strict.plan import Grid
 from evr._kernel.strict.ratios import outcomes_of, ratios_of
 from evr._kernel.strict.rounding import GUARD, ceiling, decided, end_above, units_above
-from evr._kernel.strict.series import Part, masses_by_series
+from evr._kernel.strict.series import Ceilings, Kinds, Part, masses_by_series
 
 
 def one_step(law: ExactLaw, grid: Grid, spacing: Fraction, bits: int) -> GridLaw:
@@ -40,9 +40,7 @@ def one_step(law: ExactLaw, grid: Grid, spacing: Fraction, bits: int) -> GridLaw
 
 
 class Losses(Sequence[fmpq]):
-    """The losses of a grid's places, rising: coarse places below the fine ones, these, and coarse places
-    above them.
-    """
+    """The losses of a grid's places, rising: coarse ones, the fine ones, and coarse ones above them."""
 
     def __init__(self, grid: Grid, spacing: Fraction) -> None:
         self._size = 1 << grid.halvings
@@ -51,7 +49,7 @@ class Losses(Sequence[fmpq]):
         self._above = self._below + (high - low) * self._size  # the place of the last fine one
         self._number = self._above + grid.top - high + 1
         start, unit = grid.offset + grid.floor * spacing, spacing / self._size
-        self._start, self._unit = (fmpq(x.numerator, x.denominator) for x in (start, unit))
+        self._start, self.unit = (fmpq(x.numerator, x.denominator) for x in (start, unit))
 
     def __len__(self) -> int:
         return self._number
@@ -61,7 +59,7 @@ class Losses(Sequence[fmpq]):
             return [self[j] for j in range(*place.indices(len(self)))]
         place = range(self._number)[place]
         fine = min(max(place - self._below, 0), self._above - self._below)
-        return self._start + self._unit * ((place - fine) * self._size + fine)
+        return self._start + self.unit * ((place - fine) * self._size + fine)
 
     def runs(self, first: int, last: int) -> Iterator[range]:
         """From ``first`` to ``last``, runs of places whose gaps to both neighbours are the same."""
@@ -74,16 +72,35 @@ class Losses(Sequence[fmpq]):
             yield range(low + 1, high)
 
 
-def _tails(law: ExactCurve, losses: Sequence[fmpq]) -> tuple[int, int, Callable[[int], arb]]:
-    """``G_j`` of Section S3 as a function of ``j``: how much of ``P`` is put beyond place ``j``. Before it,
-    the first place at which it may be below 1, and the first from which on it is 0.
-    """
-    value, least, greatest = law.curve(), law.least(), law.greatest()
+def held(law: ExactCurve, losses: Losses) -> tuple[int, int]:
+    """A place below which certainly no loss is, and the first beyond which certainly none is."""
+    least, greatest = law.least(), law.greatest()
     most = ball(greatest) if isinstance(greatest, Fraction) else greatest
     places = range(len(losses))
-    # Below `first` all losses are certainly at the next place or beyond it; from `end` on none is beyond.
     first = max(0, bisect_left(places, True, key=lambda j: not arb(losses[j]) <= least) - 1)
-    end = bisect_left(places, True, key=lambda j: bool(arb(losses[j]) >= most))
+    return first, bisect_left(places, True, key=lambda j: bool(arb(losses[j]) >= most))
+
+
+def stretches(
+    law: ExactCurve, losses: Losses, bits: int, kinds: Kinds
+) -> Iterator[tuple[range, list[Ceilings] | None]]:
+    """All places that may have mass, in order: blocks with their masses by series; and between them, without
+    masses, places that are left to be done one by one.
+    """
+    first, end = held(law, losses)
+    last = len(losses) - 1
+    place = min(first, last)
+    for run in losses.runs(first + 1, min(end - 2, last - 1)) if law.is_analytic else ():
+        for start, masses in masses_by_series(law.curve(), losses, run, bits, kinds):
+            yield range(place, start), None
+            place = start + len(masses[0][0])
+            yield range(start, place), masses
+    yield range(place, min(end, last) + 1), None
+
+
+def _tails(law: ExactCurve, losses: Losses) -> Callable[[int], arb]:
+    """``G_j`` of Section S3 as a function of ``j``: how much of ``P`` is put beyond place ``j``."""
+    value, last, (first, end) = law.curve(), len(losses) - 1, held(law, losses)
 
     @lru_cache(maxsize=3)  # the curve at one place, which the next masses need too
     def curve(j: int) -> arb:
@@ -97,15 +114,15 @@ def _tails(law: ExactCurve, losses: Sequence[fmpq]) -> tuple[int, int, Callable[
     def tail(j: int) -> arb:
         if j < first or j >= end:
             return arb(int(j < first))
-        if j == places[-1]:
+        if j == last:
             return curve(j)
         ratio = ratio_over(losses[j + 1] - losses[j])
         return (curve(j) - ratio * curve(j + 1)) / (1 - ratio)
 
-    return first, end, tail
+    return tail
 
 
-def _spread_to_ends(gap: arb) -> list[list[Part]]:
+def _to_both_ends(gap: arb) -> list[list[Part]]:
     """The mass of a place of Section S3.1."""
     ratio = (-gap).exp()
     before, here, after = (share / (1 - ratio) for share in (arb(1), -(1 + ratio), ratio))
@@ -121,23 +138,16 @@ def _spread_curve(law: ExactCurve, losses: Losses, bits: int) -> tuple[list[int]
         return (tail(j - 1) if j else arb(1)) - tail(j)
 
     with at_precision(bits + GUARD):
-        first, end, tail = _tails(law, losses)
-        place = min(first, last)
-
-        def fill(start: int) -> None:
-            masses[place:start] = [ceiling(mass(tail, j) * unit) for j in range(place, start)]
-
-        for run in losses.runs(first + 1, min(end - 2, last - 1)) if law.is_analytic else ():
-            for start, ((low, high),) in masses_by_series(law.curve(), losses, run, bits, _spread_to_ends):
-                fill(start)
-                place = start + len(high)
-                # what is from 0 to 1 is 1; None where the error leaves a choice
-                masses[start:place] = [
-                    b if a == b or b <= 1 else None for a, b in zip(low, high, strict=True)
-                ]
-        fill(min(end, last) + 1)
-    infinite = 0 if end <= last else units_above(lambda: _tails(law, losses)[2](last), bits)
-    return decided(masses, lambda: partial(mass, _tails(law, losses)[2]), bits), infinite
+        tail = _tails(law, losses)
+        for places, by_series in stretches(law, losses, bits, _to_both_ends):
+            if by_series is None:
+                found = [ceiling(mass(tail, j) * unit) for j in places]
+            else:  # what is from 0 to 1 is 1; None where the error leaves a choice
+                ((low, high),) = by_series
+                found = [b if a == b or b <= 1 else None for a, b in zip(low, high, strict=True)]
+            masses[places.start : places.stop] = found
+    infinite = units_above(lambda: _tails(law, losses)(last), bits)
+    return decided(masses, lambda: partial(mass, _tails(law, losses)), bits), infinite
 
 
 def _spread_outcomes(law: ExactOutcomes, losses: Sequence[fmpq], bits: int) -> tuple[list[int], int]:

@@ -1,7 +1,7 @@
 """Plans: what floats choose, as data. Whatever a plan says, the bound that follows from it holds.
 
-Place ``i`` of the coarse grid is the loss ``offset + i spacing``. A fine grid has the spacing ``spacing /
-2^halvings``. The offset of several steps is the sum of theirs.
+Place ``i`` of the coarse grid is the loss ``offset + i spacing``; a fine grid has ``spacing / 2^halvings``.
+The offset of several steps is the sum of theirs.
 """
 
 from __future__ import annotations
@@ -27,9 +27,7 @@ _REMEDY = "claim a greater delta or a smaller epsilon, or take a method that sam
 
 
 class Window(NamedTuple):
-    """What a product keeps: fine masses at the fine places ``low .. high``, coarse ones at ``floor ..
-    top``.
-    """
+    """What a product keeps: fine masses at fine places ``low .. high``, coarse ones at ``floor .. top``."""
 
     halvings: int
     low: int
@@ -44,9 +42,7 @@ class Window(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """Where one step is put: coarse places ``floor .. top``, and fine ones from coarse place ``low`` to
-    ``high``.
-    """
+    """Where one step is put: coarse places ``floor .. top``, fine ones from coarse ``low`` to ``high``."""
 
     offset: Fraction
     halvings: int
@@ -67,9 +63,8 @@ T = TypeVar("T")
 def compose(
     counts: Sequence[int], step: Callable[[int], T], times: Callable[[T, T], T]
 ) -> tuple[list[T], list[T]]:
-    """The two halves of a composition, each as a list of one product, or of none if the half has no steps:
-    each kind to half of its count, joined with the kinds before it. What odd counts leave over extends the
-    second half.
+    """The two halves of a composition, each a list of one product, or of none if it has no steps: each kind
+    to half of its count, joined with the kinds before it. What odd counts leave extends the second half.
     """
     first: list[T] = []
     for kind, count in enumerate(counts):
@@ -107,12 +102,9 @@ class ProofPlan:
     spacing: Fraction  # of the coarse grid
     grids: tuple[Grid, ...]  # for each kind of step; none where a single step is bounded by its curve
     windows: tuple[Window, ...]  # after each product of ``schedule``, in its order
-    selections: tuple[
-        SelectionPlan, ...
-    ] = ()  # for each kind of step that is a selection, in the order of the steps
-    nested: tuple[
-        NestedPlan, ...
-    ] = ()  # for each kind of step that is made of compositions, in the order of the steps
+    # in the order of the steps, for each kind that is a selection, and that is made of compositions
+    selections: tuple[SelectionPlan, ...] = ()
+    nested: tuple[NestedPlan, ...] = ()
 
     def __post_init__(self) -> None:
         if not 1 <= self.bits <= MOST_BITS or self.spacing <= 0:
@@ -122,19 +114,16 @@ class ProofPlan:
         for halvings, *ends in (*self.windows, *(grid[1:] for grid in self.grids)):
             if not 0 <= halvings <= MOST_HALVINGS or max(map(abs, ends)) > MOST_PLACES:
                 raise ValueError(
-                    f"an exact proof of this would need a grid of more than {MOST_HALVINGS} halvings, or"
-                    " more than "
-                    f"{MOST_PLACES:,} places from 0: {_REMEDY}"
+                    f"an exact proof of this would need a grid of more than {MOST_HALVINGS} halvings,"
+                    f" or more than {MOST_PLACES:,} places from 0: {_REMEDY}"
                 )
         if any(w.low > w.high or w.floor > w.top for w in self.windows):
             raise ValueError("a window of the plan holds nothing: low <= high and floor <= top are wanted")
         for grid in self.grids:
-            if not grid.floor < grid.top or (
-                grid.halvings and not grid.floor <= grid.low < grid.high <= grid.top
-            ):
-                raise ValueError(
-                    f"{grid!r}: floor < top is wanted, and floor <= low < high <= top with halvings"
-                )
+            has_fine_part = not grid.halvings or grid.floor <= grid.low < grid.high <= grid.top
+            if not (grid.floor < grid.top and has_fine_part):
+                wanted = "floor < top is wanted, and floor <= low < high <= top with halvings"
+                raise ValueError(f"{grid!r}: {wanted}")
         if self.places > MOST_PLACES:
             most = f"{self.places:,} places, and {MOST_PLACES:,} is the most"
             raise ValueError(f"an exact proof of this would follow {most}: {_REMEDY}")
@@ -145,14 +134,11 @@ class ProofPlan:
         return cls(bits, spacing, (), ())
 
     @property
-    def _inside(self) -> list[ProofPlan]:
-        curves = [curve.plan for one in self.selections for curve in one.curves]
-        return curves + [plan for one in self.nested for plan in one.plans]
-
-    @property
     def places(self) -> int:
         """The most places that a law has on the way: what memory and time go with."""
-        parts: list[ProofPlan | Grid | Window] = [*self._inside, *self.grids, *self.windows]
+        parts: list[ProofPlan | Grid | Window] = [*self.grids, *self.windows]
+        parts += [curve.plan for one in self.selections for curve in one.curves]
+        parts += [plan for one in self.nested for plan in one.plans]
         return max((one.places for one in parts), default=0)
 
     def composed(
@@ -161,9 +147,7 @@ class ProofPlan:
         one_step: Callable[[ExactLaw, Grid, Fraction, int], T],
         times: Callable[[T, T, Window], T],
     ) -> tuple[list[T], list[T], Fraction]:
-        """The halves of ``compose``: steps on their grids, products cut to windows; and the offset of the
-        whole.
-        """
+        """The halves of ``compose``: steps on grids, products cut to windows; and the offset of the whole."""
         counts = tuple(step.count for step in steps)
         needed = len(schedule(counts))
         if len(self.grids) != len(steps) or len(self.windows) != needed:
@@ -194,9 +178,7 @@ class ProofPlan:
 
     @classmethod
     def from_json(cls, document: Any) -> ProofPlan:
-        """The plan that ``to_json`` wrote, or a ``ValueError``: what is written of it has to be the document
-        again.
-        """
+        """What ``to_json`` wrote, or a ``ValueError``: written again it has to be the same document."""
         try:
             found = cls._read(document)
             if json.dumps(found.to_json(), sort_keys=True) != json.dumps(document, sort_keys=True):
@@ -223,6 +205,13 @@ class CurvePlan(NamedTuple):
     epsilons: tuple[Fraction, ...]
     plan: ProofPlan
 
+    def to_json(self) -> dict[str, object]:
+        return {"epsilons": [str(epsilon) for epsilon in self.epsilons], "plan": self.plan.to_json()}
+
+    @classmethod
+    def read(cls, document: Any) -> CurvePlan:
+        return cls(tuple(map(fraction_of, document["epsilons"])), ProofPlan._read(document["plan"]))
+
 
 @dataclass(frozen=True)
 class SelectionPlan:
@@ -231,17 +220,14 @@ class SelectionPlan:
     fineness: int  # how narrow cells are
     ahead: tuple[CurvePlan, ...]  # points of the curve of one run in this direction
     back: tuple[CurvePlan, ...]  # and in the other
-    at: tuple[
-        Fraction, ...
-    ] = ()  # epsilons at which the selection is asked, where it is composed with other steps
+    at: tuple[Fraction, ...] = ()  # epsilons at which it is asked, where it is composed with other steps
 
     def __post_init__(self) -> None:
         points = len(self.at) + sum(len(curve.epsilons) for curve in self.curves)
         if not 1 <= self.fineness <= MOST_FINENESS or len(self.curves) > MOST_CURVES or points > MOST_POINTS:
             raise ValueError(
-                f"the plan of a selection has at most {MOST_CURVES} curves, {MOST_POINTS:,} epsilons and a"
-                " fineness "
-                f"from 1 to {MOST_FINENESS:,}"
+                f"the plan of a selection has at most {MOST_CURVES} curves, {MOST_POINTS:,} epsilons"
+                f" and a fineness from 1 to {MOST_FINENESS:,}"
             )
         if any(curve.plan.selections for curve in self.curves):
             raise ValueError("one run of a selection holds no selection")
@@ -253,24 +239,13 @@ class SelectionPlan:
         return self.ahead + self.back
 
     def to_json(self) -> dict[str, object]:
-        ahead, back = (
-            [{"epsilons": [str(e) for e in epsilons], "plan": plan.to_json()} for epsilons, plan in side]
-            for side in (self.ahead, self.back)
-        )
+        ahead, back = ([curve.to_json() for curve in side] for side in (self.ahead, self.back))
         return {"fineness": self.fineness, "ahead": ahead, "back": back, "at": [str(e) for e in self.at]}
 
     @classmethod
     def read(cls, document: Any) -> SelectionPlan:
-        """The plan that ``to_json`` wrote, as part of the plan of a proof, which is compared with what is
-        written.
-        """
-        ahead, back = (
-            tuple(
-                CurvePlan(tuple(map(fraction_of, one["epsilons"])), ProofPlan._read(one["plan"]))
-                for one in side
-            )
-            for side in (document["ahead"], document["back"])
-        )
+        """What ``to_json`` wrote, inside of the plan of a proof, which compares the whole."""
+        ahead, back = (tuple(map(CurvePlan.read, document[side])) for side in ("ahead", "back"))
         return cls(int(document["fineness"]), ahead, back, tuple(map(fraction_of, document["at"])))
 
 
@@ -289,25 +264,18 @@ class NestedPlan:
             raise ValueError(f"spacing={self.spacing!r} of ratios is not positive")
 
     def to_json(self) -> dict[str, object]:
-        return {
-            "plans": [one.to_json() for one in self.plans],
-            "spacing": str(self.spacing),
-            "top": str(self.top),
-        }
+        plans = [one.to_json() for one in self.plans]
+        return {"plans": plans, "spacing": str(self.spacing), "top": str(self.top)}
 
     @classmethod
     def read(cls, document: Any) -> NestedPlan:
-        """The plan that ``to_json`` wrote, as part of the plan of a proof, which is compared with what is
-        written.
-        """
+        """What ``to_json`` wrote, inside of the plan of a proof, which compares the whole."""
         spacing, top = (fraction_of(document[key]) for key in ("spacing", "top"))
         return cls(tuple(ProofPlan._read(one) for one in document["plans"]), spacing, top)
 
 
 class StatedProof(NamedTuple):
-    """The words of a proof: a bound, the plan, a digest. They prove nothing until ``prove`` follows the plan
-    again.
-    """
+    """The words of a proof, which prove nothing until ``prove`` follows the plan again."""
 
     delta: Fraction
     plan: ProofPlan | None = None

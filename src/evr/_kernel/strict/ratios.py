@@ -154,9 +154,7 @@ class Ratios:
         unit, last = fmpz(1) << self.bits, len(places) - 1
 
         def enclosed(first: int, end: int) -> list[arb]:
-            """The masses at the places from ``first`` to ``end``: differences of the slopes between
-            places.
-            """
+            """The masses at places ``first`` to ``end``: differences of the slopes between places."""
             call, step = law.call(), ball(self.spacing)
             ends = places[max(0, first - 1) : end + 2]
             curve = [call(i * step) if i else arb(1) for i in ends]

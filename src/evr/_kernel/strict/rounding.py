@@ -1,6 +1,4 @@
-"""Integers from balls, rounded up or down (docs/guarantees_strict.md, Section S4.1): the same on every
-machine.
-"""
+"""Integers from balls (docs/guarantees_strict.md, S4.1), rounded up or down: the same on every machine."""
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -21,9 +19,7 @@ def ceil_div(number: int | Fraction, divisor: int | Fraction = 1) -> int:
 
 
 def ceiling(number: arb) -> int | None:
-    """The number rounded up, if the ball decides it and memory has room: FLINT ends the process if it has
-    none.
-    """
+    """The number rounded up, if the ball decides it and memory has room: FLINT ends a process without."""
     if not abs(number) < _LARGEST:
         return None
     rounded = number.ceil().unique_fmpz()
@@ -41,9 +37,7 @@ def end_above(number: arb, bits: int = 0) -> int:
 
 
 def units_above(number: Callable[[], arb], bits: int) -> int:
-    """``2^bits`` times the number, rounded up, at a precision that decides it; after some raises, its upper
-    end.
-    """
+    """``2^bits`` times the number, rounded up at a precision that decides it, or its upper end after some."""
     for raises in range(RAISES):
         with at_precision((bits + GUARD) << raises):
             scaled = number() * (fmpz(1) << bits)
@@ -88,7 +82,6 @@ def _exponential(exponent: Fraction) -> arb:
     if exponent > _MOST_EXPONENT:
         raise ValueError(
             f"e to the power of {ball(exponent).str(6, radius=False)} is too large for exact arithmetic,"
-            " which takes "
-            f"exponents of at most {_MOST_EXPONENT:.0e}: use samples instead"
+            f" which takes exponents of at most {_MOST_EXPONENT:.0e}: use samples instead"
         )
     return ball(exponent).exp()

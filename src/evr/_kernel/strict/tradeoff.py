@@ -36,9 +36,7 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Tradeoff:
-    """The greatest true positive rate at each false positive rate, from above: an envelope of lines (Section
-    K1).
-    """
+    """The greatest true positive rate at each false positive rate, from above: an envelope of lines (K1)."""
 
     lines: tuple[Line, ...]
 
@@ -81,9 +79,7 @@ class Tradeoff:
         return max(prior * true + (1 - prior) * (1 - false) for false, true in self.corners)
 
     def exceeding(self, ratio: Fraction) -> Fraction:
-        """The bound on the chance that the likelihood ratio of a record that took part exceeds ``ratio > 0``
-        (K2).
-        """
+        """The bound on the chance that, with the record, the likelihood ratio exceeds ``ratio > 0`` (K2)."""
         return min(line.height / (1 - line.slope / ratio) for line in self.lines if line.slope < ratio)
 
 
@@ -113,9 +109,7 @@ class Term(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """Where a cell begins: ``x``, the bound ``T(x)`` on the same probability in the other world, ``log g`` of
-    both.
-    """
+    """Where a cell begins: ``x``, the bound ``T(x)`` on it in the other world, and ``log g`` of both."""
 
     x: Fraction
     most: Fraction
@@ -227,9 +221,7 @@ def _narrowed(corners: list[Mark], density: Callable[[arb], arb], fineness: int)
 
 
 def _parts(lines: list[tuple[int, int]], bits: int) -> Iterator[Term]:
-    """The upper envelope of the lines ``a l - b`` and of 0, where ``l >= 0``, as a sum of ``weight (l -
-    ratio)_+``.
-    """
+    """The upper envelope, for ``l >= 0``, of lines ``a l - b`` and 0 as a sum of ``weight (l - ratio)_+``."""
     nothing = Line(0, 0)
     below = envelope([nothing, *(Line(-a, b) for a, b in lines)])
     for one, other in pairwise([nothing, *(line for line in below if line.slope)]):

@@ -88,7 +88,7 @@ class ExactCurve(ExactLaw):
 
     @property
     def is_analytic(self) -> bool:
-        """Whether the curve takes power series too; it need not about a ball that no one formula serves."""
+        """Whether the curve takes power series too, about balls in which one formula holds."""
         return False
 
     def hockey_stick(self, epsilon: Fraction) -> Ball:

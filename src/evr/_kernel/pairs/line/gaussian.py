@@ -113,8 +113,8 @@ def _log_weighted_sum(exponent: Floats, p: Floats) -> Floats:
 @dataclass(frozen=True)
 class MixturePair(DominatingPair):
     """``sum_i p_i N(m_i, 1)`` against ``N(0, 1)`` (remove), ``N(0, 1)`` against ``sum_i p_i N(-m_i, 1)``
-    (add), or the first mixture against the second one (None, which serves both directions); ``0 <= m_i``, not
-    all zero.
+    (add), or the first mixture against the second one (None, which serves both directions). Means are not
+    negative, and not all zero.
 
     The loss is ``f(t)`` if ``P`` is a mixture, less ``f(-t)`` if ``Q`` is one, where the convex function
     ``f(t) = log sum_i p_i e^{m_i t - m_i^2/2}`` rises.

@@ -137,11 +137,9 @@ def finite_part(pair: DominatingPair) -> DominatingPair:
 
 @dataclass(frozen=True)
 class WithoutReplacementPair(DominatingPair):
-    """A base pair without an atom at loss 0 seen through sampling of a share ``g`` of the records.
-
-    Where the base loss is positive the pair is ``((1-g)Q + gP, Q)``, where it is negative ``(P, (1-g)P +
-    gQ)``. The rest of both laws is an atom at loss 0: an interval of length 1, put where the line of the base
-    is cut.
+    """A base pair without an atom at loss 0 seen through sampling of a share ``g`` of the records: it is
+    ``((1-g)Q + gP, Q)`` where the base loss is positive, ``(P, (1-g)P + gQ)`` where it is negative. The rest
+    of both laws is an atom at loss 0: an interval of length 1, where the line of the base is cut.
     """
 
     base: DominatingPair
