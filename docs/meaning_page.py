@@ -17,8 +17,9 @@ from dp_accounting import dp_event as d
 from evr._kernel.events import Composition
 from evr._kernel.events import schemes as s
 from evr._kernel.events.attained import is_attained
-from evr._kernel.events.meaning import HYPOTHESES, Meaning, Refused, meaning_of, rows
-from evr._kernel.events.table import BUILT_IN, WRAPPERS
+from evr._kernel.events.meaning import row_of, rows
+from evr._kernel.events.relations import Meaning, Refused
+from evr._kernel.events.table import BUILT_IN, HYPOTHESES, WRAPPERS
 from evr.errors import UnsupportedEventError
 
 DOCS = Path(__file__).resolve().parent
@@ -256,7 +257,7 @@ def attained(event: d.DpEvent, relation: NeighboringRelation) -> str:
 
 def answered(event: d.DpEvent, relation: NeighboringRelation) -> str:
     try:
-        answer = meaning_of(event, relation)
+        answer = row_of(event, relation).answer
     except UnsupportedEventError:
         return "refused: evr has no law for it"
     if isinstance(answer, Refused):

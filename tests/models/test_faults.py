@@ -11,11 +11,11 @@ import pytest
 from dp_accounting import NeighboringRelation, dp_event
 
 import evr
-from evr._kernel.events import MECHANISMS, composition, schemes, training
-from evr._kernel.events.meaning import HYPOTHESES, Row, meanings_in, row_of
+from evr._kernel.events import MECHANISMS, composition, schemes, users
+from evr._kernel.events.meaning import Row, meanings_in, row_of
 from evr._kernel.events.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT, Meaning, Variant, name_of, relation_named
 from evr._kernel.events.sampling import Sampling
-from evr._kernel.events.table import WRAPPERS
+from evr._kernel.events.table import HYPOTHESES, WRAPPERS
 from evr._kernel.pairs import Pairs
 from models.broken import BROKEN, check_assumed, check_breaks
 from models.rows import CASES, MODELS, PIPELINES, REFUSED, check_default, check_row, check_unit, table
@@ -82,12 +82,12 @@ def without(subject: str, relation: NeighboringRelation, hypothesis: str) -> Pla
 
 
 def swapped(event: Any) -> Pairs:
-    pairs = training.sampled_users(event)
+    pairs = users.sampled(event)
     return Pairs(pairs.add, pairs.remove)
 
 
 def of_one_record(event: Any) -> Any:
-    return training.sampled_users(attr.evolve(event, records_per_user=1, user_norm=None))
+    return users.sampled(attr.evolve(event, records_per_user=1, user_norm=None))
 
 
 def guarantee_as_noise(patch: pytest.MonkeyPatch) -> None:

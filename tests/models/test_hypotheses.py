@@ -8,7 +8,8 @@ import attr
 import pytest
 from dp_accounting import dp_event
 
-from evr._kernel.events.meaning import HYPOTHESES, Row
+from evr._kernel.events.meaning import Row
+from evr._kernel.events.table import HYPOTHESES
 from models.broken import BROKEN, check_assumed, check_breaks, ids_of
 from models.rows import ROWS, name
 

@@ -93,10 +93,12 @@ class FftCurve:
         """Delta at one epsilon, the error left out where it costs extra."""
         if self._single and math.isfinite(epsilon):
             return pair_delta(self.steps[0].pair, epsilon)
-        return self.delta(epsilon).value
+        return self.delta(epsilon, doubted=False).value
 
-    def delta(self, epsilon: float, floor: float = 0.0) -> Delta:
-        """Delta at one epsilon, with an estimate of the error. A part below ``floor`` is left to the error."""
+    def delta(self, epsilon: float, floor: float = 0.0, *, doubted: bool = True) -> Delta:
+        """Delta at one epsilon, with an estimate of the error; unless ``doubted``, without that of grouping. A part
+        below ``floor`` is left to the error.
+        """
         if not self.steps:
             return _constant(0.0)
         if math.isinf(epsilon) or self.infinite_mass >= 1.0:
@@ -124,7 +126,7 @@ class FftCurve:
         unsettled = _ROUGHLY_SETTLED if self._rough else UNSETTLED
         if found.error > unsettled * found.value and self._apart is not None:
             found = min(found, self._by_atoms(epsilon, *self._apart), key=lambda delta: delta.error)
-        if self._coarser is not None:
+        if self._coarser is not None and doubted:
             found = found.worse(_IN_DOUBT * abs(found.value - self._coarser.delta(epsilon).value))
         if self._added:  # what a proof of groups adds, so far as an estimate can say it
             shift = self._added * epsilon

@@ -19,7 +19,7 @@ from evr.types import Method
 
 _LASTS = 2.0  # seconds: what takes longer says so
 _READING = 0.0015  # a step of a schedule: to read it, to group it, and to write it down
-_KIND, _AMONG = 0.03, 0.0004  # a kind of step in one direction; and for each other kind beside it
+_KIND, _AMONG = 0.03, 0.0005  # a kind of step in one direction; and for each other kind beside it
 _REPLACED = 0.4  # a kind under replace-one, which serves both directions
 _LONGER = {ExactBins: 2.5, NestedLaw: 3.0, Selection: 2.0, ExactGaussian: 0.0}  # a kind of step of these laws
 
@@ -56,12 +56,8 @@ def planning_told(composition: Composition, progress: ProgressHook | None, metho
     if not (is_strict and is_shown(progress) and (seconds := seconds_ahead(composition)) > _LASTS):
         return lambda stage: None
     start, kinds = time.perf_counter(), len(composition.remove)
-    what = (
-        f"{kinds:,} different steps: to estimate, plan and prove them"
-        if kinds > 1
-        else "To estimate, plan and prove it"
-    )
-    print(f"{what} takes about {duration(float(f'{seconds:.1g}'))}.", file=sys.stderr)
+    what, about = f"{kinds:,} different step{'s' * (kinds > 1)}", duration(float(f"{seconds:.2g}"))
+    print(f"{what}: about {about} to estimate, plan and prove.", file=sys.stderr)
 
     def tell(stage: str) -> None:
         print(f"{stage}, after {duration(time.perf_counter() - start)}.", file=sys.stderr)

@@ -15,8 +15,8 @@ from evr._certificate.certificate import Certificate
 from evr._certificate.event_json import event_digest
 from evr._certificate.judging import contradictions
 from evr._dpsgd import opacus_history
-from evr._kernel.events.meaning import HYPOTHESES
 from evr._kernel.events.relations import ADD_OR_REMOVE, ZERO_OUT, Relation, relation_named
+from evr._kernel.events.table import HYPOTHESES
 from evr._records.chain import Chain, Constants, Line, last_of, rank_path, read_lines
 from evr._release.budget import Budget
 from evr._release.gate import Release, certify, release

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from evr._basics import atomic, validate
+from evr._basics.numbers import short_exponent
 from evr._basics.randomness import entropy_of
 from evr._certificate.build import build, epsilon_per_record, software
 from evr._certificate.certificate import Certificate
@@ -100,7 +101,7 @@ class Request:
             self.budget.account().check(event, self.description.unit)
         tell = planning_told(self.composition, progress, method)
         self.claim = claimed(self.composition, epsilon, delta, rates, tau, None if for_output else event)
-        tell(f"Estimated: ({self.claim.epsilon!r}, {self.claim.delta!r}) is to be proved")
+        tell(short_exponent(f"Estimated: ({self.claim.epsilon!r}, {self.claim.delta!r}) is to be proved"))
         whose = protected(written, self.description.unit)
         self.wanted = Wanted(self.claim, name, self.composition.relation, whose, for_output)
         self.strict = StrictProving(self.composition, tell)

@@ -13,7 +13,8 @@ from dp_accounting import NeighboringRelation, dp_event
 
 import evr
 from evr._kernel.events import Composition, schemes
-from evr._kernel.events.meaning import HYPOTHESES, hypotheses_of
+from evr._kernel.events.meaning import hypotheses_of
+from evr._kernel.events.table import HYPOTHESES
 from evr.errors import OtherRelationError
 from helpers import near
 

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 import evr
 from evr._estimate.closed_forms import pair_delta
 from evr._kernel.events import Composition
-from evr._kernel.events.meaning import HYPOTHESES, hypotheses_of
+from evr._kernel.events.meaning import hypotheses_of
+from evr._kernel.events.table import HYPOTHESES
 from evr._kernel.pairs import Step
 from evr._kernel.pairs.exact import Ball, ExactBoundedRange, ExactConcentrated, ExactGaussian, ExactLaw, ExactRun
 from evr._kernel.pairs.exact.law import ball

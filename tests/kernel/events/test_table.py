@@ -16,9 +16,9 @@ from dp_accounting.privacy_accountant import UnsupportedEventError as PeerError
 import evr
 from evr._certificate.certificate import Certificate
 from evr._kernel.events import MECHANISMS, Composition, noise, schemes
-from evr._kernel.events.meaning import HYPOTHESES, Row, hypotheses_of, meaning_of, row_of, rows, unit_of
+from evr._kernel.events.meaning import Row, hypotheses_of, row_of, rows, unit_of
 from evr._kernel.events.relations import Hypothesis, Meaning, Refused
-from evr._kernel.events.table import BUILT_IN, WRAPPERS
+from evr._kernel.events.table import BUILT_IN, HYPOTHESES, WRAPPERS
 from evr._kernel.pairs import Pairs
 from evr.errors import CertificateError, OtherRelationError, UnsupportedEventError
 from forging import text
@@ -158,7 +158,7 @@ def inside(event: Any) -> list[Any]:
 def test_the_relation_that_is_taken_by_itself(subject: str) -> None:
     """Add-or-remove, or zero-out where the table says so; never one that is refused."""
     event = PAGE.EXAMPLES[subject]
-    answers = {one: meaning_of(event, one) for one in RELATIONS}
+    answers = {one: row_of(event, one).answer for one in RELATIONS}
     if answers[ADD].instead is not None:
         assert Composition.of(event).relation is ZERO
     elif isinstance(answers[ADD], Refused) or subject.endswith("of any other mechanism"):

@@ -17,7 +17,7 @@ from dp_accounting import dp_event
 import evr
 from evr._estimate.closed_forms import pair_delta
 from evr._kernel.events import Composition
-from evr._kernel.events.training import hypergeometric
+from evr._kernel.events.users import hypergeometric
 from evr._proof import check_proof
 from evr._spec import parse
 from evr.errors import UnsupportedEventError

@@ -48,9 +48,7 @@ class End(NamedTuple):
 
 
 class Node(NamedTuple):
-    """An event of the tree: where it is, and how often it runs. A ``settled`` one stands for another, which
-    has said itself under which relation it holds, and for whom.
-    """
+    """An event, its place and its count; a ``settled`` one stands for one that has said its relation."""
 
     event: Any
     path: str = "event"

@@ -30,17 +30,6 @@ from evr._kernel.events.table import BUILT_IN, HYPOTHESES, WRAPPERS
 from evr.errors import OtherRelationError
 from evr.types import Unit
 
-__all__ = [
-    "HYPOTHESES",
-    "Hypothesis",
-    "Meaning",
-    "Refused",
-    "Row",
-    "hypotheses_of",
-    "meaning_of",
-    "rows",
-    "unit_of",
-]
 PLAIN = {
     dp_event.ComposedDpEvent: "guarantees 1.2",
     dp_event.SelfComposedDpEvent: "guarantees 1.2",
@@ -51,9 +40,7 @@ PLAIN = {
 
 
 class Row(NamedTuple):
-    """A row of the table: a mechanism or a variant of it, its class of events, and the answer under one
-    relation.
-    """
+    """A row of the table: a mechanism or a variant of it, its class, and the answer under one relation."""
 
     subject: str
     event: type[dp_event.DpEvent]
@@ -83,9 +70,8 @@ def row_of(event: Any, relation: NeighboringRelation, path: str = "event", *, se
     if mechanism is None:
         supported = ", ".join(sorted(cls.__name__ for cls in MECHANISMS))
         known_ones = f"Mechanisms that evr knows: {supported}, and what you register"
-        raise unsupported(
-            node, path, f"{node!r}. {known_ones}; docs/guide/my_variant.md says what to give for variants"
-        )
+        remedy = "docs/guide/my_variant.md says what to give for variants"
+        raise unsupported(node, path, f"{node!r}. {known_ones}; {remedy}")
     if (other := mechanism.stands_for(node, relation)) is not None:
         return row_of(other, relation, path, settled=settled)
     variant = _variant(mechanism, node)
@@ -95,15 +81,8 @@ def row_of(event: Any, relation: NeighboringRelation, path: str = "event", *, se
     return Row(variant.subject, mechanism.event, answer)
 
 
-def meaning_of(event: Any, relation: NeighboringRelation) -> Meaning | Refused:
-    """What one event means under a relation, or why it is refused."""
-    return row_of(event, relation).answer
-
-
 def relation_by_itself(event: Any) -> NeighboringRelation:
-    """The relation that is taken where none was asked for: zero-out if some event of the tree has that
-    instead of add-or-remove.
-    """
+    """The relation where none was asked for: zero-out if some event has that instead of add-or-remove."""
     todo = [event]
     while todo:
         top = todo.pop()
@@ -157,9 +136,7 @@ _SAMPLES = (
 
 
 def _are_several(events: list[Any]) -> bool:
-    """Whether events hold several mechanisms, or one several times, at any depth: all of a sample's use one
-    batch.
-    """
+    """Whether events hold several mechanisms, or one several times, at any depth: they share one sample."""
     todo = list(events)
     while todo:
         node = known(todo.pop())
@@ -226,15 +203,12 @@ def _variant(mechanism: Mechanism, node: Any) -> Variant:
     for one in mechanism.variants:
         if one.holds(node) and (one.inside is None or kinds() <= one.inside):
             return one
-    raise TypeError(
-        f"the relation that {type(node).__name__} was registered with is not a NeighboringRelation"
-    )
+    name = type(node).__name__
+    raise TypeError(f"the relation that {name} was registered with is not a NeighboringRelation")
 
 
 def _kinds(events: list[Any]) -> set[str]:
-    """The kinds of the mechanisms that events are made of; of a registered one, also whether a scheme stands
-    for it.
-    """
+    """The kinds of the mechanisms inside events; of a registered one, also whether a scheme stands for it."""
     found, todo = set[str](), list(events)
     while todo:
         node = known(todo.pop())

@@ -36,9 +36,7 @@ def gaussian(event: dp_event.GaussianDpEvent, times: int = 1) -> Laws:
 
 
 def adaptive_clipping(event: schemes.AdaptiveClippingDpEvent, times: int = 1) -> Laws:
-    """One Gaussian mechanism, of the sum and of twice the count, each over its own noise (guarantees_state,
-    G9).
-    """
+    """One Gaussian mechanism: the sum and twice the count, each over its noise (guarantees_state, G9)."""
     noise = validate.noise_scale(noise_multiplier=event.noise_multiplier)
     count = validate.noise_scale(clipped_count_stddev=event.clipped_count_stddev)
     if noise == 0 or count == 0:
@@ -81,13 +79,9 @@ def discrete_gaussian(
         return _scalar(sigma, times * validate.positive_integer(sensitivity=event.sensitivity))
     sensitivity = times * validate.positive(sensitivity=event.sensitivity)
     if sensitivity < 1 or sigma * math.sqrt(clients) > _MOST_SIGMA_IN_MANY:
-        rule = (
-            "integer values change by 1 or more, and the noise has a deviation of"
-            f" {_MOST_SIGMA_IN_MANY:g} at most"
-        )
-        raise ValueError(
-            f"sigma={sigma!r}, sensitivity={event.sensitivity!r}: {rule}. Count both in integers"
-        )
+        what = f"sigma={sigma!r}, sensitivity={event.sensitivity!r}"
+        rule = f"the noise has a deviation of {_MOST_SIGMA_IN_MANY:g} at most. Count both in integers"
+        raise ValueError(f"{what}: integer values change by 1 or more, and {rule}")
     if sigma == 0 or sensitivity > 100 * sigma * math.sqrt(clients):
         return NON_PRIVATE
     law = None if dimension is None else integer_gaussian(sigma, sensitivity, dimension, clients)
@@ -113,9 +107,8 @@ def _scalar(sigma: float, shift: int) -> Laws:
 def mixture(event: dp_event.MixtureOfGaussiansDpEvent, times: int = 1) -> Laws:
     """The laws of noise around one of several values."""
     deviation = validate.noise_scale(standard_deviation=event.standard_deviation)
-    sizes = [
-        validate.noise_scale(sensitivities=x) for x in validate.sequence(sensitivities=event.sensitivities)
-    ]
+    sizes = validate.sequence(sensitivities=event.sensitivities)
+    sizes = [validate.noise_scale(sensitivities=size) for size in sizes]
     probs = validate.sequence(sampling_probs=event.sampling_probs)
     if not sizes or len(sizes) != len(probs):
         found = f"sensitivities has {len(sizes)} entries and sampling_probs {len(probs)}"
@@ -134,9 +127,7 @@ def mixture(event: dp_event.MixtureOfGaussiansDpEvent, times: int = 1) -> Laws:
 
 
 def gaussians(chances: Mapping[Fraction, Fraction], deviation: float, times: int) -> Pairs:
-    """The pairs of noise around values of given sizes by their chances, up to a factor (guarantees_relations,
-    R5.3).
-    """
+    """The pairs of noise around values of given sizes by their chances, up to a factor (R5.3)."""
     total = sum(chances.values())
     ratios = {size / Fraction(deviation): chance / total for size, chance in sorted(chances.items())}
     if times == 2 and len(ratios) > 1:

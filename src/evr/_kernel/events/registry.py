@@ -30,8 +30,8 @@ def not_an_event(node: object, path: str = "event") -> TypeError:
 
 
 def is_writable(event: type[dp_event.DpEvent]) -> bool:
-    """Whether attrs made the class itself: of a class that inherits from such a one, attrs knows inherited
-    fields only, and a certificate would leave the others out.
+    """Whether attrs made the class itself: of one that only inherits from such a class, attrs knows inherited
+    fields alone, and a certificate would leave the others out.
     """
     return "__attrs_attrs__" in vars(event)
 

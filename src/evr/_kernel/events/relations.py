@@ -1,5 +1,5 @@
-"""The relations of neighbours by name (docs/guarantees_relations.md, Section R1), and what the table of
-meanings is made of: what a mechanism means under a relation, or why it means nothing there.
+"""The relations of neighbours by name (docs/guarantees_relations.md, R1), and what the table of meanings is
+made of: what a mechanism means under a relation, or why it means nothing there.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,10 +26,8 @@ def relation_named(value: Relation) -> NeighboringRelation:
         return value
     if isinstance(value, str) and value in NAMES:
         return NAMES[value]
-    names = ", ".join(map(repr, NAMES))
-    raise ValueError(
-        f"neighboring_relation={value!r} is not known: give one of {names}, or dp_accounting's relation"
-    )
+    remedy = f"give one of {', '.join(map(repr, NAMES))}, or dp_accounting's relation"
+    raise ValueError(f"neighboring_relation={value!r} is not known: {remedy}")
 
 
 def name_of(relation: NeighboringRelation) -> str:
@@ -46,9 +44,7 @@ NON_PRIVATE = dp_event.NonPrivateDpEvent()
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """What is assumed of whoever ran a mechanism: an id for files, and a clause that follows "It is assumed
-    that".
-    """
+    """What is assumed of whoever ran a mechanism: an id for files, and what follows "It is assumed that"."""
 
     id: str
     sentence: str

@@ -21,7 +21,8 @@ from evr._kernel.events.schemes import (
     OneOfDpEvent,
     ThresholdSelectDpEvent,
 )
-from evr._kernel.events.training import MOST_BINS, binomial
+from evr._kernel.events.training import MOST_BINS
+from evr._kernel.events.users import binomial
 from evr._kernel.pairs import Direction, Pairs, Step, merged, reveals_nothing, simplify
 from evr._kernel.pairs.exact import NON_PRIVATE_LAW, ExactBins, ExactGaussian
 from evr._kernel.pairs.nested import NestedLaw, OneOf, SampledSteps
@@ -45,9 +46,7 @@ SELECTED = (dp_event.RepeatAndSelectDpEvent, BinomialSelectDpEvent, ThresholdSel
 
 
 def gathered(inner: Sequence[tuple[Pairs, int]]) -> dict[Direction, tuple[Step, ...]] | Pairs | None:
-    """The steps of a part of a tree in each direction, or pairs if it is not private; None if it costs
-    nothing.
-    """
+    """The steps of a part in each direction, or pairs if it is not private; None if it costs nothing."""
     if any(pairs == NON_PRIVATE_PAIRS for pairs, _ in inner):
         return NON_PRIVATE_PAIRS
     steps = {one: simplify(merged(inner, one)) for one in Direction}
@@ -85,9 +84,8 @@ class Sampling:
             return Pairs.both(without_replacement(remove.law, q))
         if self.relation is REPLACE_ONE:
             if (found := replaced(remove.law, q)) is None:
-                raise self._no_pair(
-                    remove.floats.describe(), "Under replace-one, give one kind of noise on a sum."
-                )
+                remedy = "Under replace-one, give one kind of noise on a sum."
+                raise self._no_pair(remove.floats.describe(), remedy)
             return found
         return Pairs.each(lambda direction: sampled(alone[direction].law, q, direction))
 
@@ -95,9 +93,8 @@ class Sampling:
         """Gaussian noise on batches of a fixed size (guarantees_nested, G4)."""
         law = steps[0].law
         if len(steps) != 1 or steps[0].count != 1 or not isinstance(law, ExactGaussian):
-            raise self._no_pair(
-                steps[0].floats.describe(), "Give Gaussian noise, or replace-one without replacement."
-            )
+            remedy = "Give Gaussian noise, or replace-one without replacement."
+            raise self._no_pair(steps[0].floats.describe(), remedy)
         # of records that take a place
         square = law.square if self.relation is REPLACE_ONE else 4 * law.square
         share, numbers = self.share, {1: Fraction(1)}  # how often the record is in a batch that holds it
@@ -117,12 +114,9 @@ class Sampling:
     def _composed(self, steps: dict[Direction, tuple[Step, ...]]) -> Pairs:
         """Several mechanisms on one sample (guarantees_nested, G1)."""
         if self._is_poisson and self.relation is REPLACE_ONE:
+            remedy = "Under replace-one, sample one mechanism, or a composition of Gaussian mechanisms only"
             anew = f"sampling each step anew is SelfComposedDpEvent({type(self.node).__name__}(...))."
-            remedy = (
-                "Under replace-one, sample one mechanism, or a composition of Gaussian mechanisms"
-                f" only; {anew}"
-            )
-            raise self._no_pair("a composition of several mechanisms", remedy)
+            raise self._no_pair("a composition of several mechanisms", f"{remedy}; {anew}")
         for step in steps[Direction.REMOVE]:
             if not (step.is_on_a_line or isinstance(step.law, ExactBins | NestedLaw)):
                 raise self._no_pair(step.floats.describe(), "Sample mechanisms whose laws are on a line.")
@@ -164,8 +158,8 @@ def _block(event: Any, steps: int) -> dp_event.DpEvent:
 
 
 def one_of(node: Any, path: str, groups: Mapping[tuple[tuple[Pairs, int], ...], int]) -> Pairs | None:
-    """The laws of one of several groups (guarantees_nested, G2), each given by its mechanisms and how many
-    groups have them; None if all cost nothing.
+    """The laws of one of several groups (guarantees_nested, G2), by their mechanisms and how many groups have
+    these; None if all cost nothing.
     """
     parts = dict[Direction, list[tuple[tuple[Step, ...], int]]]({one: [] for one in Direction})
     for inner, number in groups.items():
@@ -176,11 +170,8 @@ def one_of(node: Any, path: str, groups: Mapping[tuple[tuple[Pairs, int], ...], 
             parts[one].append((steps[one] if steps else (NOTHING.step(one, 1),), number))
     for step in (step for own, _ in parts[Direction.REMOVE] for step in own):
         if not (step.is_on_a_line or isinstance(step.law, ExactBins | NestedLaw)):
-            raise unsupported(
-                node,
-                path,
-                f"{step.floats.describe()} is not on a line: groups of such laws have no pair here",
-            )
+            why = f"{step.floats.describe()} is not on a line: groups of such laws have no pair here"
+            raise unsupported(node, path, why)
     if all(reveals_nothing(step.law) for own in parts.values() for steps, _ in own for step in steps):
         return None
     return Pairs.each(lambda one: OneOf(one, tuple(parts[one])))
@@ -194,26 +185,21 @@ def part_of(node: Any, path: str, relation: NeighboringRelation) -> Sampling | S
     if isinstance(node, dp_event.PoissonSampledDpEvent):
         q = validate.probability(sampling_probability=node.sampling_probability)
         if 0 < q < _LEAST:
-            why = (
-                f"sampling_probability={q!r} is below {_LEAST:g}, where floats lose what a sampled"
-                " record adds"
-            )
-            raise ValueError(f"{why}: give {_LEAST:g}, which covers it, or 0 if nobody is sampled")
+            why = f"sampling_probability={q!r} is below {_LEAST:g}"
+            remedy = f"give {_LEAST:g}, which covers it, or 0 if nobody is sampled"
+            raise ValueError(f"{why}, where floats lose what a sampled record adds: {remedy}")
         return None if q == 1 else Sampling(node, Fraction(q), path, relation)
     size = validate.positive_integer(source_dataset_size=node.source_dataset_size)
     batch = validate.non_negative_integer(sample_size=node.sample_size)
     if isinstance(node, dp_event.SampledWithReplacementDpEvent):
         if batch > _MOST_DRAWS:
-            raise ValueError(
-                f"sample_size={batch!r} is above {_MOST_DRAWS:,} draws with replacement: too many weights"
-            )
+            why = f"sample_size={batch!r} is above {_MOST_DRAWS:,} draws with replacement"
+            raise ValueError(f"{why}: too many weights")
         return Sampling(node, Fraction(int(batch > 0), size), path, relation)
     if batch == size and relation is ADD_OR_REMOVE:
-        why = (
-            f"sample_size={batch!r} is all of source_dataset_size={size!r}, and a data set without a"
-            " record has fewer"
-        )
-        raise ValueError(f"{why}: give less, or neighboring_relation='replace-one'")
+        why = f"sample_size={batch!r} is all of source_dataset_size={size!r}"
+        remedy = "give less, or neighboring_relation='replace-one'"
+        raise ValueError(f"{why}, and a data set without a record has fewer: {remedy}")
     if batch > size:
         raise ValueError(f"sample_size={batch!r} is above source_dataset_size={size!r}")
     return None if batch == size else Sampling(node, Fraction(batch, size), path, relation)
@@ -237,9 +223,8 @@ def rule_of(node: Any) -> Rule | None:
         _check_fall(mean, f"mean={mean!r} of a Poisson law")
         return PoissonRuns(Fraction(mean))
     if mean < 1:
-        raise ValueError(
-            f"mean={mean!r} is below 1, and there is at least one run: give more, or shape=inf (Poisson)"
-        )
+        why = f"mean={mean!r} is below 1, and there is at least one run"
+        raise ValueError(f"{why}: give more, or shape=inf (Poisson)")
     return None if mean == 1 else NegativeBinomialRuns(Fraction(mean), Fraction(shape))
 
 
@@ -261,10 +246,8 @@ class Selecting:
             return steps
         for step in steps[Direction.REMOVE]:
             if not (step.is_on_a_line or isinstance(step.law, ExactBins)):
-                why = (
-                    f"a selection needs proofs about one run, and {step.floats.describe()} is known"
-                    " by samples only"
-                )
-                raise unsupported(self.node, self.path, f"{why}. Select among runs whose steps are on a line")
+                why = f"a selection needs proofs about one run, and {step.floats.describe()}"
+                remedy = "Select among runs whose steps are on a line"
+                raise unsupported(self.node, self.path, f"{why} is known by samples only. {remedy}")
         remove, add = steps[Direction.REMOVE], steps[Direction.ADD]
         return Pairs(Selection(self.rule, remove, add), Selection(self.rule, add, remove))

@@ -18,8 +18,7 @@ IDENTITY: Entries = (1.0,)
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class DiscreteGaussianDpEvent(dp_event.DpEvent):
-    """Integer values plus integer noise of probability proportional to ``exp(-x^2 / (2 sigma^2))`` on each
-    coordinate.
+    """Integers plus noise of probability proportional to ``exp(-x^2 / (2 sigma^2))`` on each coordinate.
 
     ``sensitivity`` is the greatest change of the values by one record, in the L2 norm; an integer where
     ``dimension`` is 1. A ``dimension`` of None is unknown: then zCDP is all that is used.
@@ -32,9 +31,7 @@ class DiscreteGaussianDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class SummedDiscreteGaussiansDpEvent(dp_event.DpEvent):
-    """As ``DiscreteGaussianDpEvent``, with noise of ``sigma`` of each of ``clients``: for secure
-    aggregation.
-    """
+    """``DiscreteGaussianDpEvent`` with the noise of each of ``clients``: for secure aggregation."""
 
     sigma: float
     clients: int
@@ -91,9 +88,7 @@ class ParallelDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class RandomAllocationDpEvent(dp_event.DpEvent):
-    """Each record takes part in a uniformly random set of ``participations`` iterations, drawn for each by
-    itself.
-    """
+    """Each record takes part in a random set of ``participations`` iterations, drawn for each by itself."""
 
     noise_multiplier: float
     iterations: int
@@ -112,8 +107,7 @@ class OneOfDpEvent(dp_event.DpEvent):
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class AllocatedDpEvent(dp_event.DpEvent):
     """``event`` runs ``num_steps`` times, and each record takes part in a uniformly random set of
-    ``num_selected`` of these, drawn for each by itself. It is dp_accounting's ``RandomAllocationDpEvent``,
-    which is read as it.
+    ``num_selected`` of these, drawn for each by itself. dp_accounting calls it ``RandomAllocationDpEvent``.
     """
 
     event: dp_event.DpEvent
@@ -123,11 +117,9 @@ class AllocatedDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class PoissonSampledUsersDpEvent(dp_event.DpEvent):
-    """One step of DP-SGD, for users of at most ``records_per_user`` records, each sampled and clipped by
-    itself.
+    """A step of DP-SGD, for users of at most ``records_per_user`` records, sampled and clipped one by one.
 
-    With ``user_norm``, the sum of a user's records in a batch is clipped to so many clipping norms of a
-    record.
+    With ``user_norm``, the sum of a user's records in a batch is clipped to so many norms of a record.
     """
 
     noise_multiplier: float
@@ -138,9 +130,7 @@ class PoissonSampledUsersDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class FixedBatchUsersDpEvent(dp_event.DpEvent):
-    """One step on a uniformly random set of ``sample_size`` records, for users whose records are clipped one
-    by one.
-    """
+    """A step on a random set of ``sample_size`` records, for users whose records are clipped one by one."""
 
     noise_multiplier: float
     source_dataset_size: int
@@ -180,9 +170,7 @@ class BallsInBinsDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class RedrawnBinsDpEvent(dp_event.DpEvent):
-    """As ``BallsInBinsDpEvent`` with independent noise, each record's bin drawn anew in each of ``epochs``
-    epochs.
-    """
+    """``BallsInBinsDpEvent`` with independent noise, each record's bin drawn anew in each of ``epochs``."""
 
     noise_multiplier: float
     cycle_length: int
@@ -191,8 +179,7 @@ class RedrawnBinsDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class CyclicPoissonDpEvent(dp_event.DpEvent):
-    """Each record is in one of ``cycle_length`` groups; batch ``i`` samples group ``i % cycle_length`` by
-    Poisson.
+    """Each record is in one of ``cycle_length`` groups; batch ``i`` is a sample of ``i % cycle_length``.
 
     ``partition`` says how groups come about. ``"fixed"``: groups of equal size, or groups known to whoever
     sees the outputs (``EQUAL_SPLIT`` of JAX Privacy); the statement is then about *zeroing out* a record,
@@ -209,12 +196,10 @@ class CyclicPoissonDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class BMinSepDpEvent(dp_event.DpEvent):
-    """A record that was in none of the last ``min_sep - 1`` batches is in the next with
-    ``sampling_probability``.
+    """Who was in none of the last ``min_sep - 1`` batches is in the next with ``sampling_probability``.
 
-    ``warm_start`` says whether participation starts in its stationary state; a cold start, in which every
-    record is eligible at first, costs more. Batches have an expected share ``1 / (min_sep - 1 + 1 /
-    sampling_probability)``.
+    With ``warm_start`` participation starts in its stationary state; a cold start, where all are eligible at
+    first, costs more. Batches have an expected share ``1 / (min_sep - 1 + 1 / sampling_probability)``.
     """
 
     noise_multiplier: float
@@ -227,8 +212,7 @@ class BMinSepDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class MatrixMechanismDpEvent(dp_event.DpEvent):
-    """A matrix mechanism without amplification: a record takes part at steps at least ``min_sep`` apart,
-    whichever.
+    """A matrix mechanism without amplification: a record takes part at any steps ``min_sep`` or more apart.
 
     It is a Gaussian mechanism, and accounted as one: exactly for Toeplitz strategies that do not rise and for
     strategies of at most ``min_sep`` bands, from above for others. Entries may have any sign.
@@ -265,9 +249,7 @@ class ZeroOutDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class BinomialSelectDpEvent(dp_event.DpEvent):
-    """``most_runs`` times a coin of ``probability`` decides whether ``event`` runs; the best output is
-    released.
-    """
+    """``most_runs`` coins of ``probability`` say how often ``event`` runs; the best output is released."""
 
     event: dp_event.DpEvent
     most_runs: int

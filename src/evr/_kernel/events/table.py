@@ -1,5 +1,5 @@
 """The table of meanings, read from ``meanings.md``: what each mechanism, scheme and wrapper means under each
-relation of neighbours, or why it is refused there. Whatever evr says of relations, units and hypotheses is
+relation of neighbours, or why it is refused there. All that evr says of relations, units and hypotheses is
 made from its rows.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from dp_accounting import NeighboringRelation, dp_event
 
-from evr._kernel.events import noise, relations, schemes, training
+from evr._kernel.events import noise, relations, schemes, training, users
 from evr._kernel.events.relations import (
     ADD_OR_REMOVE,
     REPLACE_ONE,
@@ -55,9 +55,7 @@ def _has_fixed_groups(event: Any) -> bool:
 
 
 def _is_composition(event: Any) -> bool:
-    """Whether an event holds several mechanisms, or one several times. Names count: it may be of another
-    release.
-    """
+    """Whether an event holds several mechanisms, or one several times. It may be of another release."""
     name = type(event).__name__
     if name == "ComposedDpEvent":
         return len(event.events) > 1 or any(map(_is_composition, event.events))
@@ -85,14 +83,14 @@ def _law(name: str, kind: str, relation: NeighboringRelation) -> relations.Trans
     if name == "-":
         return None
     module, function = name.split(".")
-    laws: Any = getattr({"noise": noise, "training": training}[module], function)
+    laws: Any = getattr({"noise": noise, "training": training, "users": users}[module], function)
     if relation is ZERO_OUT and laws is noise.randomized_response:
         return partial(laws, uniform=True)
     if relation is not REPLACE_ONE:
         return laws
     if laws in (training.balls_in_bins, training.min_sep, training.cyclic_poisson):
         return partial(training.replaced, laws)
-    return partial(laws, times=2) if kind in NOISE or laws is training.sampled_users else laws
+    return partial(laws, times=2) if kind in NOISE or laws is users.sampled else laws
 
 
 def assumed(ids: str, relation: NeighboringRelation) -> tuple[Hypothesis, ...]:
@@ -169,13 +167,12 @@ def registered(
         return laws if isinstance(laws, dp_event.DpEvent) else None
 
     def variant(held: NeighboringRelation) -> relations.Variant:
-        subject = event_type.__name__ + (
-            "" if relation is None else f" that holds under {relations.name_of(held)}"
-        )
+        where = "" if relation is None else f" that holds under {relations.name_of(held)}"
         answers = {asked: answer(asked, held) for asked in _ORDER}
-        return relations.Variant(
-            subject, kind, answers, lambda event: relation is None or relation(event) is held
-        )
+        return relations.Variant(event_type.__name__ + where, kind, answers, partial(holds, held))
+
+    def holds(held: NeighboringRelation, event: Any) -> bool:
+        return relation is None or relation(event) is held
 
     variants = tuple(map(variant, (ADD_OR_REMOVE,) if relation is None else _ORDER))
     return Mechanism(event_type, variants, hypotheses, stands_for)

@@ -1,10 +1,8 @@
 """Training schemes: from their events to laws in many dimensions, or to events of Gaussian mechanisms that
-stand for them (docs/guarantees_highdim.md, Section 3, where nothing else is said), for records and for users.
+stand for them (docs/guarantees_highdim.md, Section 3, where nothing else is said).
 """
 
 import itertools
-import math
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import partial, wraps
@@ -16,7 +14,6 @@ from dp_accounting import dp_event
 
 from evr._basics import validate
 from evr._kernel.events import schemes
-from evr._kernel.events.noise import gaussians, labelled
 from evr._kernel.events.relations import NON_PRIVATE, Laws, Translator
 from evr._kernel.order import ceil_div
 from evr._kernel.pairs import Pairs, as_floats, exact
@@ -25,8 +22,7 @@ from evr._kernel.pairs.patterns.law import PatternLaw, ReplacedPatterns
 from evr._kernel.pairs.patterns.min_sep import MinSep
 from evr._kernel.pairs.patterns.strategy import Strategy, noise_over, square_sensitivity
 
-MOST_BINS, MOST_SIZE, MOST_RECORDS = 10**6, 10**9, 10**4  # bins; records of a data set; records of a user
-_NEGLIGIBLE = Fraction(1, 10**80)  # weights below go to the greatest number of records
+MOST_BINS, MOST_SIZE = 10**6, 10**9  # bins; records of a data set
 PARTITIONS = ("fixed", "independent")
 _RULES: dict[str, Callable[..., Any]] = {
     "noise_multiplier": validate.noise_scale,
@@ -38,17 +34,12 @@ _RULES: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("dataset_size", "truncated_batch_size", "sample_size"), validate.non_negative_integer),
     "partition": partial(validate.one_of, PARTITIONS),
 }
-_TAKING_PART = (
-    "sampling_probability",
-    "dataset_size",
-    "truncated_batch_size",
-    "sample_size",
-)  # 0: nobody does
+_TAKING_PART = ("sampling_probability", "dataset_size", "truncated_batch_size", "sample_size")  # 0: nobody
 
 
 def scheme(laws: Callable[..., Laws]) -> Callable[..., Laws]:
-    """A translator that checks each number by the rule for its name. A scheme in which nobody takes part
-    costs nothing, and one without noise has no privacy.
+    """Checks each number of an event by the rule for its name before ``laws``. A scheme in which nobody takes
+    part costs nothing, and one without noise has no privacy.
     """
 
     @wraps(laws)
@@ -67,9 +58,8 @@ def balls_in_bins(event: schemes.BallsInBinsDpEvent) -> Laws:
     """Laws of a ``BallsInBinsDpEvent``, a Gaussian if there is one bin."""
     noise, bins = event.noise_multiplier, event.cycle_length
     if bins > MOST_BINS:
-        raise ValueError(
-            f"cycle_length={bins!r} is above {MOST_BINS}: a sample would have too many coordinates"
-        )
+        why = "a sample would have too many coordinates"
+        raise ValueError(f"cycle_length={bins!r} is above {MOST_BINS}: {why}")
     strategy = Strategy.of(event.strategy, event.iterations)
     if bins == 1:
         return dp_event.GaussianDpEvent(noise_over(noise, strategy.square_of(np.ones(event.iterations))))
@@ -91,19 +81,16 @@ def redrawn_bins(event: schemes.RedrawnBinsDpEvent) -> dp_event.DpEvent:
 
 @scheme
 def allocation(event: schemes.RandomAllocationDpEvent) -> dp_event.DpEvent:
-    """For each participation, one of about ``iterations / participations`` iterations
-    (guarantees_state, G7).
-    """
+    """For each participation one of about ``iterations / participations`` steps (guarantees_state, G7)."""
     if event.participations > event.iterations:
         raise ValueError(f"participations={event.participations!r} is above iterations={event.iterations!r}")
     size, larger = divmod(event.iterations, event.participations)
-    sizes = {size + 1: larger, size: event.participations - larger}
-    blocks = {
-        schemes.BallsInBinsDpEvent(event.noise_multiplier, m, m): count for m, count in sizes.items() if count
-    }
-    return dp_event.ComposedDpEvent(
-        [dp_event.SelfComposedDpEvent(one, count) for one, count in blocks.items()]
-    )
+    blocks = [
+        dp_event.SelfComposedDpEvent(schemes.BallsInBinsDpEvent(event.noise_multiplier, m, m), count)
+        for m, count in ((size + 1, larger), (size, event.participations - larger))
+        if count
+    ]
+    return dp_event.ComposedDpEvent(blocks)
 
 
 @scheme
@@ -111,9 +98,8 @@ def matrix_mechanism(event: schemes.MatrixMechanismDpEvent) -> dp_event.DpEvent:
     """One Gaussian, of the noise over the sensitivity."""
     most = event.max_participations
     most = None if most is None else validate.positive_integer(max_participations=most)
-    square = square_sensitivity(
-        Strategy.of(event.strategy, event.iterations, signs=True), event.min_sep, most
-    )
+    strategy = Strategy.of(event.strategy, event.iterations, signs=True)
+    square = square_sensitivity(strategy, event.min_sep, most)
     return dp_event.GaussianDpEvent(noise_over(event.noise_multiplier, square))
 
 
@@ -136,9 +122,7 @@ def cyclic_poisson(event: schemes.CyclicPoissonDpEvent) -> dp_event.DpEvent:
 
 @scheme
 def min_sep(event: schemes.BMinSepDpEvent) -> Laws:
-    """With ``min_sep`` of 1 it is Poisson sampling; from a warm start and with probability 1 it is balls in
-    bins.
-    """
+    """With ``min_sep`` 1 it is Poisson sampling; from a warm start with probability 1, balls in bins."""
     noise, separation, probability = event.noise_multiplier, event.min_sep, event.sampling_probability
     if not isinstance(event.warm_start, bool):
         raise TypeError(f"warm_start={event.warm_start!r} is not True or False")
@@ -154,41 +138,31 @@ def min_sep(event: schemes.BMinSepDpEvent) -> Laws:
 def _require_separation(strategy: Strategy, separation: int, field: str) -> None:
     """Refuse more bands than steps between two participations: their columns would overlap."""
     if strategy.bands > separation:
-        why = (
-            f"strategy has {strategy.bands} bands and {field}={separation}: contributions of a record"
-            " share noise"
-        )
+        why = f"strategy has {strategy.bands} bands and {field}={separation}"
+        remedy = f"Use at most {separation} bands, or a greater {field}"
         raise ValueError(
-            f"{why}, and the law does not factor. Use at most {separation} bands, or a greater {field}"
+            f"{why}: contributions of a record share noise, and the law does not factor. {remedy}"
         )
 
 
 def _random_groups(strategy: Strategy, noise: float, cycle: int, probability: float) -> dp_event.DpEvent:
     """One of the groups, each of them the Poisson-sampled Gaussians of its turns."""
-    groups, found = dict[tuple[float, ...], dp_event.DpEvent](), []
-    for first in range(cycle):
-        squares = tuple(strategy.squares[first::cycle].tolist())
-        if squares not in groups:
-            groups[squares] = (
-                _of_squares(strategy, noise, squares, probability) if squares else dp_event.NoOpDpEvent()
-            )
-        found.append(groups[squares])
-    return schemes.OneOfDpEvent(found)
+    turns = [tuple(strategy.squares[first::cycle].tolist()) for first in range(cycle)]
+    groups: dict[tuple[float, ...], dp_event.DpEvent] = {(): dp_event.NoOpDpEvent()}
+    groups |= {one: _of_squares(strategy, noise, one, probability) for one in dict.fromkeys(turns) if one}
+    return schemes.OneOfDpEvent([groups[one] for one in turns])
 
 
 def _sampled_gaussians(strategy: Strategy, noise: float, cycle: int, probability: float) -> dp_event.DpEvent:
-    """A Poisson-sampled Gaussian for each cycle, by the greatest norm of a column in it; equal ones
-    together.
-    """
-    squares = [
-        float(strategy.squares[first : first + cycle].max()) for first in range(0, strategy.size, cycle)
-    ]
-    return _of_squares(strategy, noise, squares, probability)
+    """A Poisson-sampled Gaussian for each cycle, by the greatest norm of a column in it."""
+    squares = np.maximum.reduceat(strategy.squares, range(0, strategy.size, cycle))
+    return _of_squares(strategy, noise, squares.tolist(), probability)
 
 
 def _of_squares(
     strategy: Strategy, noise: float, squares: Iterable[float], probability: float
 ) -> dp_event.DpEvent:
+    """Poisson-sampled Gaussians, equal ones together."""
     multipliers = [noise_over(noise, strategy.not_below(x, strategy.bands)) for x in squares]
     events: list[dp_event.DpEvent] = []
     for multiplier, equal in itertools.groupby(multipliers):
@@ -205,9 +179,7 @@ def shuffled_batches(event: schemes.ShuffledBatchesDpEvent) -> dp_event.DpEvent:
 
 @scheme
 def tree_aggregation(event: dp_event.SingleEpochTreeAggregationDpEvent) -> dp_event.DpEvent:
-    """The Gaussian mechanisms of one record's nodes: as many as a tree is deep (docs/guarantees_relations.md,
-    R1.5).
-    """
+    """The Gaussian mechanisms of a record's nodes: as many as a tree is deep (guarantees_relations, R1.5)."""
     counts = event.step_counts if isinstance(event.step_counts, Iterable) else [event.step_counts]
     steps = [validate.non_negative_integer(step_counts=one) for one in counts]
     if not steps:
@@ -220,15 +192,12 @@ def tree_aggregation(event: dp_event.SingleEpochTreeAggregationDpEvent) -> dp_ev
 
 @scheme
 def truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Laws:
-    """A Gaussian on Poisson batches that are cut off at a greatest size (docs/guarantees_relations.md,
-    R3).
-    """
+    """A Gaussian on Poisson batches that are cut off at a greatest size (guarantees_relations, R3)."""
     size, most = event.dataset_size, event.truncated_batch_size
     q, noise = event.sampling_probability, event.noise_multiplier
     if size > MOST_SIZE:
-        raise ValueError(
-            f"dataset_size={size!r} is above {MOST_SIZE:,}: binomial laws would take too long to enclose"
-        )
+        why = "binomial laws would take too long to enclose"
+        raise ValueError(f"dataset_size={size!r} is above {MOST_SIZE:,}: {why}")
     if size <= most:
         return dp_event.PoissonSampledDpEvent(q, dp_event.GaussianDpEvent(noise))
     if q == 1:
@@ -238,8 +207,8 @@ def truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Laws:
 
 
 def replaced(laws: Translator, event: dp_event.DpEvent) -> Laws:
-    """Laws in many dimensions under replace-one, known by samples only (docs/guarantees_relations.md, R8); of
-    random groups, which have none there, the laws of fixed ones.
+    """Laws in many dimensions under replace-one, known by samples only (guarantees_relations, R8); of random
+    groups, which have none there, the laws of fixed ones.
     """
     found = laws(event)
     if isinstance(found, schemes.OneOfDpEvent):
@@ -249,87 +218,3 @@ def replaced(laws: Translator, event: dp_event.DpEvent) -> Laws:
     base = as_floats(found.remove)
     assert isinstance(base, PatternLaw)
     return Pairs.both(ReplacedPatterns(base))
-
-
-# --- users who own several records (docs/guarantees_relations.md, R5.4 and R7) --------------------
-
-
-@scheme
-def sampled_users(event: schemes.PoissonSampledUsersDpEvent, times: int = 1) -> Pairs:
-    """Dominating pairs of one step of Poisson sampling by records, for users. ``times`` is as of other
-    noise.
-    """
-    records = _records(event.records_per_user)
-    norm = Fraction(records if event.user_norm is None else validate.positive(user_norm=event.user_norm))
-    chances = defaultdict[Fraction, Fraction](Fraction)
-    for number, chance in binomial(records, Fraction(event.sampling_probability)).items():
-        chances[min(Fraction(number), norm)] += chance
-    return gaussians(chances, event.noise_multiplier, times)
-
-
-@scheme
-def fixed_batches(event: schemes.FixedBatchUsersDpEvent) -> Pairs:
-    """The pair of one step on a batch of a fixed size, for users, under replace-one (Section R7.3)."""
-    noise, size, batch = event.noise_multiplier, event.source_dataset_size, event.sample_size
-    records = _records(event.records_per_user, most=1000)
-    for name, value in (("sample_size", batch), ("records_per_user", records)):
-        if value > size:
-            raise ValueError(f"{name}={value!r} is above source_dataset_size={size!r}")
-    chances = hypergeometric(size, records, batch)
-    share = 1 - chances.pop(0, Fraction(0))
-    return labelled({j: chance / share for j, chance in chances.items()}, (2 / Fraction(noise)) ** 2, share)
-
-
-def split(event: schemes.UsersDpEvent) -> dp_event.DpEvent:
-    """A mechanism for each record of a user, each with its share of the noise (Section R7.4)."""
-    records, inner = _records(event.records_per_user), event.event
-    noise = validate.noise_scale(noise_multiplier=inner.noise_multiplier)
-    each = attr.evolve(inner, noise_multiplier=noise_over(noise, records))
-    return each if records == 1 else dp_event.SelfComposedDpEvent(each, records)
-
-
-def _records(records_per_user: int, most: int = MOST_RECORDS) -> int:
-    records = validate.positive_integer(records_per_user=records_per_user)
-    if records > most:
-        raise ValueError(f"records_per_user={records!r} is above {most:,}: bound what a user contributes")
-    return records
-
-
-def hypergeometric(size: int, records: int, batch: int) -> dict[int, Fraction]:
-    """The law of the number of a user's records in a batch; negligible weights above 0 go to the greatest
-    number.
-
-    >>> hypergeometric(4, 2, 2)
-    {0: Fraction(1, 6), 1: Fraction(2, 3), 2: Fraction(1, 6)}
-    """
-    ways, least, most = math.comb(size, records), max(0, records + batch - size), min(records, batch)
-    count = math.comb(batch, least) * math.comb(size - batch, records - least)  # of ways, for each number
-    found, rest = dict[int, Fraction](), ways
-    for number in range(least, most + 1):
-        if number in (0, most) or count * _NEGLIGIBLE.denominator >= ways:
-            found[number], rest = Fraction(count, ways), rest - count
-        count = count * (batch - number) * (records - number)
-        count //= (number + 1) * (size - batch - records + number + 1) or 1
-    found[most] += Fraction(rest, ways)
-    return found
-
-
-def binomial(count: int, q: Fraction) -> dict[int, Fraction]:
-    """The binomial law; negligible weights go to ``count``.
-
-    >>> binomial(2, Fraction(1, 2))
-    {0: Fraction(1, 4), 1: Fraction(1, 2), 2: Fraction(1, 4)}
-    """
-    if q == 1:
-        return {count: Fraction(1)}
-    found, weight, odds = dict[int, Fraction](), (1 - q) ** count, q / (1 - q)
-    for number in range(count + 1):
-        if weight >= _NEGLIGIBLE:
-            found[number] = weight
-        elif number > count * q:
-            break
-        weight = weight * odds * Fraction(count - number, number + 1)
-    rest = 1 - sum(found.values(), Fraction(0))
-    if rest > 0:
-        found[count] = found.get(count, Fraction(0)) + rest
-    return found
