@@ -144,7 +144,8 @@ def _spread_curve(law: ExactCurve, losses: Losses, bits: int) -> tuple[list[int]
                 found = [ceiling(mass(tail, j) * unit) for j in places]
             else:  # what is from 0 to 1 is 1; None where the error leaves a choice
                 ((low, high),) = by_series
-                found = [b if a == b or b <= 1 else None for a, b in zip(low, high, strict=True)]
+                pairs = zip(low, high, strict=True)
+                found = list(high) if low is high else [b if a == b or b <= 1 else None for a, b in pairs]
             masses[places.start : places.stop] = found
     infinite = units_above(lambda: _tails(law, losses)(last), bits)
     return decided(masses, lambda: partial(mass, _tails(law, losses)), bits), infinite

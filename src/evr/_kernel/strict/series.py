@@ -99,12 +99,12 @@ def _attempt(
     value = arb_poly(curve(arb_series([centre, 1]).exp()).coeffs()[:order])(arb_poly([0, step]))
     size = 1 << (number - 1).bit_length()
     near = {part.shift: value(arb_poly([ball(part.shift - middle), size])) for part in parts}
-    gap = size * step
     series = []
     for kind in kinds:
-        mass = sum(
-            (near[x] * (v * unit) + near[x].derivative() * (s * unit / gap) for x, v, s in kind), arb_poly()
-        )
+        mass = sum((near[part.shift] * (part.value * unit) for part in kind), arb_poly())
+        for part in kind:
+            if not part.slope.is_zero():
+                mass += near[part.shift].derivative() * (part.slope * unit / (size * step))
         series.append(_series_of(mass, size, error, bits))
     return Attempt([] if any(one.error >> _MOST_ERROR + 1 for one in series) else series, length)
 
@@ -158,4 +158,4 @@ def _ceilings(series: Series, number: int, bits: int) -> Ceilings | None:
     sign = slot - point - 1
     above = unpacked(high, width, number, (1 << sign + 1) - 1)
     below = above if low == high else unpacked(low, width, number, (1 << sign + 1) - 1)
-    return None if max(*above, *below) >> sign else (below, above)
+    return None if max(max(above), max(below)) >> sign else (below, above)
