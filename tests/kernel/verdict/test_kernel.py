@@ -65,7 +65,7 @@ def test_a_class_is_abstract_or_final() -> None:
 
 def test_contracts_are_small() -> None:
     found = {one.__name__: members(one) for one in kernel_classes() if is_contract(one)}
-    assert {"Proposal", "Part", "DominatingPair"} <= set(found)
+    assert {"Proposal", "Component", "DominatingPair"} <= set(found)
     assert not {name: names for name, names in found.items() if len(names) > MEMBERS}
 
 
