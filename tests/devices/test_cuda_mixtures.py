@@ -124,18 +124,18 @@ def test_other_arrays_and_kernels_draw_the_numbers_of_numpy(bench, name):
 def test_what_is_not_a_number_stays_that(bench, name, place, monkeypatch):
     """A coordinate that is none makes a loss that is none, refused draws apart."""
     there = on_host(proposal_of(name), bench)
-    (part,) = there.laws[0].parts
-    correct = part.draw
+    (component,) = there.laws[0].components
+    correct = component.draw
 
     def wrong(generator, size):
         x = correct(generator, size)
         refused = np.isnan(x.held[:, 0])
         x.held[~refused, place] = math.nan
         if place == 0:
-            part.refuses = False
+            component.refuses = False
         return x
 
-    monkeypatch.setattr(part, "draw", wrong)
+    monkeypatch.setattr(component, "draw", wrong)
     found = there.draw(block(), 50)
     held = found.log_weights.held != -math.inf
     assert held.any()
