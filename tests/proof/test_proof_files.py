@@ -36,6 +36,7 @@ ANSWERS = json.loads((VECTORS / "answers.json").read_text())
 SCRIPT = Path(check_proof.__file__)
 NATIVE = PROOFS / "checker" / "check_proof"
 CODES = {check_proof.PROVED: 0, check_proof.LISTED: 4, check_proof.REPLACED: 4, check_proof.REFUSED: 3}
+CODES |= {check_proof.REFUTED: 5, check_proof.REFUTED_LISTED: 4, check_proof.REFUTED_REPLACED: 4}
 
 
 def made(event, epsilon, tolerance=0.02):
@@ -129,10 +130,13 @@ def test_vectors_in_javascript(wide):
 
 @pytest.mark.skipif(not NATIVE.exists(), reason="needs the native checker: make proofs")
 def test_vectors_natively():
-    for name, expected in ANSWERS.items():
-        path = VECTORS / f"{name}.proof"
+    refutations = VECTORS / "refutations"
+    told = {VECTORS / f"{name}.proof": answer for name, answer in ANSWERS.items()}
+    known = json.loads((refutations / "answers.json").read_text())
+    told |= {refutations / f"{name}.proof": answer for name, answer in known.items()}
+    for path, expected in told.items():
         done = subprocess.run([NATIVE, path], capture_output=True, text=True, check=False)
-        assert said(done.stdout) == expected, name
+        assert said(done.stdout) == expected, path
         assert done.returncode == CODES.get(expected["status"], 2)
 
 

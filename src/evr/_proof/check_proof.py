@@ -2,8 +2,8 @@
 """Checks a proof file of evr, or a refutation: python3 -I -S check_proof.py training.proof
 
 Standard library only, integers only, Python 3.9 or newer; nothing of evr is needed. The format and
-the arithmetic: docs/proof_format.md of evr. The same program is proved right in Coq (proofs/), but
-for refutations, whose mathematics is on paper (docs/guarantees_lower.md).
+the arithmetic: docs/proof_format.md of evr. The same program is proved right in Coq (proofs/); that
+some training attains the laws of a refutation is proved on paper (docs/guarantees_lower.md).
 Exit codes: 0 proved for DP-SGD; 4 accepted on a condition that is printed (0 with --listed);
 5 the claim is false: the file refutes it (4 on a condition, 5 with --listed); 3 refused;
 2 not a file of version 2, damaged, or larger than the limits.
@@ -1031,7 +1031,8 @@ that differ in the value of one record, and that this mechanism is what ran.""",
     REFUTED: """The chances of a test of each step were computed here; no number in the file had to be believed.
 So some training of DP-SGD with these rates, multipliers and steps has this delta on some neighbours,
 if all steps' outputs are released: no accountant that knows only these can be right with the claim.
-It says nothing about one training. The mathematics is on paper (docs/guarantees_lower.md of evr).""",
+It says nothing about one training. Coq has proved that the laws of the steps have this delta; that a
+training attains them is proved on paper (docs/guarantees_lower.md of evr).""",
     REFUTED_LISTED: """Not checked: that the listed numbers are chances of a test of each step, and that a mechanism
 of this description attains these laws.
 The mathematics is on paper (docs/guarantees_lower.md of evr).""",

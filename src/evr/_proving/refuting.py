@@ -18,7 +18,7 @@ from evr._plan.strict import TOLERANCE
 
 _ABOUT = (
     "This is about the description, not about one training; all steps' outputs are taken to be released. "
-    "The mathematics of lower bounds is on paper, not checked by machine."
+    "For DP-SGD, Coq has checked the mathematics from the laws to the number; the rest is on paper."
 )
 
 

@@ -84,7 +84,7 @@ def _false_claim(
             refutation = refute(ran, epsilon=epsilon, delta=delta, neighboring_relation=event.relation)
             if refutation.refuted:
                 known = f"is false, for delta({epsilon!r}) is at least {below(refutation.lower, 6)}"
-                known += " for some training of this description, as is proved (its mathematics is on paper)"
+                known += " for some training of this description, as is proved"
     ways = [f"delta={round_up(found.value / DEFAULT, 3)!r} at this epsilon"]
     with contextlib.suppress(ValueError):  # no epsilon may be enough
         ways.insert(0, f"epsilon={_with_epsilon(event, delta, None).epsilon!r} at this delta")
