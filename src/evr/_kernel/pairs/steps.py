@@ -118,10 +118,16 @@ def infinite_loss_mass(law: LossLaw) -> float:
     return math.exp(law.log_mass(Measure.P, *last)) if law.privacy_loss(last[1]) == math.inf else 0.0
 
 
-def is_cut(law: LossLaw) -> bool:
-    """Whether greater losses were left out, less likely than 1e-320 together."""
+def unsampled(law: LossLaw) -> LossLaw:
+    """The law of what is sampled, however often it is."""
     while isinstance(law, SampledPair | WithoutReplacementPair):
         law = law.base
+    return law
+
+
+def is_cut(law: LossLaw) -> bool:
+    """Whether greater losses were left out, less likely than 1e-320 together."""
+    law = unsampled(law)
     return isinstance(law, DiscretePair) and law.is_cut
 
 
