@@ -142,3 +142,4 @@ def test_a_sum_of_sampled_losses_is_off_by_what_its_base_says(direction: Directi
         spread = outcomes(law)
         assert isinstance(spread, DiscretePair)
         assert sum_error(law, 1000) >= 1000 * base.error >= 999 * spread.error
+        assert spread_to_edges(law, np.array([-1.0, 0.5])).error == base.error

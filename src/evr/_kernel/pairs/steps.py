@@ -118,17 +118,23 @@ def infinite_loss_mass(law: LossLaw) -> float:
     return math.exp(law.log_mass(Measure.P, *last)) if law.privacy_loss(last[1]) == math.inf else 0.0
 
 
-def unsampled(law: LossLaw) -> LossLaw:
-    """The law of what is sampled, however often it is."""
+def _outcomes_below(law: LossLaw) -> DiscretePair | None:
+    """The outcomes that are sampled, however often; None if there are none."""
     while isinstance(law, SampledPair | WithoutReplacementPair):
         law = law.base
-    return law
+    return law if isinstance(law, DiscretePair) else None
 
 
 def is_cut(law: LossLaw) -> bool:
     """Whether greater losses were left out, less likely than 1e-320 together."""
-    law = unsampled(law)
-    return isinstance(law, DiscretePair) and law.is_cut
+    found = _outcomes_below(law)
+    return found is not None and found.is_cut
+
+
+def stated_error(law: LossLaw) -> float:
+    """What losses are off by beyond rounding, as outcomes say: sampling does not raise it."""
+    found = _outcomes_below(law)
+    return 0.0 if found is None else found.error
 
 
 def finite_losses(steps: Iterable[Step]) -> list[tuple[LossLaw, int, float]]:
