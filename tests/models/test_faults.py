@@ -13,7 +13,16 @@ from dp_accounting import NeighboringRelation, dp_event
 import evr
 from evr._kernel.events import MECHANISMS, composition, schemes, users
 from evr._kernel.events.meaning import Row, meanings_in, row_of
-from evr._kernel.events.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT, Meaning, Variant, name_of, relation_named
+from evr._kernel.events.relations import (
+    ADD_OR_REMOVE,
+    REPLACE_ONE,
+    ZERO_OUT,
+    Meaning,
+    Translator,
+    Variant,
+    name_of,
+    relation_named,
+)
 from evr._kernel.events.sampling import Sampling
 from evr._kernel.events.table import HYPOTHESES, WRAPPERS
 from evr._kernel.pairs import Pairs
@@ -54,6 +63,16 @@ def answer(subject: str, relation: NeighboringRelation, **changes: Any) -> Plant
     return plant
 
 
+def in_one_order(translator: Translator) -> Translator:
+    """The law of removing for both directions: two that differ are refused under replace-one."""
+
+    def translated(event: Any) -> Any:
+        found = translator(event)
+        return Pairs.both(found.remove) if isinstance(found, Pairs) else found
+
+    return translated
+
+
 def copied(subject: str, source: NeighboringRelation, target: NeighboringRelation) -> Plant:
     """The meaning under one relation, taken for that under another, and said to be about that."""
 
@@ -63,7 +82,8 @@ def copied(subject: str, source: NeighboringRelation, target: NeighboringRelatio
         assert isinstance(meaning, Meaning)
         constant = HYPOTHESES[f"constant-rate-and-steps-{name_of(target)}".removesuffix("-add-or-remove")]
         stated = tuple(constant if "constant" in one.id else one for one in meaning.hypotheses)
-        patch.setitem(answers, target, replace(meaning, relation=target, hypotheses=stated))
+        pair = in_one_order(meaning.pair) if target is REPLACE_ONE and meaning.pair else meaning.pair
+        patch.setitem(answers, target, replace(meaning, relation=target, hypotheses=stated, pair=pair))
 
     return plant
 

@@ -19,8 +19,10 @@ from flint import ctx, fmpz
 
 import evr
 from evr._kernel.events import Composition
-from evr._kernel.pairs.exact import ExactBins, ExactCurve, ExactGaussian, exact_sampled
+from evr._kernel.pairs import Step
+from evr._kernel.pairs.exact import ExactBins, ExactCurve, ExactGaussian, ExactMixture, exact_sampled
 from evr._kernel.pairs.exact.law import ball
+from evr._kernel.pairs.nested import SampledSteps
 from evr._kernel.strict import prove_within
 from evr._plan.strict import StrictCurve
 from evr._proof import check_proof
@@ -327,6 +329,21 @@ def test_laws_without_a_text_are_refused_by_name():
         UnsupportedEventError, match=r"a training in shuffled batches .* cannot be stated in a proof file"
     ):
         law_text(ExactBins(Direction.REMOVE, 10, Fraction(1)))
+    steps = (Step(ExactGaussian(Fraction(1)), 1),)
+    with pytest.raises(UnsupportedEventError, match=r"^several mechanisms on one sample, or .* in a proof file"):
+        law_text(SampledSteps(steps, Fraction(1, 2), Direction.REMOVE))
+
+
+def test_a_file_states_where_the_gaussians_of_a_mixture_are(tmp_path, capsys):
+    """It gave sizes without their unit: a mixture of noise 3 was stated as one of noise 1, whose delta is 0.0155."""
+    event = dp_event.SampledWithReplacementDpEvent(100, 2, dp_event.GaussianDpEvent(3.0))
+    data, _ = made(dp_event.SelfComposedDpEvent(event, 2), 0.5)
+    assert b"2 mixture(means(0,2/3,4/3),weights(9801/10000,99/5000,1/10000))\n" in data
+    (tmp_path / "file.proof").write_bytes(data)
+    assert proof_script("enclosures").main([str(tmp_path / "file.proof")]) == 0, capsys.readouterr().out
+    mixture = ExactMixture((Fraction(0), Fraction(1)), (Fraction(1, 2),) * 2, Direction.ADD, Fraction(2))
+    with pytest.raises(UnsupportedEventError, match=r"irrational means cannot be stated in a proof file"):
+        law_text(mixture)
 
 
 def test_the_definitions_are_those_of_the_printed_theorems():

@@ -9,6 +9,7 @@ from evr._kernel.events import Composition
 from evr._kernel.events.relations import name_of
 from evr._kernel.pairs import Direction, Law, exact
 from evr._kernel.pairs.grouping import grouped
+from evr._kernel.pairs.nested import NestedLaw
 from evr._kernel.pairs.selection import Selection
 from evr._proof import check_proof
 from evr.errors import UnsupportedEventError
@@ -17,10 +18,7 @@ INSTEAD = "leave the proof file out, and check the certificate by `evr replay`"
 _PARTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {
     exact.ExactGaussian: lambda law: _gaussian(law.square),
     exact.ExactLaplace: lambda law: ("laplace", law.scale),
-    exact.ExactMixture: lambda law: (
-        *(("mixture", ("means", *law.sizes)) if law.direction else ("two_sided", law.square, ("sizes", *law.sizes))),
-        ("weights", *law.weights),
-    ),
+    exact.ExactMixture: lambda law: (*_centres(law), ("weights", *law.weights)),
     exact.ExactTwoSidedLaplace: lambda law: ("replaced", law.q, ("laplace", law.scale)),
     exact.ExactTwoSidedOutcomes: lambda law: ("replaced", law.q, law.base),
     exact.ExactLabelled: lambda law: ("labelled", ("squares", *law.squares), ("weights", *law.weights)),
@@ -41,8 +39,8 @@ _PARTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {
 """The text of each law (docs/proof_format.md, "Laws"): its name, and numbers, named lists of numbers, and laws."""
 _WITHOUT_TEXT: dict[type, str] = {
     exact.ExactEither: "a group of nearly equal steps",
-    type(None): "a mechanism that is known by samples only",
     exact.ExactBins: "a training in shuffled batches (balls in bins)",
+    NestedLaw: "several mechanisms on one sample, or one of several groups,",
     Selection: "a selection of the best of several runs",
 }
 
@@ -68,7 +66,7 @@ def law_text(law: Law) -> str:
     'gaussian(3/2)'
     """
     if type(law) not in _PARTS:
-        what = _WITHOUT_TEXT.get(type(law), "a law of your own")
+        what = next((text for kind, text in _WITHOUT_TEXT.items() if isinstance(law, kind)), "a law of your own")
         raise UnsupportedEventError(f"{what} cannot be stated in a proof file: {INSTEAD}")
     return _text(_PARTS[type(law)](law))
 
@@ -82,5 +80,20 @@ def _text(part: Any) -> str:
 
 def _gaussian(square: Fraction) -> tuple[Any, ...]:
     """By the noise multiplier if that is rational, or else by one over its square."""
-    noise = Fraction(math.isqrt(square.denominator), math.isqrt(square.numerator) or 1)
-    return ("gaussian", noise) if noise**2 * square == 1 else ("gaussians", square)
+    mean = _root(square)
+    return ("gaussians", square) if mean is None else ("gaussian", 1 / mean)
+
+
+def _centres(law: exact.ExactMixture) -> tuple[Any, ...]:
+    """The name of a mixture, and where its Gaussians are; refused if these are no rational numbers and must be."""
+    if law.direction is None:
+        return "two_sided", law.square, ("sizes", *law.sizes)
+    if (unit := _root(law.square)) is None:
+        raise UnsupportedEventError(f"a mixture with irrational means cannot be stated in a proof file: {INSTEAD}")
+    return "mixture", ("means", *(size * unit for size in law.sizes))
+
+
+def _root(square: Fraction) -> Fraction | None:
+    """The square root of a positive number, if it is rational."""
+    root = Fraction(math.isqrt(square.numerator), math.isqrt(square.denominator))
+    return root if root**2 == square else None

@@ -14,12 +14,12 @@ from mpmath import mp, mpf
 from scipy.integrate import quad
 from scipy.stats import laplace, norm
 
-from evr._kernel.pairs import Direction, DiscretePair, DominatingPair, Measure, loss_range
+from evr._kernel.pairs import Direction, DiscretePair, DominatingPair, Measure, loss_range, outcomes
 from evr._kernel.pairs.line.gaussian import GaussianPair
 from evr._kernel.pairs.line.laplace import LaplacePair
-from evr._kernel.pairs.line.poisson import SampledPair
+from evr._kernel.pairs.line.poisson import SampledPair, sampled
 from evr._kernel.sampled.composing import spread_to_edges
-from evr._kernel.sampled.moments import PER_STEP, Tilt, TiltedOutcomes
+from evr._kernel.sampled.moments import PER_STEP, Tilt, TiltedOutcomes, sum_error
 from helpers import near
 
 TILTS = {"three": Tilt(3.0, 1.2, -0.8), "fraction": Tilt(0.7, 0.6, -0.03), "none": Tilt(0.0, 0.5)}
@@ -130,3 +130,16 @@ def test_rounding_of_a_normaliser_is_far_below_its_allowance() -> None:
         with mp.workdps(40):
             exact = float(mp.log(mp.fsum(terms)))
         assert exact - PER_STEP <= step.log_normaliser <= exact + 2e-3
+
+
+@pytest.mark.parametrize("direction", Direction)
+def test_a_sum_of_sampled_losses_is_off_by_what_its_base_says(direction: Direction) -> None:
+    """Of losses that come from logarithms of tiny probabilities; sampling them dropped what they are off by."""
+    x, tiny = 0.5000000999335052, 1e-300
+    base = DiscretePair.from_logs(np.log([x, 1 - x, tiny]), np.log([1 - x, x, tiny]))
+    assert base.error > 1e-12
+    for law in (base, sampled(base, 0.5, direction)):
+        spread = outcomes(law)
+        assert isinstance(spread, DiscretePair)
+        assert sum_error(law, 1000) >= 1000 * base.error >= 999 * spread.error
+        assert spread_to_edges(law, np.array([-1.0, 0.5])).error == base.error

@@ -19,7 +19,7 @@ from dp_accounting import NeighboringRelation, dp_event
 from evr._basics import validate
 from evr._kernel.events import sampling
 from evr._kernel.events.meaning import events_in, refusal, relation_by_itself, row_of, units_about
-from evr._kernel.events.registry import MECHANISMS, known, unsupported
+from evr._kernel.events.registry import MECHANISMS, in_both_orders, known, unsupported
 from evr._kernel.events.relations import ADD_OR_REMOVE, Meaning, Refused, Relation, name_of, relation_named
 from evr._kernel.events.schemes import AllocatedDpEvent, OneOfDpEvent
 from evr._kernel.pairs import Direction, Pairs, Step, is_non_private, merged, simplify
@@ -142,7 +142,7 @@ class Walk:
         if isinstance(found, dp_event.DpEvent):
             return node._replace(event=found, settled=True)
         if isinstance(found, Pairs):
-            return Visited(found, node.times)
+            return Visited(in_both_orders(found, event, self.relation, node.path), node.times)
         why = f"the translator of {type(event).__name__} at {node.path} returned {validate.shown(found)}"
         raise TypeError(f"{why}: let it return Pairs, or an event (NonPrivateDpEvent() if it has no privacy)")
 

@@ -8,8 +8,9 @@ from dp_accounting import dp_event
 
 from evr._basics import validate
 from evr._kernel.events import schemes
-from evr._kernel.events.relations import Mechanism
+from evr._kernel.events.relations import REPLACE_ONE, Mechanism, Relation
 from evr._kernel.events.table import BUILT_IN
+from evr._kernel.pairs import Pairs
 from evr.errors import UnsupportedEventError
 
 MECHANISMS: dict[type[dp_event.DpEvent], Mechanism] = dict(BUILT_IN)
@@ -17,6 +18,17 @@ MECHANISMS: dict[type[dp_event.DpEvent], Mechanism] = dict(BUILT_IN)
 
 def unsupported(node: object, path: str, why: str) -> UnsupportedEventError:
     return UnsupportedEventError(f"unsupported {type(node).__name__} at {path}: {why}", node)
+
+
+def in_both_orders(pairs: Pairs, event: object, relation: Relation, path: str) -> Pairs:
+    """The pairs; refused where directions would have to be told apart and neighbours have no order. Two steps
+    may see a replaced record in different orders, and sampling compares it with records of either kind.
+    """
+    if relation is REPLACE_ONE and pairs.remove != pairs.add:
+        why = "replace-one neighbours have no order, and the two laws of its Pairs differ"
+        remedy = "Let the translator return Pairs.both of a law that dominates in both orders"
+        raise unsupported(event, path, f"{why}. {remedy}")
+    return pairs
 
 
 def not_an_event(node: object, path: str = "event") -> TypeError:

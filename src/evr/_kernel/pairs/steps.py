@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
+import numpy as np
+
 from evr._kernel.pairs.exact.law import ExactCurve, ExactLaw, ExactOutcomes
 from evr._kernel.pairs.floats import as_floats
-from evr._kernel.pairs.law import LossLaw
+from evr._kernel.pairs.law import UNIT, LossLaw
 from evr._kernel.pairs.line.discrete import DiscretePair
 from evr._kernel.pairs.line.pair import DominatingPair, Measure, line_pair
 from evr._kernel.pairs.line.poisson import SampledPair, WithoutReplacementPair, finite_part
@@ -80,6 +82,8 @@ class Pairs:
         for name, law in (("remove", self.remove), ("add", self.add)):
             if not isinstance(law, ExactLaw | LossLaw):
                 raise TypeError(f"{name}={law!r} is not a law: give an exact law, or a DominatingPair")
+            if (outcomes := _outcomes_below(law)) is not None:
+                _check_whole(name, outcomes)
 
     def of(self, direction: Direction) -> Law:
         return self.remove if direction is Direction.REMOVE else self.add
@@ -118,11 +122,33 @@ def infinite_loss_mass(law: LossLaw) -> float:
     return math.exp(law.log_mass(Measure.P, *last)) if law.privacy_loss(last[1]) == math.inf else 0.0
 
 
-def is_cut(law: LossLaw) -> bool:
-    """Whether greater losses were left out, less likely than 1e-320 together."""
+def _check_whole(name: str, pair: DiscretePair) -> None:
+    """Refuse outcomes that leave out some of ``P`` or ``Q``, beyond rounding: sampling mixes the two."""
+    for measure, logs in pair.logs.items():
+        total = float(np.exp(logs).sum())
+        if not total >= 1.0 - (logs.size + 16) * UNIT:
+            held = f"{name}: outcomes hold {total!r} of {measure.value}"
+            remedy = "together they must hold all of P and of Q, outcomes that only Q has included"
+            raise ValueError(f"{held}: {remedy}")
+
+
+def _outcomes_below(law: Law) -> DiscretePair | None:
+    """The outcomes that are sampled, however often; None if there are none."""
     while isinstance(law, SampledPair | WithoutReplacementPair):
         law = law.base
-    return isinstance(law, DiscretePair) and law.is_cut
+    return law if isinstance(law, DiscretePair) else None
+
+
+def is_cut(law: LossLaw) -> bool:
+    """Whether greater losses were left out, less likely than 1e-320 together."""
+    found = _outcomes_below(law)
+    return found is not None and found.is_cut
+
+
+def stated_error(law: LossLaw) -> float:
+    """What losses are off by beyond rounding, as outcomes say: sampling does not raise it."""
+    found = _outcomes_below(law)
+    return 0.0 if found is None else found.error
 
 
 def finite_losses(steps: Iterable[Step]) -> list[tuple[LossLaw, int, float]]:

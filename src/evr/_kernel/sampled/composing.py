@@ -17,7 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evr._kernel.order import power, share_up
-from evr._kernel.pairs import DiscretePair, DominatingPair, Floats, Measure, Step, is_cut, outcomes
+from evr._kernel.pairs import (
+    DiscretePair,
+    DominatingPair,
+    Floats,
+    Measure,
+    Step,
+    is_cut,
+    outcomes,
+    stated_error,
+)
 from evr._kernel.pairs.law import UNIT
 from evr._kernel.pairs.line.pair import mix, mix_error
 from evr._kernel.pairs.line.poisson import SampledPair, WithoutReplacementPair
@@ -128,9 +137,9 @@ def spread_to_edges(pair: DominatingPair, edges: Floats) -> DiscretePair:
     losses = np.concatenate((cells.least, cells.greatest))
     log_masses = np.concatenate(cells.spread())
     held = log_masses > -np.inf
-    return DiscretePair.from_logs(
-        log_masses[held], log_masses[held] - losses[held], losses[held], is_cut=is_cut(pair)
-    )
+    log_p, losses = log_masses[held], losses[held]
+    error = stated_error(pair)
+    return DiscretePair.from_logs(log_p, log_p - losses, losses, is_cut=is_cut(pair), error=error)
 
 
 # --- several steps: sums of two laws, again and again ---------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from evr._kernel.pairs import DiscretePair, Floats, LossLaw, Measure, Step, line_pair
+from evr._kernel.pairs import DiscretePair, Floats, LossLaw, Measure, Step, line_pair, stated_error
 from evr._kernel.pairs.law import UNIT
 from evr._kernel.pairs.line.laplace import BoundedRangePair, LaplacePair, TwoSidedLaplacePair
 from evr._kernel.pairs.line.pair import log_sum_exp, mix_error
@@ -172,12 +172,12 @@ def sum_error(law: LossLaw, count: int) -> float:
     """
     if isinstance(law, PatternLaw):
         return count * density_error(law, 1.0)
-    magnitude = line_pair(law).loss_magnitude
+    magnitude, stated = line_pair(law).loss_magnitude, stated_error(law)
     if isinstance(law, DiscretePair):
         # Losses are relatively accurate, but for what they say, and a sum has a term for each outcome or
         # step.
-        return count * ((32.0 + min(len(law.log_p), count)) * UNIT * magnitude + law.error)
-    return 32.0 * UNIT * count * (1.0 + magnitude)
+        return count * ((32.0 + min(len(law.log_p), count)) * UNIT * magnitude + stated)
+    return 32.0 * UNIT * count * (1.0 + magnitude) + count * stated
 
 
 @singledispatch

@@ -11,9 +11,10 @@ import mpmath
 import numpy as np
 import pytest
 
-from evr._kernel.pairs import DiscretePair, Measure
+from evr._kernel.pairs import Direction, DiscretePair, Measure, Pairs
 from evr._kernel.pairs.law import UNIT
 from evr._kernel.pairs.line import discrete
+from evr._kernel.pairs.line.poisson import sampled
 
 PAIRS = [
     *((0.5 + random.Random(seed).random() * 10.0**-size, size) for seed in range(40) for size in (1, 4, 7, 10)),
@@ -69,3 +70,17 @@ def test_tails_of_many_outcomes_are_as_accurate_as_those_of_few() -> None:
             tail = float(pair.log_mass(measure, -np.inf, float(place)))
             true = math.log(float(np.sum(masses[: place + 1]))) - math.log(whole)
             assert abs(tail - true) <= 4 * UNIT * (2 + abs(true))
+
+
+@pytest.mark.parametrize("law", [([0.0], [math.log(0.01)]), ([math.log(0.01)], [0.0])], ids=["q", "p"])
+def test_outcomes_that_leave_something_out_are_no_law(law: tuple[list[float], list[float]]) -> None:
+    """Q has 99/100 where P has nothing. Half of all records sampled, three times: delta at 5 is 0.4633, and 0.2 was
+    accepted.
+    """
+    short = DiscretePair.from_logs(*law)
+    whole = DiscretePair.from_probabilities([0.01, 0.99], [1.0, 0.0])
+    for one in (short, sampled(short, 0.5, Direction.REMOVE)):
+        for laws in ((one, whole), (whole, one)):
+            with pytest.raises(ValueError, match=r"outcomes hold 0\.01\d* of [PQ]: together they must hold all"):
+                Pairs(*laws)
+    assert Pairs.both(discrete.discrete_gaussian(50.0, 7))
