@@ -5,17 +5,22 @@ now, or the statement has the hypothesis that the training breaks. Truths are ex
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import attr
 import pytest
 from dp_accounting import NeighboringRelation, dp_event
 
 import evr
-from evr._kernel.events import Composition, schemes
-from evr._kernel.events.meaning import hypotheses_of
+from evr._kernel.events import MECHANISMS, Composition, schemes
+from evr._kernel.events.meaning import hypotheses_of, unit_of
 from evr._kernel.events.table import HYPOTHESES
-from evr.errors import OtherRelationError
+from evr._kernel.pairs import Pairs
+from evr._kernel.pairs.exact import RationalOutcomes
+from evr.errors import OtherRelationError, UnsupportedEventError
 from helpers import near
 
 ADD, REPLACE, ZERO = (
@@ -238,3 +243,56 @@ def test_a_generator_of_events_is_not_nothing() -> None:
     with pytest.raises(TypeError, match=r"events=.* can be read only once: give a list"):
         Composition.of(dp_event.ComposedDpEvent(one for one in parts))
     assert Composition.of(dp_event.ComposedDpEvent(list(parts))).remove
+
+
+# --- Laws of two directions under replace-one (R1.3) -----------------------------------------------
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class SkewDpEvent(dp_event.DpEvent):
+    """Says yes with a chance of 3% where a record has something, else with one of 1%."""
+
+
+SKEW = [Fraction(1, 100), Fraction(99, 100)], [Fraction(3, 100), Fraction(97, 100)]
+
+
+@pytest.fixture
+def skew() -> Iterator[Callable[[], Pairs]]:
+    laws = Pairs(RationalOutcomes(*map(tuple, SKEW)), RationalOutcomes(*map(tuple, SKEW[::-1])))
+    try:
+        yield lambda: laws
+    finally:
+        MECHANISMS.pop(SkewDpEvent, None)
+
+
+def test_a_record_and_its_replacement_change_places(skew: Callable[[], Pairs]) -> None:
+    """Of two questions, a record has what the first asks for, and its replacement what the second does."""
+    low, high = ([float(one) for one in law] for law in SKEW)
+    epsilon, crossed = 1.08, [[a * b for a in one for b in other] for one, other in ((low, high), (high, low))]
+    truth = sum(max(0.0, b - math.exp(epsilon) * a) for a, b in zip(*crossed, strict=True))
+    by_direction = Composition.from_counts([(skew(), 2)], REPLACE)
+    assert pair_delta_of(by_direction, epsilon) < 0.6 * truth
+    evr.register(SkewDpEvent, lambda event: skew(), under={REPLACE: lambda event: skew()})
+    for event in (SkewDpEvent(), DRAWN(10, 5, SkewDpEvent()), schemes.OneOfDpEvent([SkewDpEvent()])):
+        with pytest.raises(UnsupportedEventError, match=r"change places|replacing a record"):
+            Composition.of(event, REPLACE)
+    assert Composition.of(REPEATED(SkewDpEvent(), 2), ADD) == Composition.from_counts([(skew(), 2)], ADD)
+    evr.register(SkewDpEvent, lambda event: skew(), under={REPLACE: lambda event: Pairs.both(skew().add)})
+    assert Composition.of(DRAWN(10, 5, SkewDpEvent()), REPLACE).is_symmetric
+
+
+def pair_delta_of(composition: Composition, epsilon: float) -> float:
+    return evr.estimate_delta(composition, epsilon, method="strict").value
+
+
+@pytest.mark.parametrize("relation", [None, lambda event: ADD])
+def test_what_stands_for_users_is_about_users(skew: Callable[[], Pairs], relation: Any) -> None:
+    evr.register(SkewDpEvent, lambda event: schemes.PoissonSampledUsersDpEvent(1.0, 0.1, 3), relation=relation)
+    assert Composition.of(SkewDpEvent()).unit == unit_of(SkewDpEvent()) == "user"
+    with pytest.raises(ValueError, match="unit='example' is not one of 'user', 'client'"):
+        Composition.of(SkewDpEvent(), unit="example")
+    for order in ([SkewDpEvent(), dp_event.GaussianDpEvent(1.0)], [dp_event.GaussianDpEvent(1.0), SkewDpEvent()]):
+        with pytest.raises(UnsupportedEventError, match="a guarantee has one unit"):
+            Composition.of(dp_event.ComposedDpEvent(order))
+    evr.register(SkewDpEvent, lambda event: skew(), relation=relation)
+    assert Composition.of(SkewDpEvent()).unit == "record"
