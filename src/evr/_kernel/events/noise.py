@@ -212,11 +212,8 @@ def exponential(event: schemes.ExponentialMechanismDpEvent) -> Laws:
     return Pairs.both(exact.ExactBoundedRange(Fraction(epsilon)))
 
 
-def above_threshold(event: schemes.AboveThresholdDpEvent) -> dp_event.DpEvent:
-    """Pure differential privacy, whatever the number of scores (guarantees_state, G8)."""
-    return schemes.EpsilonDeltaDpEvent(event.epsilon, 0.0)
-
-
-def permute_and_flip(event: schemes.PermuteAndFlipDpEvent) -> dp_event.DpEvent:
-    """Its range is up to twice its epsilon: pure differential privacy is what holds."""
+def pure(event: schemes.AboveThresholdDpEvent | schemes.PermuteAndFlipDpEvent) -> dp_event.DpEvent:
+    """Pure differential privacy, whatever the number of scores (guarantees_state, G8); nor does the range of
+    permute-and-flip say more, which is up to twice its epsilon (G6).
+    """
     return schemes.EpsilonDeltaDpEvent(event.epsilon, 0.0)

@@ -1,6 +1,7 @@
-"""Every mechanism that evr knows, and which events of other modules mean the same as a known one."""
+"""Every mechanism that evr knows, which events of other modules mean the same, and what is inside of one."""
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 import attr
@@ -9,10 +10,10 @@ from dp_accounting import dp_event
 from evr._basics import validate
 from evr._kernel.events import schemes
 from evr._kernel.events.relations import Mechanism
-from evr._kernel.events.table import BUILT_IN
 from evr.errors import UnsupportedEventError
 
-MECHANISMS: dict[type[dp_event.DpEvent], Mechanism] = dict(BUILT_IN)
+MECHANISMS: dict[type[dp_event.DpEvent], Mechanism] = {}
+"""By their classes: those of the table of meanings, which adds them, and registered ones."""
 
 
 def unsupported(node: object, path: str, why: str) -> UnsupportedEventError:
@@ -95,3 +96,27 @@ def _field_names(cls: type) -> dict[str, str] | None:
     if "__dataclass_fields__" in vars(cls):
         return {one.name: one.name for one in dataclasses.fields(cls)}
     return None
+
+
+def events_in(node: Any) -> list[Any]:
+    """The events that an event is made of, in reading order."""
+    if isinstance(node, dp_event.ComposedDpEvent):
+        if isinstance(node.events, Iterator):
+            raise TypeError(f"events={validate.shown(node.events)} can be read only once: give a list")
+        return validate.sequence(events=node.events)
+    values = [getattr(node, one.name) for one in written_fields(type(node))]
+    items = [item for value in values for item in (value if isinstance(value, list | tuple) else [value])]
+    return [item for item in items if is_event(item)]
+
+
+def are_several(event: Any) -> bool:
+    """Whether an event holds several mechanisms, or one several times, at any depth."""
+    todo = [event]
+    while todo:
+        node = known(todo.pop())
+        inner = events_in(node)
+        repeats = getattr(node, "count", 1), getattr(node, "num_steps", 1)
+        if len(inner) > 1 or (inner and repeats != (1, 1)):
+            return True
+        todo += inner
+    return False

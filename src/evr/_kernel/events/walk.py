@@ -11,11 +11,10 @@ from dp_accounting import NeighboringRelation, dp_event
 
 from evr._basics import validate
 from evr._kernel.events import sampling
-from evr._kernel.events.meaning import events_in, refusal, row_of
-from evr._kernel.events.registry import MECHANISMS, known, unsupported
+from evr._kernel.events.meaning import refusal, row_of
+from evr._kernel.events.registry import MECHANISMS, events_in, known, unsupported
 from evr._kernel.events.relations import REPLACE_ONE, Meaning, Refused
 from evr._kernel.events.schemes import AllocatedDpEvent, OneOfDpEvent
-from evr._kernel.events.table import BUILT_IN, WRAPPERS
 from evr._kernel.pairs import Pairs
 from evr.errors import UnsupportedEventError
 
@@ -129,7 +128,7 @@ class Walk:
             other = mechanism and mechanism.stands_for(event, self.relation)
         if other is not None:
             return node._replace(event=other)
-        own = type(event) not in (*BUILT_IN, *WRAPPERS)  # registered: a stand-in says whose data it bounds
+        own = bool(mechanism and mechanism.is_registered)  # its stand-in says whose data it bounds
         meaning = self._meaning(event, node._replace(has_unit=own or node.has_unit))
         if meaning.pair is None:
             return node.below(event.event)
