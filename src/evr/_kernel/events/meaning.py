@@ -38,14 +38,6 @@ from evr._kernel.events.table import HYPOTHESES, WRAPPERS, mechanism_of
 from evr.errors import OtherRelationError
 from evr.types import Unit
 
-PLAIN = {
-    dp_event.ComposedDpEvent: "guarantees 1.2",
-    dp_event.SelfComposedDpEvent: "guarantees 1.2",
-    dp_event.NoOpDpEvent: "guarantees 1.1",
-    dp_event.NonPrivateDpEvent: "guarantees 1.1",
-}
-"""Events that mean the same under every relation, and assume nothing."""
-
 
 class Row(NamedTuple):
     """A row of the table: a mechanism or a variant of it, its class, and the answer under one relation."""
@@ -70,8 +62,6 @@ def row_of(event: Any, relation: NeighboringRelation, path: str = "event", *, se
     by name. ``settled``: it stands for another event, which has said itself under which relation it holds.
     """
     node = known(event, path)
-    if type(node) in PLAIN:
-        return Row(type(node).__name__, type(node), Meaning(relation, None, PLAIN[type(node)], ()))
     if not isinstance(node, dp_event.DpEvent):
         raise not_an_event(node, path)
     mechanism = mechanism_of(node)
@@ -97,7 +87,8 @@ def relation_by_itself(event: Any) -> NeighboringRelation:
         with contextlib.suppress(ValueError, TypeError):  # whoever goes through the tree says where
             if row_of(top, ADD_OR_REMOVE).answer.instead is not None:
                 return ZERO_OUT
-            _, other = _stand_in(top, ADD_OR_REMOVE)
+            mechanism = mechanism_of(top)
+            other = mechanism and mechanism.stands_for(top, ADD_OR_REMOVE)
             todo += events_in(known(top)) if other is None else [other]
     return ADD_OR_REMOVE
 
@@ -118,7 +109,9 @@ def meanings_in(event: Any, relation: NeighboringRelation) -> Iterator[tuple[Row
     while todo:
         top, settled = todo.pop()
         node = known(top)
-        own, other = _stand_in(node, relation)
+        mechanism = mechanism_of(node)
+        own = mechanism.hypotheses if mechanism else ()
+        other = mechanism and mechanism.stands_for(node, relation)
         if other is not None and not own:
             todo.append((other, settled))
             continue
@@ -168,14 +161,6 @@ def units_about(bounded: str | None) -> tuple[str, ...]:
     return units[2:] if bounded == "user" else units
 
 
-def _stand_in(
-    node: Any, relation: NeighboringRelation
-) -> tuple[tuple[Hypothesis, ...], dp_event.DpEvent | None]:
-    """The hypotheses of a registered mechanism, and the event that stands for it."""
-    found = MECHANISMS.get(type(node))
-    return ((), None) if found is None else (found.hypotheses, found.stands_for(node, relation))
-
-
 def _variant(mechanism: Mechanism, node: Any) -> Variant:
     kinds = functools.cache(lambda: _kinds(events_in(node)))
     for one in mechanism.variants:
@@ -191,10 +176,10 @@ def _kinds(events: list[Any]) -> set[str]:
     while todo:
         node = known(todo.pop())
         mechanism = mechanism_of(node)
-        if type(node) in PLAIN or (mechanism is not None and mechanism.variants[0].kind == "inside"):
-            todo += events_in(node)
-        elif mechanism is None:  # is refused elsewhere, by name
+        if mechanism is None:  # is refused elsewhere, by name
             found.add("any")
+        elif mechanism.variants[0].kind == "inside":
+            todo += events_in(node)
         else:
             variant = _variant(mechanism, node)
             found.add(variant.kind)

@@ -129,9 +129,26 @@ BUILT_IN = {event: one for event, one in _TABLE.items() if event not in WRAPPERS
 MECHANISMS.update(BUILT_IN)
 
 
+def _plain(event: type[dp_event.DpEvent], theorem: str) -> Mechanism:
+    answers = {relation: Meaning(relation, None, theorem, ()) for relation in _ORDER}
+    return Mechanism(event, (relations.Variant(event.__name__, "inside", answers),))
+
+
+PLAIN = {
+    cls: _plain(cls, theorem)
+    for theorem, classes in (
+        ("guarantees 1.2", (dp_event.ComposedDpEvent, dp_event.SelfComposedDpEvent)),
+        ("guarantees 1.1", (dp_event.NoOpDpEvent, dp_event.NonPrivateDpEvent)),
+    )
+    for cls in classes
+}
+"""Events that mean the same under every relation, and assume nothing."""
+
+
 def mechanism_of(event: Any) -> Mechanism | None:
     """The mechanism or wrapper that an event is of, if it is known."""
-    return WRAPPERS.get(type(event)) or MECHANISMS.get(type(event))
+    cls = type(event)
+    return PLAIN.get(cls) or WRAPPERS.get(cls) or MECHANISMS.get(cls)
 
 
 def registered(
