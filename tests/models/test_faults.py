@@ -11,7 +11,7 @@ import pytest
 from dp_accounting import NeighboringRelation, dp_event
 
 import evr
-from evr._kernel.events import MECHANISMS, composition, schemes, users
+from evr._kernel.events import MECHANISMS, schemes, users, walk
 from evr._kernel.events.meaning import Row, meanings_in, row_of
 from evr._kernel.events.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT, Meaning, Variant, name_of, relation_named
 from evr._kernel.events.sampling import Sampling
@@ -63,9 +63,20 @@ def copied(subject: str, source: NeighboringRelation, target: NeighboringRelatio
         assert isinstance(meaning, Meaning)
         constant = HYPOTHESES[f"constant-rate-and-steps-{name_of(target)}".removesuffix("-add-or-remove")]
         stated = tuple(constant if "constant" in one.id else one for one in meaning.hypotheses)
-        patch.setitem(answers, target, replace(meaning, relation=target, hypotheses=stated))
+        pair = of_one_direction(meaning.pair) if target is REPLACE_ONE else meaning.pair
+        patch.setitem(answers, target, replace(meaning, relation=target, hypotheses=stated, pair=pair))
 
     return plant
+
+
+def of_one_direction(translator: Any) -> Any:
+    """The law of removing for both directions: two laws are refused under replace-one."""
+
+    def translated(event: Any) -> Any:
+        found = translator(event)
+        return Pairs.both(found.remove) if isinstance(found, Pairs) else found
+
+    return translated
 
 
 def without(subject: str, relation: NeighboringRelation, hypothesis: str) -> Plant:
@@ -111,7 +122,7 @@ def refusals_ignored(patch: pytest.MonkeyPatch) -> None:
     def never_refused(node: Any, relation: NeighboringRelation, path: str, settled: bool) -> Row:
         return row_of(node, relation, path, settled=True)
 
-    patch.setattr(composition, "row_of", never_refused)
+    patch.setattr(walk, "row_of", never_refused)
 
 
 def without_a_model(patch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,8 @@ REPEATED, SAMPLED, DRAWN = (
     dp_event.SampledWithoutReplacementDpEvent,
 )
 
+GAUSSIAN = dp_event.GaussianDpEvent(1.0)
+
 
 def delta_of(p: list[float], q: list[float], count: int, epsilon: float) -> float:
     """Delta of independent copies of laws on three outcomes, both ways."""
@@ -296,3 +298,36 @@ def test_what_stands_for_users_is_about_users(skew: Callable[[], Pairs], relatio
             Composition.of(dp_event.ComposedDpEvent(order))
     evr.register(SkewDpEvent, lambda event: skew(), relation=relation)
     assert Composition.of(SkewDpEvent()).unit == "record"
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class WrappingDpEvent(dp_event.DpEvent):
+    """Laws of its own, made of those of another event."""
+
+    event: dp_event.DpEvent
+
+
+def test_laws_that_are_made_of_those_of_users_are_about_users() -> None:
+    """A statement about users, with Gaussian noise that was scaled for what one record adds."""
+
+    def laws(event: WrappingDpEvent) -> Pairs:
+        inner = Composition.of(event.event)
+        return Pairs(inner.remove[0].law, inner.add[0].law)
+
+    evr.register(WrappingDpEvent, laws, assumptions=("nobody looked",))
+    try:
+        for inner, unit in ((schemes.PoissonSampledUsersDpEvent(1.0, 0.1, 3), "user"), (GAUSSIAN, "record")):
+            wrapped = WrappingDpEvent(inner)
+            assert Composition.of(wrapped).unit == unit_of(wrapped) == unit
+            both = dp_event.ComposedDpEvent([wrapped, GAUSSIAN])
+            if unit == "record":
+                assert Composition.of(both).unit == "record"
+                continue
+            with pytest.raises(UnsupportedEventError, match="a guarantee has one unit"):
+                Composition.of(both)
+        of_scheme = WrappingDpEvent(schemes.BallsInBinsDpEvent(1.0, 4, 4))
+        assert Composition.of(of_scheme).remove
+        with pytest.raises(UnsupportedEventError, match="says itself who takes part"):
+            Composition.of(SAMPLED(0.1, of_scheme))
+    finally:
+        MECHANISMS.pop(WrappingDpEvent)

@@ -175,6 +175,28 @@ def test_a_registered_pair_of_gaussians_is_not_sampled_under_replace_one() -> No
 
 
 @pytest.mark.parametrize(
+    "noise_of_one",
+    [dp_event.GaussianDpEvent(1.0), dp_event.LaplaceDpEvent(1.0), dp_event.DiscreteLaplaceDpEvent(1.0, 3)],
+)
+def test_a_registered_count_is_sampled_by_what_a_record_adds(noise_of_one: Any) -> None:
+    """Also where a record and its replacement differ by no more than that, as 0 and 1 do: half of it is not
+    what a record adds. The Gaussian count came to 0.048, and one of odd integers to less than its half.
+    """
+    alone = Composition.of(noise_of_one).remove[0].law
+    same = lambda event: Pairs.both(alone)  # noqa: E731
+    evr.register(CountDpEvent, same, under={Relation.REPLACE_ONE: same}, adds_noise_to_a_sum=True)
+    try:
+        assert Composition.of(CountDpEvent(1.0), "replace-one").remove[0].law == alone
+        found = Composition.of(dp_event.PoissonSampledDpEvent(0.5, CountDpEvent(1.0)), "replace-one")
+    finally:
+        MECHANISMS.pop(CountDpEvent)
+    built_in = dp_event.PoissonSampledDpEvent(0.5, noise_of_one)
+    assert found.remove == Composition.of(built_in, "replace-one").remove
+    truth = delta(built_in, 0.5, neighboring_relation="add-or-remove")
+    assert delta(found, 0.5) > truth
+
+
+@pytest.mark.parametrize(
     ("event", "word"),
     [
         (dp_event.PoissonSampledDpEvent(0.1, evr.events.EpsilonDeltaDpEvent(1.0, 1e-6)), "additive noise"),

@@ -185,5 +185,6 @@ def _kinds(events: list[Any]) -> set[str]:
             found.add(variant.kind)
             if mechanism.is_registered:
                 laws = [one.pair(node) for one in variant.meanings if one.pair is not None]
-                found |= _kinds([one for one in laws if is_event(one)]) & {"scheme", "selection"}
+                inner = [*events_in(node), *filter(is_event, laws)]
+                found |= _kinds(inner) & {"scheme", "selection"}
     return found

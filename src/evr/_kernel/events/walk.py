@@ -11,9 +11,9 @@ from dp_accounting import NeighboringRelation, dp_event
 
 from evr._basics import validate
 from evr._kernel.events import sampling
-from evr._kernel.events.meaning import refusal, row_of
+from evr._kernel.events.meaning import refusal, row_of, unit_of
 from evr._kernel.events.registry import MECHANISMS, events_in, known, unsupported
-from evr._kernel.events.relations import REPLACE_ONE, Meaning, Refused
+from evr._kernel.events.relations import ADD_OR_REMOVE, REPLACE_ONE, Meaning, Refused
 from evr._kernel.events.schemes import AllocatedDpEvent, OneOfDpEvent
 from evr._kernel.pairs import Pairs
 from evr.errors import UnsupportedEventError
@@ -53,10 +53,13 @@ class Node(NamedTuple):
 
 
 class EndOfPart(NamedTuple):
-    """Ends a sampled or selected part: its mechanisms are known now, and it is one mechanism itself."""
+    """Ends a sampled or selected part: its mechanisms are known now, and it is one mechanism itself. Of those
+    ``instead`` it is made, if there are any.
+    """
 
     part: sampling.Sampling | sampling.Selecting
     times: int
+    instead: list[tuple[Pairs, int]] | None
 
 
 _Item: TypeAlias = Node | EndOfPart | Visited | Begin | End
@@ -80,7 +83,8 @@ class Walk:
                 todo += reversed(self.opened(item))
                 continue
             if isinstance(item, EndOfPart):
-                item = Visited(item.part.pairs(self.inside.pop()), item.times)
+                inner = self.inside.pop()
+                item = Visited(item.part.pairs(inner if item.instead is None else item.instead), item.times)
             if not self.inside:
                 yield item
             elif isinstance(item, Visited) and item.pairs is not None:
@@ -114,7 +118,9 @@ class Walk:
             if part is None:
                 return [node.below(event.event)]
             self.inside.append([])
-            return [node.below(event.event, times=1), EndOfPart(part, times)]
+            inner = node.below(event.event, times=1)
+            norms = Walk(ADD_OR_REMOVE).counts(inner) if part.takes_norms else None
+            return [inner, EndOfPart(part, times, norms)]
         if type(event) in (OneOfDpEvent, AllocatedDpEvent):
             self._meaning(event, node)
             with _at(path):
@@ -136,8 +142,8 @@ class Walk:
             found = meaning.pair(event)
         if isinstance(found, dp_event.DpEvent):
             return node._replace(event=found, settled=True, has_unit=not own)
-        if own:
-            self._check_unit(meaning.unit, event, node)
+        if own:  # and of its laws whoever is in its fields
+            self._check_unit(unit_of(event), event, node)
         if isinstance(found, Pairs):
             self._check_symmetric(found, event, node.path)
             return Visited(found, node.times)

@@ -98,5 +98,7 @@ def join(proved: Verification, sampled: Verification) -> Verification:
         raise DisagreementError(f"{what}: {why}. Please report it, with the event and the claim")
     proofs = {name: report.strict for name, report in proved.directions.items()}
     reports = {name: replace(report, strict=proofs.get(name)) for name, report in sampled.directions.items()}
-    own = {"method": "both", "false_positive_rate": 0.0, "seconds": proved.seconds + sampled.seconds}
-    return replace(sampled, directions=reports, seal=SEAL, **own)
+    seconds = proved.seconds + sampled.seconds
+    return replace(
+        sampled, method="both", false_positive_rate=0.0, directions=reports, seconds=seconds, seal=SEAL
+    )
