@@ -39,14 +39,13 @@ class End(NamedTuple):
 
 class Node(NamedTuple):
     """An event, its place and its count; a ``settled`` one stands for one that has said its relation, and
-    where ``has_unit``, also whose data it bounds.
+    whose data it bounds.
     """
 
     event: Any
     path: str = "event"
     times: int = 1
     settled: bool = False
-    has_unit: bool = False
 
     def below(self, event: Any, name: str = "event", **changes: Any) -> Node:
         return self._replace(event=event, path=f"{self.path}.{name}", **changes)
@@ -134,16 +133,13 @@ class Walk:
             other = mechanism and mechanism.stands_for(event, self.relation)
         if other is not None:
             return node._replace(event=other)
-        own = bool(mechanism and mechanism.is_registered)  # its stand-in says whose data it bounds
-        meaning = self._meaning(event, node._replace(has_unit=own or node.has_unit))
-        if meaning.pair is None:
+        translator = self._meaning(event, node).pair
+        if translator is None:
             return node.below(event.event)
         with _at(node.path):
-            found = meaning.pair(event)
+            found = translator(event)
         if isinstance(found, dp_event.DpEvent):
-            return node._replace(event=found, settled=True, has_unit=not own)
-        if own:  # and of its laws whoever is in its fields
-            self._check_unit(unit_of(event), event, node)
+            return node._replace(event=found, settled=True)
         if isinstance(found, Pairs):
             self._check_symmetric(found, event, node.path)
             return Visited(found, node.times)
@@ -174,7 +170,11 @@ class Walk:
         answer = row_of(event, self.relation, node.path, settled=node.settled).answer
         if isinstance(answer, Refused):
             raise refusal(event, answer, node.path)
-        self._check_unit(answer.unit, event, node)
+        own = MECHANISMS.get(type(event))
+        # laws that somebody registered may be made of those of other events, which say whose data they bound
+        unit = (own and own.is_registered and unit_of(event)) or answer.unit
+        if unit is not None and not node.settled:
+            self._check_unit(unit, event, node.path)
         return answer
 
     def _check_symmetric(self, pairs: Pairs | None, event: Any, path: str) -> None:
@@ -183,14 +183,13 @@ class Walk:
             why = "its two directions differ, and a record and its replacement may change places"
             raise unsupported(event, path, f"{why}. Give Pairs.both(law), with a law above both")
 
-    def _check_unit(self, unit: str | None, event: Any, node: Node) -> None:
+    def _check_unit(self, unit: str, event: Any, path: str) -> None:
         """Refuse a mechanism whose unit is not that of those before it."""
-        if unit is not None and not node.has_unit:
-            self.units.setdefault(unit, type(event).__name__)
+        self.units.setdefault(unit, type(event).__name__)
         if len(self.units) > 1:
             said = " and ".join(f"{name} bounds what one {one} adds" for one, name in self.units.items())
             remedy = "Describe every mechanism for users, or none"
-            raise unsupported(event, node.path, f"{said}, and a guarantee has one unit. {remedy}")
+            raise unsupported(event, path, f"{said}, and a guarantee has one unit. {remedy}")
 
 
 @contextmanager
