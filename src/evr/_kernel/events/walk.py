@@ -16,7 +16,7 @@ from evr._kernel.events.registry import MECHANISMS, events_in, known, unsupporte
 from evr._kernel.events.relations import ADD_OR_REMOVE, REPLACE_ONE, Meaning, Refused
 from evr._kernel.events.schemes import AllocatedDpEvent, OneOfDpEvent
 from evr._kernel.pairs import Pairs
-from evr.errors import UnsupportedEventError
+from evr.errors import OtherRelationError, UnsupportedEventError
 
 
 class Visited(NamedTuple):
@@ -118,8 +118,7 @@ class Walk:
                 return [node.below(event.event)]
             self.inside.append([])
             inner = node.below(event.event, times=1)
-            norms = Walk(ADD_OR_REMOVE).counts(inner) if part.takes_norms else None
-            return [inner, EndOfPart(part, times, norms)]
+            return [inner, EndOfPart(part, times, _norms(inner) if part.takes_norms else None)]
         if type(event) in (OneOfDpEvent, AllocatedDpEvent):
             self._meaning(event, node)
             with _at(path):
@@ -190,6 +189,15 @@ class Walk:
             said = " and ".join(f"{name} bounds what one {one} adds" for one, name in self.units.items())
             remedy = "Describe every mechanism for users, or none"
             raise unsupported(event, path, f"{said}, and a guarantee has one unit. {remedy}")
+
+
+def _norms(node: Node) -> list[tuple[Pairs, int]]:
+    """The laws that say what a record adds."""
+    try:
+        return Walk(ADD_OR_REMOVE).counts(node)
+    except OtherRelationError as error:
+        why = "Sampled under replace-one, a record adds what its law under 'add-or-remove' says"
+        raise OtherRelationError(f"{error}. {why}: register that, too", error.event) from None
 
 
 @contextmanager
