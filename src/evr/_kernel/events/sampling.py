@@ -50,7 +50,9 @@ def gathered(inner: Sequence[tuple[Pairs, int]]) -> dict[Direction, tuple[Step, 
     if any(pairs == NON_PRIVATE_PAIRS for pairs, _ in inner):
         return NON_PRIVATE_PAIRS
     steps = {one: simplify(merged(inner, one)) for one in Direction}
-    return steps if any(steps.values()) else None
+    if not any(steps.values()):
+        return None
+    return {one: own or (NOTHING.step(one, 1),) for one, own in steps.items()}
 
 
 @dataclass(frozen=True)
