@@ -161,8 +161,12 @@ def registered(
 ) -> Mechanism:
     """A registered mechanism with its rows: those of each relation that ``relation`` may name, or of
     add-or-remove, whose laws serve zeroing out too. ``under`` has translators for others, or refuses them.
+    What is in the table keeps its meaning, on which other rows rest.
     """
     under = under or {}
+    if event_type in _TABLE or event_type in PLAIN:
+        why = f"{event_type.__name__} of {event_type.__module__} has a meaning (docs/meaning.md)"
+        raise ValueError(f"event_type={event_type!r}: {why}: register a class of your own")
 
     def answer(asked: NeighboringRelation, held: NeighboringRelation) -> Meaning | Refused:
         own, more = under.get(asked, translator if asked is held else None), ""
