@@ -5,12 +5,14 @@ now, or the statement has the hypothesis that the training breaks. Truths are ex
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import attr
+import numpy as np
 import pytest
 from dp_accounting import NeighboringRelation, dp_event
 
@@ -245,6 +247,32 @@ def test_a_generator_of_events_is_not_nothing() -> None:
     with pytest.raises(TypeError, match=r"events=.* can be read only once: give a list"):
         Composition.of(dp_event.ComposedDpEvent(one for one in parts))
     assert Composition.of(dp_event.ComposedDpEvent(list(parts))).remove
+
+
+# --- Events in other collections than lists ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("kept", [list, tuple, deque, set, lambda events: np.array(events, dtype=object)])
+@pytest.mark.parametrize(
+    ("inner", "why"),
+    [
+        (schemes.EpsilonDeltaDpEvent(1.0, 0.0), "additive noise on a sum"),
+        (schemes.BallsInBinsDpEvent(2.0, 4, 4), "says itself who takes part"),
+        (schemes.ThresholdSelectDpEvent(GAUSSIAN, 0.5), "selection"),
+    ],
+)
+def test_groups_are_looked_into_whatever_holds_them(kept: Any, inner: dp_event.DpEvent, why: str) -> None:
+    """Of a set or an array of events nobody saw what was in it: nothing was refused, and nothing assumed."""
+    with pytest.raises(OtherRelationError, match=why):
+        Composition.of(schemes.OneOfDpEvent(kept([inner, GAUSSIAN])), ZERO)
+    groups = schemes.OneOfDpEvent(kept([GAUSSIAN, dp_event.LaplaceDpEvent(1.0)]))
+    assert HYPOTHESES["sensitivity"] in hypotheses_of(groups, ZERO)
+
+
+def test_groups_that_can_be_read_only_once_are_refused() -> None:
+    for make in (iter, lambda events: (one for one in events)):
+        with pytest.raises(TypeError, match=r"events=.* can be read only once: give a list"):
+            Composition.of(schemes.OneOfDpEvent(make([GAUSSIAN, GAUSSIAN])))
 
 
 # --- Laws of two directions under replace-one (R1.3) -----------------------------------------------

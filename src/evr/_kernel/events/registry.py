@@ -1,6 +1,7 @@
 """Every mechanism that evr knows, which events of other modules mean the same, and what is inside of one."""
 
 import dataclasses
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -100,12 +101,13 @@ def _field_names(cls: type) -> dict[str, str] | None:
 
 def events_in(node: Any) -> list[Any]:
     """The events that an event is made of, in reading order."""
-    if isinstance(node, dp_event.ComposedDpEvent):
+    if isinstance(node, dp_event.ComposedDpEvent | schemes.OneOfDpEvent):
         if isinstance(node.events, Iterator):
             raise TypeError(f"events={validate.shown(node.events)} can be read only once: give a list")
         return validate.sequence(events=node.events)
     values = [getattr(node, one.name) for one in written_fields(type(node))]
-    items = [item for value in values for item in (value if isinstance(value, list | tuple) else [value])]
+    several = list | tuple | set | frozenset | deque
+    items = [item for value in values for item in (value if isinstance(value, several) else [value])]
     return [item for item in items if is_event(item)]
 
 
