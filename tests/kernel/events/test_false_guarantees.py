@@ -270,9 +270,10 @@ def test_groups_are_looked_into_whatever_holds_them(kept: Any, inner: dp_event.D
 
 
 def test_groups_that_can_be_read_only_once_are_refused() -> None:
-    for make in (iter, lambda events: (one for one in events)):
+    for make in (iter, reversed):
+        read_once: Any = make([GAUSSIAN, GAUSSIAN])
         with pytest.raises(TypeError, match=r"events=.* can be read only once: give a list"):
-            Composition.of(schemes.OneOfDpEvent(make([GAUSSIAN, GAUSSIAN])))
+            Composition.of(schemes.OneOfDpEvent(read_once))
 
 
 # --- Laws of two directions under replace-one (R1.3) -----------------------------------------------

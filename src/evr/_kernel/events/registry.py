@@ -99,6 +99,9 @@ def _field_names(cls: type) -> dict[str, str] | None:
     return None
 
 
+_SEVERAL = (list, tuple, set, frozenset, deque)
+
+
 def events_in(node: Any) -> list[Any]:
     """The events that an event is made of, in reading order."""
     if isinstance(node, dp_event.ComposedDpEvent | schemes.OneOfDpEvent):
@@ -106,8 +109,7 @@ def events_in(node: Any) -> list[Any]:
             raise TypeError(f"events={validate.shown(node.events)} can be read only once: give a list")
         return validate.sequence(events=node.events)
     values = [getattr(node, one.name) for one in written_fields(type(node))]
-    several = list | tuple | set | frozenset | deque
-    items = [item for value in values for item in (value if isinstance(value, several) else [value])]
+    items = [item for value in values for item in (value if isinstance(value, _SEVERAL) else [value])]
     return [item for item in items if is_event(item)]
 
 
