@@ -23,8 +23,8 @@ from dp_accounting import dp_event
 from scipy.stats import norm
 
 from evr._kernel.events import Composition
-from evr._kernel.events.composition import Walk
 from evr._kernel.events.relations import ADD_OR_REMOVE
+from evr._kernel.events.walk import Walk
 from evr._kernel.pairs import Pairs
 from evr._kernel.pairs.exact import exact_sampled
 

@@ -105,7 +105,7 @@ def register(
     Parameters
     ----------
     event_type
-        A subclass of ``DpEvent``, made by attrs. It takes the place of a class of the same name and module.
+        A subclass of ``DpEvent`` of your own, made by attrs. It takes the place of one of the same name and module.
     translator
         ``translator(event)`` returns its ``Pairs``, or another event that stands for it, which is
         ``NonPrivateDpEvent()`` if the mechanism has no privacy at all.
@@ -126,7 +126,7 @@ def register(
     Raises
     ------
     TypeError, ValueError
-        If ``event_type`` is not a class of events, or ``kind`` is taken.
+        If ``event_type`` is not a class of events, or has a meaning already, or ``kind`` is taken.
 
     Examples
     --------
@@ -154,12 +154,12 @@ def register(
     kinds = {DPSGD: "DP-SGD"} | {described(cls).kind: cls.__name__ for cls in others}
     if description.kind in kinds:
         raise ValueError(f"kind={description.kind!r} is taken by {kinds[description.kind]}: give {name} another")
-    for older in MECHANISMS.keys() - others.keys():
-        _OWN.pop(MECHANISMS.pop(older), None)
     ids = [f"{description.kind.replace('_', '-')}-{number}" for number in range(1, len(assumptions) + 1)]
     hypotheses = tuple(map(Hypothesis, ids, assumptions))
     kind_of_law = "scheme" if not takes_sampling else "own" if adds_noise_to_a_sum else "any"
     mechanism = registered(event_type, translator, hypotheses, kind_of_law, relation, under or {})
+    for older in MECHANISMS.keys() - others.keys():
+        _OWN.pop(MECHANISMS.pop(older), None)
     MECHANISMS[event_type], _OWN[mechanism] = mechanism, description
 
 

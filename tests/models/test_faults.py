@@ -11,18 +11,9 @@ import pytest
 from dp_accounting import NeighboringRelation, dp_event
 
 import evr
-from evr._kernel.events import MECHANISMS, composition, schemes, users
+from evr._kernel.events import MECHANISMS, schemes, users, walk
 from evr._kernel.events.meaning import Row, meanings_in, row_of
-from evr._kernel.events.relations import (
-    ADD_OR_REMOVE,
-    REPLACE_ONE,
-    ZERO_OUT,
-    Meaning,
-    Translator,
-    Variant,
-    name_of,
-    relation_named,
-)
+from evr._kernel.events.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT, Meaning, Variant, name_of, relation_named
 from evr._kernel.events.sampling import Sampling
 from evr._kernel.events.table import HYPOTHESES, WRAPPERS
 from evr._kernel.pairs import Pairs
@@ -63,16 +54,6 @@ def answer(subject: str, relation: NeighboringRelation, **changes: Any) -> Plant
     return plant
 
 
-def in_one_order(translator: Translator) -> Translator:
-    """The law of removing for both directions: two that differ are refused under replace-one."""
-
-    def translated(event: Any) -> Any:
-        found = translator(event)
-        return Pairs.both(found.remove) if isinstance(found, Pairs) else found
-
-    return translated
-
-
 def copied(subject: str, source: NeighboringRelation, target: NeighboringRelation) -> Plant:
     """The meaning under one relation, taken for that under another, and said to be about that."""
 
@@ -82,10 +63,20 @@ def copied(subject: str, source: NeighboringRelation, target: NeighboringRelatio
         assert isinstance(meaning, Meaning)
         constant = HYPOTHESES[f"constant-rate-and-steps-{name_of(target)}".removesuffix("-add-or-remove")]
         stated = tuple(constant if "constant" in one.id else one for one in meaning.hypotheses)
-        pair = in_one_order(meaning.pair) if target is REPLACE_ONE and meaning.pair else meaning.pair
+        pair = of_one_direction(meaning.pair) if target is REPLACE_ONE else meaning.pair
         patch.setitem(answers, target, replace(meaning, relation=target, hypotheses=stated, pair=pair))
 
     return plant
+
+
+def of_one_direction(translator: Any) -> Any:
+    """The law of removing for both directions: two laws are refused under replace-one."""
+
+    def translated(event: Any) -> Any:
+        found = translator(event)
+        return Pairs.both(found.remove) if isinstance(found, Pairs) else found
+
+    return translated
 
 
 def without(subject: str, relation: NeighboringRelation, hypothesis: str) -> Plant:
@@ -131,7 +122,7 @@ def refusals_ignored(patch: pytest.MonkeyPatch) -> None:
     def never_refused(node: Any, relation: NeighboringRelation, path: str, settled: bool) -> Row:
         return row_of(node, relation, path, settled=True)
 
-    patch.setattr(composition, "row_of", never_refused)
+    patch.setattr(walk, "row_of", never_refused)
 
 
 def without_a_model(patch: pytest.MonkeyPatch) -> None:

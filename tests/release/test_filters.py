@@ -21,7 +21,7 @@ import evr
 from evr._estimate.closed_forms import pair_delta
 from evr._estimate.points import log_mgf
 from evr._kernel.events import Composition
-from evr._kernel.events.composition import Walk
+from evr._kernel.events.walk import Walk
 from evr._kernel.pairs import Direction
 from evr._kernel.pairs.line.gaussian import GaussianPair
 from evr._release.filters import BITS, ORDERS, PrivacyFilter, budgets, log_moment, log_moment_within, log_moments

@@ -12,8 +12,8 @@ from dp_accounting import dp_event
 from evr._accounting.api import estimate_delta, estimate_epsilon
 from evr._basics import validate
 from evr._kernel.events import Composition
-from evr._kernel.events.composition import Walk
 from evr._kernel.events.relations import ADD_OR_REMOVE, Relation, relation_named
+from evr._kernel.events.walk import Walk
 from evr._kernel.pairs import Pairs
 from evr._kernel.pairs.exact.law import LOCK
 from evr.errors import UnsupportedEventError

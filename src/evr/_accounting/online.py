@@ -22,8 +22,8 @@ from evr._accounting.curves import Point, greater_epsilon
 from evr._basics import validate
 from evr._estimate.results import Count, OnlineEpsilon, counter
 from evr._kernel.events import Composition
-from evr._kernel.events.composition import Begin, Visited, Walk
 from evr._kernel.events.relations import ADD_OR_REMOVE, Relation
+from evr._kernel.events.walk import Begin, Visited, Walk
 from evr._kernel.pairs import Direction, Pairs
 
 _MOST_REPORTS = 1_000_000

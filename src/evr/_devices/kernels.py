@@ -76,22 +76,21 @@ def _log_chain_sum(values: Any, chain: Chain, scale: float, halves: Any) -> Any:
     return found
 
 
-def _launch_at(
-    kernel: str, rows: int, counter: Counter, samples: Any, purpose: int, first: int, *arguments: Any
-) -> None:
-    """A kernel that draws from the first call on."""
-    launch(kernel, rows, rows, purpose, counter.block, *counter.key, samples, first, *arguments)
+def _numbers(counter: Counter, samples: Any, purpose: int, first: int) -> tuple[Any, ...]:
+    """The arguments of a kernel that draws from the first call on."""
+    return purpose, counter.block, *counter.key, samples, first
 
 
 def _words_at(samples: Any, counter: Counter, purpose: int, first: int = 0, calls: int = 1) -> tuple[Any, Any]:
-    found = module_of(samples).empty((2, samples.size, calls), np.uint64)
-    _launch_at("words", samples.size * calls, counter, samples, purpose, first, calls, *found)
+    found, rows = module_of(samples).empty((2, samples.size, calls), np.uint64), samples.size * calls
+    launch("words", rows, rows, *_numbers(counter, samples, purpose, first), calls, *found)
     return found[0], found[1]
 
 
 def _coordinates_at(rows: Any, counter: Counter, columns: int) -> Any:
     found, pairs = module_of(rows).empty((rows.size, columns)), (columns + 1) // 2
-    _launch_at("normals", rows.size * pairs, counter, rows, COORDINATES, 0, pairs, columns, found)
+    size = rows.size * pairs
+    launch("normals", size, size, *_numbers(counter, rows, COORDINATES, 0), pairs, columns, found)
     return found
 
 
@@ -103,20 +102,8 @@ def _draw_ring(values: Any, table: RingTable, numbers: RowNumbers, size: int) ->
     occupied, attraction = xp.zeros((size, table.bins)), xp.empty(size)
     sizes = (table.order, table.near, table.length, table.bins, table.left.size, table.start)
     tables = (table.left, table.next, table.weights, values, table.unmoved, table.greatest)
-    start = numbers.take(2 * table.order)
-    _launch_at(
-        "ring_draw",
-        size,
-        numbers.counter,
-        numbers.rows,
-        numbers.purpose,
-        start,
-        *sizes,
-        *tables,
-        first,
-        occupied,
-        attraction,
-    )
+    own = _numbers(numbers.counter, numbers.rows, numbers.purpose, numbers.take(2 * table.order))
+    launch("ring_draw", size, size, *own, *sizes, *tables, first, occupied, attraction)
     return occupied, attraction, later
 
 
@@ -124,8 +111,6 @@ def _draw_chain(state: Any, table: ChainTable, numbers: RowNumbers) -> Any:
     pulses = module_of(state).empty((state.size, table.steps))
     sizes = (table.order, table.near, table.steps, table.chances.shape[0])
     tables = (table.next, table.chances, table.values, table.staying, table.recent, table.overlaps)
-    start = numbers.take(table.steps)
-    _launch_at(
-        "chain_draw", state.size, numbers.counter, numbers.rows, numbers.purpose, start, *sizes, state, *tables, pulses
-    )
+    own = _numbers(numbers.counter, numbers.rows, numbers.purpose, numbers.take(table.steps))
+    launch("chain_draw", state.size, state.size, *own, *sizes, state, *tables, pulses)
     return pulses

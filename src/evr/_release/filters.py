@@ -11,8 +11,8 @@ from dp_accounting import dp_event
 from flint import fmpz
 
 from evr._basics import validate
-from evr._kernel.events.composition import Walk
 from evr._kernel.events.relations import ADD_OR_REMOVE, Relation, relation_named
+from evr._kernel.events.walk import Walk
 from evr._kernel.pairs import Direction, exact
 from evr._kernel.pairs.exact.law import LOCK, Ball, ball
 from evr._kernel.strict.rounding import units_above

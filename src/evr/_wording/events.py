@@ -15,8 +15,7 @@ from evr._basics import validate
 from evr._basics.numbers import typed
 from evr._described import described, name_in_words
 from evr._kernel.events import schemes
-from evr._kernel.events.meaning import events_in
-from evr._kernel.events.registry import written_fields
+from evr._kernel.events.registry import events_in, written_fields
 from evr._kernel.events.training import PARTITIONS
 
 _RUNS = {0.0: "logarithmic", 1.0: "geometric", math.inf: "Poisson"}

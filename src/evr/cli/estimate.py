@@ -216,8 +216,9 @@ def describe(ran: options.WhatRan, *, json: options.Json = False) -> None:
     from evr._described import adjacency
     from evr._dpsgd import stated_in
     from evr._kernel.events import Composition
-    from evr._kernel.events.meaning import PLAIN, hypotheses_of, meanings_in
+    from evr._kernel.events.meaning import hypotheses_of, meanings_in
     from evr._kernel.events.relations import name_of
+    from evr._kernel.events.table import PLAIN
     from evr._wording.description import description_of, trained
     from evr._wording.events import describe
 

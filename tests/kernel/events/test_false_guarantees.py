@@ -5,18 +5,20 @@ now, or the statement has the hypothesis that the training breaks. Truths are ex
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import attr
+import numpy as np
 import pytest
 from dp_accounting import NeighboringRelation, dp_event
 
 import evr
 from evr._kernel.events import MECHANISMS, Composition, schemes
-from evr._kernel.events.meaning import hypotheses_of
+from evr._kernel.events.meaning import hypotheses_of, unit_of
 from evr._kernel.events.table import HYPOTHESES
 from evr._kernel.pairs import Pairs
 from evr._kernel.pairs.exact import RationalOutcomes
@@ -33,6 +35,8 @@ REPEATED, SAMPLED, DRAWN = (
     dp_event.PoissonSampledDpEvent,
     dp_event.SampledWithoutReplacementDpEvent,
 )
+
+GAUSSIAN = dp_event.GaussianDpEvent(1.0)
 
 
 def delta_of(p: list[float], q: list[float], count: int, epsilon: float) -> float:
@@ -245,35 +249,114 @@ def test_a_generator_of_events_is_not_nothing() -> None:
     assert Composition.of(dp_event.ComposedDpEvent(list(parts))).remove
 
 
-# --- laws with an order, replace-one --------------------------------------------------------------
+# --- Events in other collections than lists ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("kept", [list, tuple, deque, set, lambda events: np.array(events, dtype=object)])
+@pytest.mark.parametrize(
+    ("inner", "why"),
+    [
+        (schemes.EpsilonDeltaDpEvent(1.0, 0.0), "additive noise on a sum"),
+        (schemes.BallsInBinsDpEvent(2.0, 4, 4), "says itself who takes part"),
+        (schemes.ThresholdSelectDpEvent(GAUSSIAN, 0.5), "selection"),
+    ],
+)
+def test_groups_are_looked_into_whatever_holds_them(kept: Any, inner: dp_event.DpEvent, why: str) -> None:
+    """Of a set or an array of events nobody saw what was in it: nothing was refused, and nothing assumed."""
+    with pytest.raises(OtherRelationError, match=why):
+        Composition.of(schemes.OneOfDpEvent(kept([inner, GAUSSIAN])), ZERO)
+    groups = schemes.OneOfDpEvent(kept([GAUSSIAN, dp_event.LaplaceDpEvent(1.0)]))
+    assert HYPOTHESES["sensitivity"] in hypotheses_of(groups, ZERO)
+
+
+def test_groups_that_can_be_read_only_once_are_refused() -> None:
+    for make in (iter, reversed):
+        read_once: Any = make([GAUSSIAN, GAUSSIAN])
+        with pytest.raises(TypeError, match=r"events=.* can be read only once: give a list"):
+            Composition.of(schemes.OneOfDpEvent(read_once))
+
+
+# --- Laws of two directions under replace-one (R1.3) -----------------------------------------------
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
-class BitDpEvent(dp_event.DpEvent):
-    """An answer about one bit: "yes" with probability 0.99 of a 1, and with 0.5 of a 0."""
+class SkewDpEvent(dp_event.DpEvent):
+    """Says yes with a chance of 3% where a record has something, else with one of 1%."""
 
 
-ONE, ZERO_BIT = (Fraction(1, 100), Fraction(99, 100)), (Fraction(1, 2), Fraction(1, 2))
+SKEW = [Fraction(1, 100), Fraction(99, 100)], [Fraction(3, 100), Fraction(97, 100)]
 
 
-def excess(p: Sequence[Fraction], q: Sequence[Fraction], epsilon: float) -> float:
-    return math.fsum(max(0.0, a - math.exp(epsilon) * b) for a, b in zip(p, q, strict=True))
-
-
-@pytest.mark.parametrize("laws", [(ONE, ZERO_BIT), (ZERO_BIT, ONE)], ids=["1 to 0", "0 to 1"])
-def test_a_replaced_record_has_no_order(laws: tuple[tuple[Fraction, ...], tuple[Fraction, ...]]) -> None:
-    """Of batches without replacement evr took the law of one order: delta was 0 at 0.5, or 0.24, by which one came
-    first. And of two bits of which one rises and one falls it knew neither order: delta was 0.350 at 3.
-    """
-    half = [(a + b) / 2 for a, b in zip(ONE, ZERO_BIT, strict=True)]  # whether a 1 is in a batch of half the records
-    assert excess(ZERO_BIT, half, 0.5) == near(0.0796, rel=1e-3)
-    falls, rises = ([a * b for a in p for b in q] for p, q in ((ONE, ZERO_BIT), (ZERO_BIT, ONE)))
-    assert excess(falls, rises, 3.0) == near(0.3946, rel=1e-3)
-    pairs = Pairs(*(RationalOutcomes.of(p, q) for p, q in (laws, laws[::-1])))
-    evr.register(BitDpEvent, lambda event: pairs, relation=lambda event: REPLACE)
+@pytest.fixture
+def skew() -> Iterator[Callable[[], Pairs]]:
+    laws = Pairs(RationalOutcomes(*map(tuple, SKEW)), RationalOutcomes(*map(tuple, SKEW[::-1])))
     try:
-        for event in (BitDpEvent(), DRAWN(10, 5, BitDpEvent()), REPEATED(BitDpEvent(), 2)):
-            with pytest.raises(UnsupportedEventError, match=r"neighbours have no order, .* Pairs\.both"):
-                Composition.of(event, "replace-one")
+        yield lambda: laws
     finally:
-        MECHANISMS.pop(BitDpEvent)
+        MECHANISMS.pop(SkewDpEvent, None)
+
+
+def test_a_record_and_its_replacement_change_places(skew: Callable[[], Pairs]) -> None:
+    """Of two questions, a record has what the first asks for, and its replacement what the second does."""
+    low, high = ([float(one) for one in law] for law in SKEW)
+    epsilon, crossed = 1.08, [[a * b for a in one for b in other] for one, other in ((low, high), (high, low))]
+    truth = sum(max(0.0, b - math.exp(epsilon) * a) for a, b in zip(*crossed, strict=True))
+    by_direction = Composition.from_counts([(skew(), 2)], REPLACE)
+    assert pair_delta_of(by_direction, epsilon) < 0.6 * truth
+    evr.register(SkewDpEvent, lambda event: skew(), under={REPLACE: lambda event: skew()})
+    for event in (SkewDpEvent(), DRAWN(10, 5, SkewDpEvent()), schemes.OneOfDpEvent([SkewDpEvent()])):
+        with pytest.raises(UnsupportedEventError, match=r"change places|replacing a record"):
+            Composition.of(event, REPLACE)
+    assert Composition.of(REPEATED(SkewDpEvent(), 2), ADD) == Composition.from_counts([(skew(), 2)], ADD)
+    evr.register(SkewDpEvent, lambda event: skew(), under={REPLACE: lambda event: Pairs.both(skew().add)})
+    assert Composition.of(DRAWN(10, 5, SkewDpEvent()), REPLACE).is_symmetric
+
+
+def pair_delta_of(composition: Composition, epsilon: float) -> float:
+    return evr.estimate_delta(composition, epsilon, method="strict").value
+
+
+@pytest.mark.parametrize("relation", [None, lambda event: ADD])
+def test_what_stands_for_users_is_about_users(skew: Callable[[], Pairs], relation: Any) -> None:
+    evr.register(SkewDpEvent, lambda event: schemes.PoissonSampledUsersDpEvent(1.0, 0.1, 3), relation=relation)
+    assert Composition.of(SkewDpEvent()).unit == unit_of(SkewDpEvent()) == "user"
+    with pytest.raises(ValueError, match="unit='example' is not one of 'user', 'client'"):
+        Composition.of(SkewDpEvent(), unit="example")
+    for order in ([SkewDpEvent(), dp_event.GaussianDpEvent(1.0)], [dp_event.GaussianDpEvent(1.0), SkewDpEvent()]):
+        with pytest.raises(UnsupportedEventError, match="a guarantee has one unit"):
+            Composition.of(dp_event.ComposedDpEvent(order))
+    evr.register(SkewDpEvent, lambda event: skew(), relation=relation)
+    assert Composition.of(SkewDpEvent()).unit == "record"
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class WrappingDpEvent(dp_event.DpEvent):
+    """Laws of its own, made of those of another event."""
+
+    event: dp_event.DpEvent
+
+
+def test_laws_that_are_made_of_those_of_users_are_about_users() -> None:
+    """A statement about users, with Gaussian noise that was scaled for what one record adds."""
+
+    def laws(event: WrappingDpEvent) -> Pairs:
+        inner = Composition.of(event.event)
+        return Pairs(inner.remove[0].law, inner.add[0].law)
+
+    evr.register(WrappingDpEvent, laws, assumptions=("nobody looked",))
+    try:
+        for inner, unit in ((schemes.PoissonSampledUsersDpEvent(1.0, 0.1, 3), "user"), (GAUSSIAN, "record")):
+            wrapped = WrappingDpEvent(inner)
+            assert Composition.of(wrapped).unit == unit_of(wrapped) == unit
+            both = dp_event.ComposedDpEvent([wrapped, GAUSSIAN])
+            if unit == "record":
+                assert Composition.of(both).unit == "record"
+                continue
+            with pytest.raises(UnsupportedEventError, match="a guarantee has one unit"):
+                Composition.of(both)
+        of_scheme = WrappingDpEvent(schemes.BallsInBinsDpEvent(1.0, 4, 4))
+        assert Composition.of(of_scheme).remove
+        with pytest.raises(UnsupportedEventError, match="says itself who takes part"):
+            Composition.of(SAMPLED(0.1, of_scheme))
+    finally:
+        MECHANISMS.pop(WrappingDpEvent)

@@ -280,6 +280,18 @@ def test_a_mechanism_that_a_scheme_stands_for_is_not_sampled(scheme: dp_event.Dp
         Composition.of(SAMPLED_OWN)
 
 
+@pytest.mark.parametrize(
+    "event_type",
+    [dp_event.GaussianDpEvent, schemes.BallsInBinsDpEvent, dp_event.PoissonSampledDpEvent, dp_event.NoOpDpEvent],
+)
+def test_what_is_in_the_table_keeps_its_meaning(event_type: Any) -> None:
+    """Allocations of Gaussian noise kept to the law of the table, samples took no notice, statements did."""
+    known = dict(MECHANISMS)
+    with pytest.raises(ValueError, match=f"{event_type.__name__} of .* has a meaning"):
+        evr.register(event_type, lambda event: schemes.EpsilonDeltaDpEvent(5.0, 0.1), kind="mine")
+    assert known == MECHANISMS
+
+
 def test_a_relation_that_is_none_is_an_error() -> None:
     evr.register(OwnDpEvent, gaussian, relation=lambda event: "zero-out")
     with pytest.raises(TypeError, match="was registered with is not a NeighboringRelation"):

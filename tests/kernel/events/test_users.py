@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import attr
 import numpy as np
 import pytest
 from dp_accounting import dp_event
@@ -18,6 +19,7 @@ import evr
 from evr._estimate.closed_forms import pair_delta
 from evr._kernel.events import Composition
 from evr._kernel.events.users import hypergeometric
+from evr._kernel.pairs.patterns.strategy import noise_over
 from evr._proof import check_proof
 from evr._spec import parse
 from evr.errors import UnsupportedEventError
@@ -316,3 +318,13 @@ def test_the_unit_is_asked_for_wherever_an_event_goes_in(name):
     if name not in ("audit", "calibrate"):  # an audit takes long; one event at every parameter has nothing to find
         ask(of_users, "user")
         ask(of_records, evr.types.Unit.RECORD)
+
+
+@pytest.mark.parametrize("relation", ["add-or-remove", "zero-out"])
+def test_users_in_random_groups(relation: str) -> None:
+    """Groups stand for the scheme, and a step in one of them says whose data it bounds: a record's (R7.4)."""
+    inner = CyclicPoissonDpEvent(6.0, 20, 4, 0.5, "independent")
+    found = Composition.of(UsersDpEvent(inner, 3), relation)
+    each = Composition.of(attr.evolve(inner, noise_multiplier=noise_over(6.0, 3)), relation)
+    assert found.unit == "user"
+    assert [(one.law, one.count) for one in found.remove] == [(one.law, 3 * one.count) for one in each.remove]

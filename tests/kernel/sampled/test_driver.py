@@ -96,7 +96,7 @@ def test_answers_to_another_question_are_not_believed(delta: float) -> None:
             block, samples, stake = arguments
             return super().submit(function, max(block - 1, 0), samples, stake)
 
-    with pytest.raises(ArithmeticError, match=r"block 1 with \d+ samples .* \d+ samples of block 0"):
+    with pytest.raises(ArithmeticError, match=r"\d+ samples of block 1, .* \d+ samples of block 0"):
         evr.verify(EVENT, epsilon=0.5, delta=delta / 0.97, tau=0.97, seed=3, executor=Confused())
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import evr
-from evr._kernel.events import Composition, composition
+from evr._kernel.events import Composition, walk
 from evr._kernel.pairs import Direction
 from evr._kernel.sampled import proposals as registry
 from evr._kernel.sampled.plan import CappedPlan
@@ -134,7 +134,7 @@ def test_each_fact_is_built_once(tmp_path, monkeypatch):
     counted(proof, "prove")
     counted(choosing, "choose")
     counted(choosing, "outlook")
-    counted(composition.Walk, "counts")
+    counted(walk.Walk, "counts")
     found = evr.certify(TRAINING, delta=1e-5, ledger=tmp_path / "ledger.sqlite")
     assert found.accepted
     assert found.verification.method == "strict"

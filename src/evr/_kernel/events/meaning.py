@@ -13,9 +13,16 @@ from typing import Any, NamedTuple
 
 from dp_accounting import NeighboringRelation, dp_event
 
-from evr._basics import validate
 from evr._kernel.events import relations
-from evr._kernel.events.registry import MECHANISMS, is_event, known, not_an_event, unsupported, written_fields
+from evr._kernel.events.registry import (
+    MECHANISMS,
+    are_several,
+    events_in,
+    is_event,
+    known,
+    not_an_event,
+    unsupported,
+)
 from evr._kernel.events.relations import (
     ADD_OR_REMOVE,
     NAMES,
@@ -26,17 +33,10 @@ from evr._kernel.events.relations import (
     Refused,
     Variant,
 )
-from evr._kernel.events.table import BUILT_IN, HYPOTHESES, WRAPPERS
+from evr._kernel.events.sampling import SAMPLED
+from evr._kernel.events.table import HYPOTHESES, WRAPPERS, mechanism_of
 from evr.errors import OtherRelationError
 from evr.types import Unit
-
-PLAIN = {
-    dp_event.ComposedDpEvent: "guarantees 1.2",
-    dp_event.SelfComposedDpEvent: "guarantees 1.2",
-    dp_event.NoOpDpEvent: "guarantees 1.1",
-    dp_event.NonPrivateDpEvent: "guarantees 1.1",
-}
-"""Events that mean the same under every relation, and assume nothing."""
 
 
 class Row(NamedTuple):
@@ -62,11 +62,9 @@ def row_of(event: Any, relation: NeighboringRelation, path: str = "event", *, se
     by name. ``settled``: it stands for another event, which has said itself under which relation it holds.
     """
     node = known(event, path)
-    if type(node) in PLAIN:
-        return Row(type(node).__name__, type(node), Meaning(relation, None, PLAIN[type(node)], ()))
     if not isinstance(node, dp_event.DpEvent):
         raise not_an_event(node, path)
-    mechanism = WRAPPERS.get(type(node)) or MECHANISMS.get(type(node))
+    mechanism = mechanism_of(node)
     if mechanism is None:
         supported = ", ".join(sorted(cls.__name__ for cls in MECHANISMS))
         known_ones = f"Mechanisms that evr knows: {supported}, and what you register"
@@ -89,7 +87,8 @@ def relation_by_itself(event: Any) -> NeighboringRelation:
         with contextlib.suppress(ValueError, TypeError):  # whoever goes through the tree says where
             if row_of(top, ADD_OR_REMOVE).answer.instead is not None:
                 return ZERO_OUT
-            _, other = _stand_in(top, ADD_OR_REMOVE)
+            mechanism = mechanism_of(top)
+            other = mechanism and mechanism.stands_for(top, ADD_OR_REMOVE)
             todo += events_in(known(top)) if other is None else [other]
     return ADD_OR_REMOVE
 
@@ -110,7 +109,9 @@ def meanings_in(event: Any, relation: NeighboringRelation) -> Iterator[tuple[Row
     while todo:
         top, settled = todo.pop()
         node = known(top)
-        own, other = _stand_in(node, relation)
+        mechanism = mechanism_of(node)
+        own = mechanism.hypotheses if mechanism else ()
+        other = mechanism and mechanism.stands_for(node, relation)
         if other is not None and not own:
             todo.append((other, settled))
             continue
@@ -119,32 +120,13 @@ def meanings_in(event: Any, relation: NeighboringRelation) -> Iterator[tuple[Row
             raise refusal(node, row.answer)
         meaning = row.answer if other is None else replace(row.answer, hypotheses=own)
         shared = HYPOTHESES["one-sample"]
-        if isinstance(node, _SAMPLES) and shared not in meaning.hypotheses and _are_several(events_in(node)):
+        if type(node) in SAMPLED and shared not in meaning.hypotheses and are_several(node.event):
             meaning = replace(meaning, hypotheses=(*meaning.hypotheses, shared))
         yield row, meaning
         todo += reversed([(one, settled) for one in events_in(node)])
         if meaning.pair is not None and not meaning.hypotheses:
             laws = meaning.pair(node)
             todo += [(laws, True)] if isinstance(laws, dp_event.DpEvent) else []
-
-
-_SAMPLES = (
-    dp_event.PoissonSampledDpEvent,
-    dp_event.SampledWithReplacementDpEvent,
-    dp_event.SampledWithoutReplacementDpEvent,
-)
-
-
-def _are_several(events: list[Any]) -> bool:
-    """Whether events hold several mechanisms, or one several times, at any depth: they share one sample."""
-    todo = list(events)
-    while todo:
-        node = known(todo.pop())
-        inner = events_in(node)
-        if len(inner) > 1 or (isinstance(node, dp_event.SelfComposedDpEvent) and node.count != 1):
-            return True
-        todo += inner
-    return False
 
 
 def hypotheses_of(event: Any, relation: NeighboringRelation) -> tuple[Hypothesis, ...]:
@@ -179,25 +161,6 @@ def units_about(bounded: str | None) -> tuple[str, ...]:
     return units[2:] if bounded == "user" else units
 
 
-def events_in(node: Any) -> list[Any]:
-    """The events that an event is made of, in reading order."""
-    if isinstance(node, dp_event.ComposedDpEvent):
-        if isinstance(node.events, Iterator):
-            raise TypeError(f"events={validate.shown(node.events)} can be read only once: give a list")
-        return validate.sequence(events=node.events)
-    values = [getattr(node, one.name) for one in written_fields(type(node))]
-    items = [item for value in values for item in (value if isinstance(value, list | tuple) else [value])]
-    return [item for item in items if is_event(item)]
-
-
-def _stand_in(
-    node: Any, relation: NeighboringRelation
-) -> tuple[tuple[Hypothesis, ...], dp_event.DpEvent | None]:
-    """The hypotheses of a registered mechanism, and the event that stands for it."""
-    found = MECHANISMS.get(type(node))
-    return ((), None) if found is None else (found.hypotheses, found.stands_for(node, relation))
-
-
 def _variant(mechanism: Mechanism, node: Any) -> Variant:
     kinds = functools.cache(lambda: _kinds(events_in(node)))
     for one in mechanism.variants:
@@ -212,14 +175,16 @@ def _kinds(events: list[Any]) -> set[str]:
     found, todo = set[str](), list(events)
     while todo:
         node = known(todo.pop())
-        mechanism = WRAPPERS.get(type(node)) or MECHANISMS.get(type(node))
-        if type(node) in PLAIN or (mechanism is not None and mechanism.variants[0].kind == "inside"):
+        mechanism = mechanism_of(node)
+        if mechanism is None:  # is refused elsewhere, by name
+            found.add("any")
+        elif mechanism.variants[0].kind == "inside":
             todo += events_in(node)
-            continue
-        variant = None if mechanism is None else _variant(mechanism, node)
-        # what is not known is refused elsewhere, by name
-        found.add("any" if variant is None else variant.kind)
-        if variant is not None and type(node) not in (*BUILT_IN, *WRAPPERS):
-            laws = [one.pair(node) for one in variant.meanings if one.pair is not None]
-            found |= _kinds([one for one in laws if is_event(one)]) & {"scheme", "selection"}
+        else:
+            variant = _variant(mechanism, node)
+            found.add(variant.kind)
+            if mechanism.is_registered:
+                laws = [one.pair(node) for one in variant.meanings if one.pair is not None]
+                inner = [*events_in(node), *filter(is_event, laws)]
+                found |= _kinds(inner) & {"scheme", "selection"}
     return found

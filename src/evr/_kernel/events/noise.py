@@ -8,7 +8,6 @@ Kairouz, Oh and Viswanath (2015); zCDP and choices among many are in docs/guaran
 import math
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import replace
 from fractions import Fraction
 
 from dp_accounting import dp_event
@@ -154,15 +153,15 @@ def labelled(chances: Mapping[int, Fraction], square: Fraction, share: Fraction)
 
 def replaced(base: Law, q: Fraction) -> Pairs | None:
     """The pairs of noise sampled with probability ``q`` under replace-one (guarantees_relations, R5 and R6),
-    given its law there, which has twice the norm of a record. None where there is no theorem.
+    given its law under add-or-remove, which has the norm of a record. None where there is no theorem.
     """
     match base:
         case exact.ExactGaussian(square):
-            return Pairs.both(exact.ExactMixture((Fraction(0), Fraction(1)), (1 - q, q), None, square / 4))
+            return Pairs.both(exact.ExactMixture((Fraction(0), Fraction(1)), (1 - q, q), None, square))
         case exact.ExactLaplace(scale):
-            return Pairs.both(exact.ExactTwoSidedLaplace(2 * scale, q))
-        case exact.ExactDiscreteLaplace(_, shift) | exact.ExactDiscreteGaussian(_, shift):
-            return Pairs.both(exact.ExactTwoSidedOutcomes(replace(base, sensitivity=shift // 2), q))
+            return Pairs.both(exact.ExactTwoSidedLaplace(scale, q))
+        case exact.ExactDiscreteLaplace() | exact.ExactDiscreteGaussian():
+            return Pairs.both(exact.ExactTwoSidedOutcomes(base, q))
     return None
 
 
@@ -212,11 +211,8 @@ def exponential(event: schemes.ExponentialMechanismDpEvent) -> Laws:
     return Pairs.both(exact.ExactBoundedRange(Fraction(epsilon)))
 
 
-def above_threshold(event: schemes.AboveThresholdDpEvent) -> dp_event.DpEvent:
-    """Pure differential privacy, whatever the number of scores (guarantees_state, G8)."""
-    return schemes.EpsilonDeltaDpEvent(event.epsilon, 0.0)
-
-
-def permute_and_flip(event: schemes.PermuteAndFlipDpEvent) -> dp_event.DpEvent:
-    """Its range is up to twice its epsilon: pure differential privacy is what holds."""
+def pure(event: schemes.AboveThresholdDpEvent | schemes.PermuteAndFlipDpEvent) -> dp_event.DpEvent:
+    """Pure differential privacy, whatever the number of scores (guarantees_state, G8); nor does the range of
+    permute-and-flip say more, which is up to twice its epsilon (G6).
+    """
     return schemes.EpsilonDeltaDpEvent(event.epsilon, 0.0)

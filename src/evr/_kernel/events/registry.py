@@ -1,6 +1,8 @@
-"""Every mechanism that evr knows, and which events of other modules mean the same as a known one."""
+"""Every mechanism that evr knows, which events of other modules mean the same, and what is inside of one."""
 
 import dataclasses
+from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 import attr
@@ -8,27 +10,15 @@ from dp_accounting import dp_event
 
 from evr._basics import validate
 from evr._kernel.events import schemes
-from evr._kernel.events.relations import REPLACE_ONE, Mechanism, Relation
-from evr._kernel.events.table import BUILT_IN
-from evr._kernel.pairs import Pairs
+from evr._kernel.events.relations import Mechanism
 from evr.errors import UnsupportedEventError
 
-MECHANISMS: dict[type[dp_event.DpEvent], Mechanism] = dict(BUILT_IN)
+MECHANISMS: dict[type[dp_event.DpEvent], Mechanism] = {}
+"""By their classes: those of the table of meanings, which adds them, and registered ones."""
 
 
 def unsupported(node: object, path: str, why: str) -> UnsupportedEventError:
     return UnsupportedEventError(f"unsupported {type(node).__name__} at {path}: {why}", node)
-
-
-def in_both_orders(pairs: Pairs, event: object, relation: Relation, path: str) -> Pairs:
-    """The pairs; refused where directions would have to be told apart and neighbours have no order. Two steps
-    may see a replaced record in different orders, and sampling compares it with records of either kind.
-    """
-    if relation is REPLACE_ONE and pairs.remove != pairs.add:
-        why = "replace-one neighbours have no order, and the two laws of its Pairs differ"
-        remedy = "Let the translator return Pairs.both of a law that dominates in both orders"
-        raise unsupported(event, path, f"{why}. {remedy}")
-    return pairs
 
 
 def not_an_event(node: object, path: str = "event") -> TypeError:
@@ -107,3 +97,30 @@ def _field_names(cls: type) -> dict[str, str] | None:
     if "__dataclass_fields__" in vars(cls):
         return {one.name: one.name for one in dataclasses.fields(cls)}
     return None
+
+
+_SEVERAL = (list, tuple, set, frozenset, deque)
+
+
+def events_in(node: Any) -> list[Any]:
+    """The events that an event is made of, in reading order."""
+    if isinstance(node, dp_event.ComposedDpEvent | schemes.OneOfDpEvent):
+        if isinstance(node.events, Iterator):
+            raise TypeError(f"events={validate.shown(node.events)} can be read only once: give a list")
+        return validate.sequence(events=node.events)
+    values = [getattr(node, one.name) for one in written_fields(type(node))]
+    items = [item for value in values for item in (value if isinstance(value, _SEVERAL) else [value])]
+    return [item for item in items if is_event(item)]
+
+
+def are_several(event: Any) -> bool:
+    """Whether an event holds several mechanisms, or one several times, at any depth."""
+    todo = [event]
+    while todo:
+        node = known(todo.pop())
+        inner = events_in(node)
+        repeats = getattr(node, "count", 1), getattr(node, "num_steps", 1)
+        if len(inner) > 1 or (inner and repeats != (1, 1)):
+            return True
+        todo += inner
+    return False

@@ -106,6 +106,7 @@ class Mechanism:
     variants: tuple[Variant, ...]
     hypotheses: tuple[Hypothesis, ...] = ()
     stands_for: Callable[[Any, NeighboringRelation], dp_event.DpEvent | None] = lambda event, relation: None
+    is_registered: bool = False
 
     @property
     def takes_sampling(self) -> bool:

@@ -50,7 +50,9 @@ def gathered(inner: Sequence[tuple[Pairs, int]]) -> dict[Direction, tuple[Step, 
     if any(pairs == NON_PRIVATE_PAIRS for pairs, _ in inner):
         return NON_PRIVATE_PAIRS
     steps = {one: simplify(merged(inner, one)) for one in Direction}
-    return steps if any(steps.values()) else None
+    if not any(steps.values()):
+        return None
+    return {one: own or (NOTHING.step(one, 1),) for one, own in steps.items()}
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,13 @@ class Sampling:
     @property
     def _is_poisson(self) -> bool:
         return isinstance(self.node, dp_event.PoissonSampledDpEvent)
+
+    @property
+    def takes_norms(self) -> bool:
+        """Whether what a record adds counts, as it does where one of two may be absent, and not by how much a
+        record and its replacement differ: then what is inside has its laws of add-or-remove.
+        """
+        return self._is_poisson and self.relation is REPLACE_ONE
 
     def pairs(self, inner: list[tuple[Pairs, int]]) -> Pairs | None:
         """The pairs of the mechanisms inside, sampled; None if they cost nothing."""
@@ -82,8 +91,8 @@ class Sampling:
         remove, q = alone[Direction.REMOVE], self.share
         if not self._is_poisson:
             return Pairs.both(without_replacement(remove.law, q))
-        if self.relation is REPLACE_ONE:
-            if (found := replaced(remove.law, q)) is None:
+        if self.takes_norms:
+            if remove != alone[Direction.ADD] or (found := replaced(remove.law, q)) is None:
                 remedy = "Under replace-one, give one kind of noise on a sum."
                 raise self._no_pair(remove.floats.describe(), remedy)
             return found
@@ -113,7 +122,7 @@ class Sampling:
 
     def _composed(self, steps: dict[Direction, tuple[Step, ...]]) -> Pairs:
         """Several mechanisms on one sample (guarantees_nested, G1)."""
-        if self._is_poisson and self.relation is REPLACE_ONE:
+        if self.takes_norms:
             remedy = "Under replace-one, sample one mechanism, or a composition of Gaussian mechanisms only"
             anew = f"sampling each step anew is SelfComposedDpEvent({type(self.node).__name__}(...))."
             raise self._no_pair("a composition of several mechanisms", f"{remedy}; {anew}")
@@ -235,9 +244,12 @@ def _check_fall(fall: float, what: str) -> None:
 
 @dataclass(frozen=True)
 class Selecting:
+    """A part of a tree of whose runs one is selected."""
+
     node: Any
     path: str
     rule: Rule
+    takes_norms = False
 
     def pairs(self, inner: list[tuple[Pairs, int]]) -> Pairs | None:
         """The laws of what is selected among runs of the mechanisms inside; None if they cost nothing."""

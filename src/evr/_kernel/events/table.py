@@ -12,6 +12,7 @@ from typing import Any
 from dp_accounting import NeighboringRelation, dp_event
 
 from evr._kernel.events import noise, relations, schemes, training, users
+from evr._kernel.events.registry import MECHANISMS, are_several
 from evr._kernel.events.relations import (
     ADD_OR_REMOVE,
     REPLACE_ONE,
@@ -54,16 +55,6 @@ def _has_fixed_groups(event: Any) -> bool:
     return bool(is_cyclic and event.partition == "fixed" and event.cycle_length != 1)
 
 
-def _is_composition(event: Any) -> bool:
-    """Whether an event holds several mechanisms, or one several times. It may be of another release."""
-    name = type(event).__name__
-    if name == "ComposedDpEvent":
-        return len(event.events) > 1 or any(map(_is_composition, event.events))
-    if name in ("SelfComposedDpEvent", "PoissonSampledDpEvent"):
-        return (name == "SelfComposedDpEvent" and event.count != 1) or _is_composition(event.event)
-    return False
-
-
 _HOLDS: dict[str, Callable[[Any], bool]] = {
     "DiscreteGaussianDpEvent on one number": lambda event: bool(event.dimension == 1),
     "CyclicPoissonDpEvent, fixed groups": _has_fixed_groups,
@@ -73,8 +64,8 @@ _HOLDS: dict[str, Callable[[Any], bool]] = {
     ),
     "UsersDpEvent of other schemes": lambda event: type(event.event) in USERS_OF,
     "PoissonSampledDpEvent with probability 1": lambda event: bool(event.sampling_probability == 1),
-    "PoissonSampledDpEvent of several kinds of noise on sums": lambda event: _is_composition(event.event),
-    "PoissonSampledDpEvent of several mechanisms": lambda event: _is_composition(event.event),
+    "PoissonSampledDpEvent of several kinds of noise on sums": lambda event: are_several(event.event),
+    "PoissonSampledDpEvent of several mechanisms": lambda event: are_several(event.event),
 }
 
 
@@ -132,12 +123,32 @@ def _by_class() -> dict[type[dp_event.DpEvent], Mechanism]:
     return {event: Mechanism(event, variants) for event, variants in found.items()}
 
 
-BUILT_IN = _by_class()
-WRAPPERS = {
-    event: BUILT_IN.pop(event)
-    for event, one in [*BUILT_IN.items()]
-    if one.variants[0].meanings[0].pair is None
+_TABLE = _by_class()
+WRAPPERS = {event: one for event, one in _TABLE.items() if one.variants[0].meanings[0].pair is None}
+BUILT_IN = {event: one for event, one in _TABLE.items() if event not in WRAPPERS}
+MECHANISMS.update(BUILT_IN)
+
+
+def _plain(event: type[dp_event.DpEvent], theorem: str) -> Mechanism:
+    answers = {relation: Meaning(relation, None, theorem, ()) for relation in _ORDER}
+    return Mechanism(event, (relations.Variant(event.__name__, "inside", answers),))
+
+
+PLAIN = {
+    cls: _plain(cls, theorem)
+    for theorem, classes in (
+        ("guarantees 1.2", (dp_event.ComposedDpEvent, dp_event.SelfComposedDpEvent)),
+        ("guarantees 1.1", (dp_event.NoOpDpEvent, dp_event.NonPrivateDpEvent)),
+    )
+    for cls in classes
 }
+"""Events that mean the same under every relation, and assume nothing."""
+
+
+def mechanism_of(event: Any) -> Mechanism | None:
+    """The mechanism or wrapper that an event is of, if it is known."""
+    cls = type(event)
+    return PLAIN.get(cls) or WRAPPERS.get(cls) or MECHANISMS.get(cls)
 
 
 def registered(
@@ -150,8 +161,12 @@ def registered(
 ) -> Mechanism:
     """A registered mechanism with its rows: those of each relation that ``relation`` may name, or of
     add-or-remove, whose laws serve zeroing out too. ``under`` has translators for others, or refuses them.
+    What is in the table keeps its meaning, on which other rows rest.
     """
     under = under or {}
+    if event_type in _TABLE or event_type in PLAIN:
+        why = f"{event_type.__name__} of {event_type.__module__} has a meaning (docs/meaning.md)"
+        raise ValueError(f"event_type={event_type!r}: {why}: register a class of your own")
 
     def answer(asked: NeighboringRelation, held: NeighboringRelation) -> Meaning | Refused:
         own, more = under.get(asked, translator if asked is held else None), ""
@@ -175,4 +190,4 @@ def registered(
         return relation is None or relation(event) is held
 
     variants = tuple(map(variant, (ADD_OR_REMOVE,) if relation is None else _ORDER))
-    return Mechanism(event_type, variants, hypotheses, stands_for)
+    return Mechanism(event_type, variants, hypotheses, stands_for, is_registered=True)

@@ -81,16 +81,11 @@ def redrawn_bins(event: schemes.RedrawnBinsDpEvent) -> dp_event.DpEvent:
 
 @scheme
 def allocation(event: schemes.RandomAllocationDpEvent) -> dp_event.DpEvent:
-    """For each participation one of about ``iterations / participations`` steps (guarantees_state, G7)."""
+    """Gaussian noise for the chosen iterations (guarantees_state, G7)."""
     if event.participations > event.iterations:
         raise ValueError(f"participations={event.participations!r} is above iterations={event.iterations!r}")
-    size, larger = divmod(event.iterations, event.participations)
-    blocks = [
-        dp_event.SelfComposedDpEvent(schemes.BallsInBinsDpEvent(event.noise_multiplier, m, m), count)
-        for m, count in ((size + 1, larger), (size, event.participations - larger))
-        if count
-    ]
-    return dp_event.ComposedDpEvent(blocks)
+    noise = dp_event.GaussianDpEvent(event.noise_multiplier)
+    return schemes.AllocatedDpEvent(noise, event.participations, event.iterations)
 
 
 @scheme

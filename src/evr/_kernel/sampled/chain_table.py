@@ -82,9 +82,7 @@ class ChainTable:
 
     @cached_property
     def staying(self) -> Floats:
-        """The chance that no replica takes part, which is the likeliest, by step and by the state
-        before it.
-        """
+        """The chance that no replica takes part, which is the likeliest, by step and the state before it."""
         later = self.values[1:][:, self.unmoved] * self.chances[:, 0]
         # where both are 0, a state is never reached
         return np.divide(later, self.values[:-1], out=np.ones_like(later), where=self.values[:-1] > 0)

@@ -47,9 +47,7 @@ class Component(abc.ABC):
 
 
 class Shifted(Component):
-    """``N(shift mbar, I)`` of any law. Where the shift is not positive, that is a tilt of the add direction
-    (6.1).
-    """
+    """``N(shift mbar, I)`` of any law; where the shift is not positive, a tilt of the add direction (6.1)."""
 
     def __init__(self, law: PatternLaw, shift: float) -> None:
         self.law, self.shift, self.order, self.magnitude = law, shift, -shift, abs(shift)

@@ -36,9 +36,7 @@ _PAIRS = 1 << 17  # of outcomes, that are treated at a time
 MOST_PRODUCTS = 128
 MOST_PLACES = 1 << 14
 MOST_LOSS = 1e9
-"""More than any search asks for: a plan from elsewhere may ask neither for all of a machine nor for huge
-sums.
-"""
+"""More than any search asks for: a plan from elsewhere may not ask for all of a machine, or huge sums."""
 
 
 # --- one step: a pair on a line -------------------------------------------------------------------
@@ -46,9 +44,7 @@ sums.
 
 @singledispatch
 def mean_and_doubt(pair: DominatingPair, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """``log P(cell) / Q(cell)`` of cells, and a bound on its rounding error (docs/guarantees.md, Section
-    6.8).
-    """
+    """``log P(cell) / Q(cell)`` of cells, and a bound on its rounding error (Section 6.8)."""
     log_p, doubt_p = _mass_and_doubt(pair, Measure.P, low, high)
     log_q, doubt_q = _mass_and_doubt(pair, Measure.Q, low, high)
     with np.errstate(invalid="ignore"):
@@ -60,9 +56,7 @@ def mean_and_doubt(pair: DominatingPair, low: Floats, high: Floats) -> tuple[Flo
 def _mass_and_doubt(
     pair: DominatingPair, measure: Measure, low: Floats, high: Floats
 ) -> tuple[Floats, Floats]:
-    """A cell is a difference of tails that are accurate relatively, but for sums of outcomes by pairs, and of
-    pairs.
-    """
+    """A cell is a difference of tails, which are accurate relatively but for sums of outcomes by pairs."""
     sums = len(pair.log_p).bit_length() if isinstance(pair, DiscretePair) else 0
     log_mass, ends = pair.log_mass(measure, low, high), np.full(low.shape, np.inf)
     tail = np.minimum(pair.log_mass(measure, low, ends), pair.log_mass(measure, -ends, high))
@@ -92,9 +86,7 @@ def even_edges(pair: DominatingPair, cells: int) -> Floats:
 
 
 class Cells(NamedTuple):
-    """Cells of a line: ends in ``t`` and in loss, masses under ``P``, means of the loss, and their rounding
-    error.
-    """
+    """Cells of a line: ends in ``t`` and in loss, masses under ``P``, means of the loss, and their errors."""
 
     low: Floats
     high: Floats
@@ -113,9 +105,7 @@ class Cells(NamedTuple):
         return cls(low, high, least, greatest, log_p, *mean_and_doubt(pair, low, high))
 
     def spread(self) -> tuple[Floats, Floats]:
-        """``log`` of the masses of ``P`` that go to the lower and to the upper ends: the mean is raised by
-        its error, then split.
-        """
+        """``log`` of the masses of ``P`` for the lower and the upper ends, means raised by their errors."""
         with np.errstate(divide="ignore", invalid="ignore"):
             raised_mean = np.clip(self.mean + self.doubt, self.least, self.greatest)
             share = share_up(self.least, raised_mean, self.greatest, _fall)
@@ -130,9 +120,7 @@ def _fall(x: Floats) -> Floats:
 
 
 def spread_to_edges(pair: DominatingPair, edges: Floats) -> DiscretePair:
-    """A pair that dominates, on the losses at the edges, the least and the greatest (docs/guarantees.md,
-    3.9).
-    """
+    """A pair that dominates, on the losses at the edges, the least and the greatest (Section 3.9)."""
     cells = Cells.of(pair, edges)
     losses = np.concatenate((cells.least, cells.greatest))
     log_masses = np.concatenate(cells.spread())
@@ -159,13 +147,11 @@ class Places:
     def __post_init__(self) -> None:
         small = all(abs(knot) <= MOST_LOSS for knot in self.knots)
         if not small or len(self.knots) < 2 or not np.all(np.diff(self.knots) > 0):
-            raise ValueError(
-                f"knots={self.knots!r} are not two or more numbers that rise, of at most {MOST_LOSS:g}"
-            )
+            rule = f"two or more numbers that rise, of at most {MOST_LOSS:g}"
+            raise ValueError(f"knots={self.knots!r} are not {rule}")
         if self.parts < 1 or self.number > MOST_PLACES:
-            raise ValueError(
-                f"parts={self.parts!r} make {self.number:,} places: from 1 to {MOST_PLACES:,} are allowed"
-            )
+            rule = f"from 1 to {MOST_PLACES:,} are allowed"
+            raise ValueError(f"parts={self.parts!r} make {self.number:,} places: {rule}")
 
     @property
     def number(self) -> int:
@@ -187,10 +173,8 @@ def composed(steps: Sequence[Step], places: Sequence[Places]) -> DiscretePair:
     """
     needed = product_count(steps)
     if len(places) != needed or needed > MOST_PRODUCTS:
-        raise ValueError(
-            f"the plan has {len(places)} products: these steps need {needed}, and {MOST_PRODUCTS} are the"
-            " most"
-        )
+        rule = f"these steps need {needed}, and {MOST_PRODUCTS} are the most"
+        raise ValueError(f"the plan has {len(places)} products: {rule}")
     rest, whole = iter(places), None
     for step in steps:
         pair = outcomes(step.pair)
@@ -203,9 +187,7 @@ def composed(steps: Sequence[Step], places: Sequence[Places]) -> DiscretePair:
 
 
 def product_count(steps: Sequence[Step]) -> int:
-    """How many products ``composed`` makes: those of ``power`` for each kind, and one for each kind after the
-    first.
-    """
+    """How many products ``composed`` makes: those of ``power`` for each kind, and one between two kinds."""
     return sum(step.count.bit_length() + step.count.bit_count() - 1 for step in steps) - 1
 
 
@@ -275,9 +257,7 @@ class Split(NamedTuple):
 
 
 def _split(losses: Floats, masses: Floats, places: Floats) -> Split:
-    """Each mass split between the places around its loss, by ``share_up`` rounded up, or raised to the first
-    one.
-    """
+    """Each mass split between the places around its loss, by ``share_up`` rounded up, or all at the first."""
     size = places.size
     # places[above - 1] < loss <= places[above]
     above = np.searchsorted(places, losses, side="left")

@@ -5,8 +5,9 @@ is over. The one here bets (docs/guarantees.md, Section 4); the paper's is in ``
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 from scipy.special import ndtri
 
@@ -31,6 +32,10 @@ class Ending(NamedTuple):
     reason: str
 
 
+TraceRow: TypeAlias = tuple[int, float, float, float]
+"""Samples, mean, standard error and log wealth."""
+
+
 class State(NamedTuple):
     """All that the next block and the report need: sums as in ``Summary``, in units of the threshold."""
 
@@ -41,7 +46,7 @@ class State(NamedTuple):
     clipped_total: float = 0.0
     clipped_squares: float = 0.0
     log_wealth: float = 0.0
-    trace: tuple[tuple[int, float, float, float], ...] = ()  # (samples, mean, standard error, log wealth)
+    trace: tuple[TraceRow, ...] = ()
     stride: int = 1  # the trace has a row after so many blocks
     stakes: tuple[float, float] = (0.0, 0.0)  # of the current round and of the next
     end: int = 1  # the first block after the current round
@@ -57,9 +62,7 @@ class State(NamedTuple):
         return found._replace(trace=rows[1::2], stride=2 * found.stride)
 
     def mean_and_error(self) -> tuple[float, float]:
-        """The mean of the samples and its standard error, or the mean where floats lose count of the
-        squares.
-        """
+        """The mean of the samples and its standard error: the mean again where squares are no floats."""
         if not self.samples:
             return math.nan, math.nan
         mean = self.total / self.samples
@@ -126,9 +129,7 @@ class SequentialTest:
         return state.log_wealth >= self.log_target + _CUSHION
 
     def beyond_doubt(self, state: State) -> bool:
-        """Whether the mean is beyond doubt above the threshold, as it is where floats lose count of
-        squares.
-        """
+        """Whether the mean is beyond doubt above the threshold, as it is where squares are no floats."""
         error = math.sqrt(state.clipped_variance / state.samples)
         return math.isinf(error) or state.clipped_mean - _HOPELESS * error > self.mean
 
@@ -151,8 +152,7 @@ class SequentialTest:
             return math.inf
         z, variance = -float(ndtri(TOLERATED_FALSE_NEGATIVES)), self.variance_seen(state)
         free = (z + math.sqrt(z * z + 2 * self.log_target)) ** 2 * (variance + gap**2) / gap**2
-        # Where the limit holds stakes back, log wealth grows by so much a sample, and strays by stake times
-        # deviation.
+        # where the limit holds stakes back, log wealth strays by stake times deviation
         stake = self.best_stake(gap, variance)
         growth = growth_of(stake, gap, variance)
         held = z * stake * math.sqrt(variance)
@@ -170,9 +170,7 @@ def growth_of(stake: float, lead: float, variance: float) -> float:
 
 
 def sequential_test(drawing: Drawing, claim: Claim, log_budget: float, plan: DrawPlan) -> SequentialTest:
-    """The test of one direction, in units of the threshold. The bound on what clipping takes off is proved
-    here.
-    """
+    """The test of one direction, in units of the threshold; what clipping takes off is bounded here."""
     log_unit, estimate = math.log(claim.threshold), claim.estimate / claim.threshold
     greatest = math.exp(min(drawing.log_greatest - log_unit, 700.0))
     clip = greatest if plan.clip is None else min(plan.clip, greatest)
@@ -188,29 +186,23 @@ def sequential_test(drawing: Drawing, claim: Claim, log_budget: float, plan: Dra
     )
 
 
-class Bettor(Protocol):
-    """Places the stake of the next round that has none."""
-
-    def stake(self, state: State) -> float: ...
+Stake: TypeAlias = Callable[[State], float]
+"""Places the stake of the next round that has none."""
 
 
-def init(test: Bettor) -> State:
+def init(stake: Stake) -> State:
     """The state before the first block: the first two rounds have the same stake."""
-    stake = test.stake(State())
-    return State(stakes=(stake, stake))
+    first = stake(State())
+    return State(stakes=(first, first))
 
 
-def turned(test: Bettor, state: State) -> State:
-    """The state in its next round, if a round has just ended: the stake of the round after it is placed
-    now.
-    """
+def turned(stake: Stake, state: State) -> State:
+    """The state, in its next round if one has just ended: the stake of the round after it is placed now."""
     if state.blocks < state.end:
         return state
-    return state._replace(stakes=(state.stakes[1], test.stake(state)), end=round_end(state.end))
+    return state._replace(stakes=(state.stakes[1], stake(state)), end=round_end(state.end))
 
 
 def round_end(first: int) -> int:
-    """Where the round ends that begins with this block: a round has a quarter of all blocks before it, at
-    least one.
-    """
+    """Where the round ends that begins with this block: it has a quarter of all blocks before it, or one."""
     return first + max(1, min(MOST_BLOCKS, first // 4))

@@ -67,25 +67,20 @@ class Driver:
         under_way: deque[deque[Future[Summary]]] = deque()
 
         def send(first: int, end: int, stake: float) -> None:
-            wanted = [(one, n, stake) for one in range(first, end) if (n := self._samples_of(one))]
-            under_way.append(deque(executor.submit(self.work, *call) for call in wanted))
+            calls = [(one, n, stake) for one in range(first, end) if (n := self._samples_of(one))]
+            under_way.append(deque(executor.submit(self.work, *call) for call in calls))
 
-        state = init(self.test)
+        state = init(self.test.stake)
         send(0, state.end, state.stakes[0])
         send(state.end, round_end(state.end), state.stakes[1])
         try:
             while under_way[0]:
                 summary = under_way[0].popleft().result()
-                wanted = self._samples_of(state.blocks)
-                if (summary.block, summary.samples) != (
-                    state.blocks,
-                    wanted,
-                ):  # an executor may mix answers up
-                    raise ArithmeticError(
-                        f"block {state.blocks} with {wanted} samples was asked for, and the executor "
-                        f"answered with {summary.samples} samples of block {summary.block}"
-                    )
-                state = turned(self.test, state.added(summary))
+                wanted = state.blocks, self._samples_of(state.blocks)
+                if (summary.block, summary.samples) != wanted:  # an executor may mix answers up
+                    asked, answer = (f"{n} samples of block {one}" for one, n in (wanted, summary[:2]))
+                    raise ArithmeticError(f"asked for {asked}, the executor answered with {answer}")
+                state = turned(self.test.stake, state.added(summary))
                 yield state
                 if not under_way[0]:
                     under_way.popleft()

@@ -1,6 +1,4 @@
-"""The paper's verifier: a number of samples that is fixed before the first (Wang et al. 2023, Algorithm 2;
-docs/guarantees.md, Section 4).
-"""
+"""The paper's verifier, Algorithm 2 of Wang et al. (2023): the number of samples is fixed beforehand."""
 
 import math
 from dataclasses import dataclass
@@ -36,15 +34,12 @@ class FixedTest:
         if state.samples < self.samples:
             return None
         accepted = state.total / state.samples < 1.0 - self.offset / self.threshold - self.rounding
-        return Ending(
-            accepted, f"the mean is {'below' if accepted else 'not below'} the threshold less the offset"
-        )
+        found = "below" if accepted else "not below"
+        return Ending(accepted, f"the mean is {found} the threshold less the offset")
 
 
 def default_offset(claim: Claim) -> float:
-    """The paper's ``Delta = 0.4 (1/tau - 1/rho) delta_est``, ``rho = (1 + tau)/2``: for few false
-    negatives.
-    """
+    """The paper's ``Delta = 0.4 (1/tau - 1/rho) delta_est``, ``rho = (1 + tau)/2``."""
     rho = (1.0 + claim.tau) / 2.0
     return 0.4 * (1.0 / claim.tau - 1.0 / rho) * claim.estimate
 

@@ -80,9 +80,7 @@ class TiltedProposal(Proposal):
         return Block(losses, self.log_normaliser - heights, self.infinite)
 
     def log_moment(self, epsilon: float, p: float) -> float:
-        """By docs/guarantees.md, Section 3.5, or ``B^p``; infinite losses are added by Minkowski's inequality
-        (3.8).
-        """
+        """By Section 3.5, or ``B^p``; infinite losses are added by Minkowski's inequality (3.8)."""
         of_s = moment_bound(self.counts, self.bounds, self.log_normaliser, epsilon, p)
         powers = self._order * p * np.geomspace(0.05, 8.0, 16) if self._order else POWERS
         finite = least_bound(of_s, powers) / p
@@ -123,9 +121,8 @@ def on_outcomes(step: Step) -> DiscretePair:
     """The finite part of a step's law, which must have finitely many outcomes."""
     pair = finite_part(step.pair)
     if not isinstance(pair, DiscretePair) or infinite_loss_mass(pair):
-        raise ValueError(
-            f"{pair.describe()} is not drawn as it is: a plan spreads it to finitely many outcomes"
-        )
+        what = f"{pair.describe()} is not drawn as it is"
+        raise ValueError(f"{what}: a plan spreads it to finitely many outcomes")
     return pair
 
 
@@ -137,8 +134,7 @@ class Sums(NamedTuple):
 
 
 class OutcomeSampler:
-    """Steps from ``P' = e^h P / M`` on finitely many outcomes of finite loss (docs/guarantees.md, Section
-    3.3).
+    """Steps from ``P' = e^h P / M`` on finitely many outcomes of finite loss (Section 3.3).
 
     Few steps are drawn one by one from an alias table (Walker 1977), where each draw costs the same; of many,
     a multinomial draw says how many have each outcome.
@@ -176,9 +172,7 @@ class OutcomeSampler:
         return Sums(counts @ self._losses, counts @ self._heights)
 
     def _one_by_one(self, generator: np.random.Generator, rows: int, count: int) -> Sums:
-        """The leading bits of a word of 64 choose a slot of the table, the others between its two
-        outcomes.
-        """
+        """The leading bits of a word choose a slot of the table, the others between its two outcomes."""
         lead = np.uint64(64 - self._bits)
         mask = (np.uint64(1) << lead) - np.uint64(1)
         words = generator.integers(0, 1 << 64, (count, rows), np.uint64)

@@ -21,12 +21,9 @@ from evr._kernel.pairs.patterns.law import PatternLaw, density_error
 
 Steps = Sequence[Step]
 LEAST_ORDER = 1e-100
-"""The least order of a tilt, besides 0: far below any that serves, far above what overflows when it divides.
-"""
+"""The least order of a tilt, besides 0: far below any that serves, far above what overflows as divisor."""
 FIXED = 1e-7
-"""The relative error of a weight or a bound that no other term accounts for: among it that of the chances of
-draws.
-"""
+"""The relative error of a weight or a bound by all else, such as that of the chances of draws."""
 PER_STEP = 1e-12
 """The relative error of one step's normaliser: it sums probabilities of cells that are good to 1e-13 each."""
 
@@ -64,21 +61,15 @@ class Tilt:
 
 
 def log_peak(order: float, power: float = 1.0) -> float:
-    """``log`` of the greatest value of ``(1 - e^{-x})^power e^{-order x}``, which is ``p^p s^s / (p + s)^{p +
-    s}`` (docs/guarantees.md, Section 2.1).
-    """
-    p, s = (
-        power,
-        order,
-    )  # logarithms of ratios, for s log s of a large order has no digits left behind the point
+    """``log`` of ``p^p s^s / (p + s)^{p + s}``, the greatest ``(1 - e^{-x})^p e^{-s x}`` (Section 2.1)."""
+    # logarithms of ratios, for s log s of a large order has no digits left behind the point
+    p, s = power, order
     rest = math.log1p(p / s) if s >= p else math.log(p + s) - math.log(s)  # p / s may overflow
     return -p * math.log1p(s / p) - s * rest
 
 
 def log_clipping(power: float) -> float:
-    """``log`` of ``(p - 1)^{p - 1} / p^p``: ``(x - b)_+`` is at most that times ``x^p / b^{p - 1}`` (Section
-    4.3).
-    """
+    """``log`` of ``(p - 1)^{p - 1} / p^p``: ``(x - b)_+`` is at most that times ``x^p / b^{p - 1}`` (4.3)."""
     return (power - 1.0) * math.log(power - 1.0) - power * math.log(power)
 
 
@@ -127,9 +118,7 @@ class TiltedOutcomes:
 def moment_bound(
     counts: Sequence[int], bounds: Sequence[TiltedOutcomes], log_normaliser: float, epsilon: float, p: float
 ) -> Callable[[float], float]:
-    """``log`` of the bound on ``E[X^p]`` of docs/guarantees.md, Section 3.5, by its free parameter ``s
-    > 0``.
-    """
+    """``log`` of the bound on ``E[X^p]`` of Section 3.5, by its free parameter ``s > 0``."""
     wholes = [b.log_whole(p) for b in bounds]
     whole = math.fsum(n * v for n, v in zip(counts, wholes, strict=True))
     beyond = [math.log(n) + b.log_beyond(p) - v for n, b, v in zip(counts, bounds, wholes, strict=True)]
@@ -157,9 +146,8 @@ def log_greatest(
         value += sum(n * b.greatest_gap(order) for n, b in zip(counts, bounds, strict=True))
         within_caps = min(within_caps, value)
     exceeding = (b for b in bounds if b.log_beyond(1.0) > -math.inf)
-    beyond_cap = [
-        log_normaliser - b.tilt.height_beyond - (least - b.least_height) for b in exceeding
-    ]  # if one is
+    # if one is
+    beyond_cap = [log_normaliser - b.tilt.height_beyond - (least - b.least_height) for b in exceeding]
     return min(by_greatest_loss, max([within_caps, *beyond_cap]))
 
 
@@ -167,15 +155,12 @@ def log_greatest(
 
 
 def sum_error(law: LossLaw, count: int) -> float:
-    """Bounds the rounding error of a sum of ``count`` losses (docs/guarantees.md, 6;
-    docs/guarantees_highdim.md, 7).
-    """
+    """Bounds the rounding error of a sum of ``count`` losses (Section 6; guarantees_highdim, 7)."""
     if isinstance(law, PatternLaw):
         return count * density_error(law, 1.0)
     magnitude, stated = line_pair(law).loss_magnitude, stated_error(law)
     if isinstance(law, DiscretePair):
-        # Losses are relatively accurate, but for what they say, and a sum has a term for each outcome or
-        # step.
+        # losses are relatively accurate, but for what they say, and a sum has a term for each outcome or step
         return count * ((32.0 + min(len(law.log_p), count)) * UNIT * magnitude + stated)
     return 32.0 * UNIT * count * (1.0 + magnitude) + count * stated
 

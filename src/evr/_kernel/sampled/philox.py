@@ -92,9 +92,7 @@ def normals(words: tuple[Words, Words]) -> tuple[Floats, Floats]:
 
 
 COORDINATES, CHOICES = 0, 1
-"""Purposes of a row's numbers: its normal coordinates in pairs; and from there on what it chooses, for two
-purposes.
-"""
+"""Purposes of a row's numbers: its normal coordinates in pairs; from there on, what it chooses."""
 
 
 @singledispatch

@@ -19,9 +19,7 @@ from evr._kernel.sampled.composing import Places
 from evr._kernel.sampled.moments import Tilt
 
 DRAWING = 4
-"""Version of what a seed draws, in certificates: raised when proposals are chosen or drawn from in another
-way.
-"""
+"""Version of what a seed draws, in certificates: raised when that changes."""
 
 MOST_SAMPLES = 1 << 20
 """The most samples of a block: a plan from elsewhere may not ask for all of a machine."""
@@ -54,17 +52,11 @@ class CappedPlan:
     places: tuple[Places, ...] = ()
     name: Literal["capped"] = "capped"
 
-    @property
-    def cells(self) -> int:
-        edges = sum(len(kind.edges or ()) for kind in self.kinds)
-        return edges + sum(place.number for place in self.places)
-
 
 @dataclass(frozen=True)
 class SimplePlan:
     """The paper's simple Monte Carlo."""
 
-    cells: ClassVar[int] = 4096  # into which bounds cut the line
     name: Literal["simple"] = "simple"
 
 
@@ -108,9 +100,7 @@ class ByWindow:
 
 @dataclass(frozen=True)
 class MixturePlan:
-    """Laws in many dimensions, and steps on a line beside them, of a kind each, in the order of the
-    composition.
-    """
+    """Laws in many dimensions, and steps on a line beside them, as in a ``CappedPlan``."""
 
     part: ByOrder | ByStar | ByScale | ByShift  # what draws all laws in many dimensions and bounds samples
     kinds: tuple[Kind, ...] = ()
@@ -122,10 +112,6 @@ class MixturePlan:
     def __post_init__(self) -> None:
         if not (0 < self.share < 1 if self.beside else self.share == 1):
             raise ValueError(f"share={self.share!r} is not between 0 and 1, or, with nothing beside, not 1")
-
-    @property
-    def cells(self) -> int:
-        return sum(len(kind.edges or ()) for kind in self.kinds)
 
 
 ProposalPlan = CappedPlan | SimplePlan | MixturePlan

@@ -50,9 +50,7 @@ class Proposal(abc.ABC):
 
     @abc.abstractmethod
     def log_moment(self, epsilon: float, p: float) -> float:
-        """``log`` of a rigorous upper bound on ``E[X^p]``, ``p > 1``; with ``p = 2``, on the ``nu`` of the
-        paper.
-        """
+        """``log`` of a rigorous upper bound on ``E[X^p]``, ``p > 1``; ``p = 2`` is the paper's ``nu``."""
 
     @abc.abstractmethod
     def log_greatest(self, epsilon: float) -> float:

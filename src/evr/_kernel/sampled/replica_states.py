@@ -71,9 +71,7 @@ def state_numbers(states: Counts) -> NDArray[np.int32]:
 
 
 def chosen_of(drawn: Floats, weights: Floats) -> Counts:
-    """An index above 0 for each row, proportional to its weights, by a uniform number beyond the share of
-    index 0.
-    """
+    """An index above 0 for each row, by its weights and a uniform number beyond the share of index 0."""
     cumulated = np.cumsum(weights, axis=1)
     beyond = drawn[:, None] >= cumulated[:, 1:-1] / cumulated[:, -1:]  # x / x is 1: never chosen
     return 1 + beyond.sum(axis=1)

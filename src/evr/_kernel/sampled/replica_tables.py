@@ -40,12 +40,10 @@ class OccupancyTable:
             self.occupancies = with_sum(order, law.bins)
         numbers = self.occupancies.astype(float)
         squares = np.einsum("ij,ij->i", law.pulled(numbers), numbers)
-        attraction = (
-            squares - (numbers * law.energies).sum(axis=1)
-        ) / 2  # inner products of all pairs of replicas
-        self.log_weights = (
-            gammaln(order + 1) - gammaln(self.occupancies + 1).sum(axis=1) + attraction + log_ways
-        )
+        # inner products of all pairs of replicas
+        attraction = (squares - (numbers * law.energies).sum(axis=1)) / 2
+        log_orders = gammaln(order + 1) - gammaln(self.occupancies + 1).sum(axis=1)
+        self.log_weights = log_orders + attraction + log_ways
 
     @staticmethod
     def is_affordable(law: Bins, order: int) -> bool:

@@ -155,9 +155,7 @@ def draw_ring(
 
 @singledispatch
 def log_ring_power(x: Floats, halves: Floats, length: int, exponent: int) -> Floats:
-    """``log`` of the mean, over each row as a ring, of a power of the mean of ``length`` terms ``e^{x -
-    halves}`` in a row.
-    """
+    """``log`` of the mean, over each ring, of a power of the mean of ``length`` terms ``e^{x - halves}``."""
     found = np.empty(len(x))
     for rows in in_blocks(x):
         logs = x[rows] - halves

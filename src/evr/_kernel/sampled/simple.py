@@ -12,11 +12,11 @@ from evr._kernel.sampled.moments import Tilt, TiltedOutcomes, moment_bound
 from evr._kernel.sampled.plan import SimplePlan
 from evr._kernel.sampled.proposals import BUILDERS, Block, Proposal
 
+_CELLS = 4096  # into which bounds cut the line
+
 
 class SimpleProposal(Proposal):
-    """The paper's simple Monte Carlo: plain samples from the dominating pairs of one direction, infinite
-    losses among them (docs/guarantees.md, Section 2).
-    """
+    """Plain samples from the dominating pairs of one direction, infinite losses among them."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self.steps = tuple(steps)
@@ -34,9 +34,7 @@ class SimpleProposal(Proposal):
     def _spread(self) -> list[DiscretePair]:
         """Pairs on outcomes whose samples have greater moments (docs/guarantees.md, Section 2.2)."""
         return [
-            pair
-            if isinstance(pair, DiscretePair)
-            else spread_to_edges(pair, even_edges(pair, SimplePlan.cells))
+            pair if isinstance(pair, DiscretePair) else spread_to_edges(pair, even_edges(pair, _CELLS))
             for pair in self.pairs
         ]
 

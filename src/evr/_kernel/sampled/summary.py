@@ -77,21 +77,15 @@ def summed(values: Floats, block: int, clip: float, mean: float, stake: float) -
 
 
 def variance_of(total: float, squares: float, samples: int) -> float:
-    """The variance that sums show; infinite where squares are beyond all floats (samples of 1e150
-    thresholds).
-    """
+    """The variance that sums show; infinite where squares are no floats (samples of 1e150 thresholds)."""
     mean = total / samples
     return max(squares / samples - mean**2, 0.0) if math.isfinite(squares) else math.inf
 
 
 def checked(values: Floats, greatest: float) -> Floats:
-    """The samples, or an error if one is not a number or above its bound: then nothing else may be
-    believed.
-    """
+    """The samples, or an error if one is not a number or above its bound: then nothing may be believed."""
     most = float(values.max()) if values.size else 0.0
     if not most <= greatest or not math.isfinite(most):
-        bound = f"its proved bound {greatest!r} times"
-        raise ArithmeticError(
-            f"a sample is {most!r} times the threshold, {bound}: a defect of evr, please report it"
-        )
+        what = f"a sample is {most!r} times the threshold, its proved bound {greatest!r} times"
+        raise ArithmeticError(f"{what}: a defect of evr, please report it")
     return values

@@ -83,14 +83,12 @@ class Attempt:
         def uncomposed(trial: Trial) -> DrawPlan | None:
             plan = planner(trial)
             if plan is not None and isinstance(plan.proposal, CappedPlan) and plan.proposal.places:
-                raise ValueError(
-                    "a plan composes steps: under method 'both' the two proofs share no composed law"
-                )
+                why = "under method 'both' the two proofs share no composed law"
+                raise ValueError(f"a plan composes steps: {why}")
             return plan
 
-        return join(
-            found, self._drawn(composition, claim, replace(settings, method="sequential"), uncomposed)
-        )
+        alone = replace(settings, method="sequential")
+        return join(found, self._drawn(composition, claim, alone, uncomposed))
 
     def _drawn(
         self, composition: Composition, claim: Claim, settings: Settings, planner: Planner
@@ -153,9 +151,7 @@ class Trial:
     stream: Stream  # the random numbers
 
     def prepared(self, plan: DrawPlan | None) -> DirectionReport | Driver:
-        """The report of a claim that needs no sample (``plan`` may be None then); else the driver of its
-        test.
-        """
+        """The report of a claim that needs no sample, and no plan; else the driver of its test."""
         claim = self.claim
         if found := shortcut(self.steps, claim):
             return self._decided(found, None)
@@ -169,10 +165,8 @@ class Trial:
             return self._decided(found, plan)
         log_bound = drawing.log_greatest + rounding.weight
         if not log_bound > -math.inf:
-            raise ValueError(
-                f"direction {self.direction!r}: no sample of this plan is above 0: it is out of the range of"
-                " floats"
-            )
+            why = "no sample of this plan is above 0: it is out of the range of floats"
+            raise ValueError(f"direction {self.direction!r}: {why}")
         if log_bound <= math.log(claim.threshold):
             found = Ending(True, "a proved bound on delta is below the claim")
             return self._decided(found, plan, bound=math.exp(log_bound))
@@ -194,16 +188,13 @@ class Trial:
         """The test of what is drawn. A sample more than ``10 weight`` above its bound stops the run."""
         claim, most, weight = self.claim, self.settings.max_samples, drawing.rounding.weight
         if self.settings.method == "fixed":
-            fixed = plan_fixed(
-                claim, drawing.log_moment(2.0) + 2.0 * weight, attempt=self.attempt, rounding=weight
-            )
+            log_second_moment = drawing.log_moment(2.0) + 2.0 * weight
+            fixed = plan_fixed(claim, log_second_moment, attempt=self.attempt, rounding=weight)
             if most is not None and fixed.samples > most:
-                raise ValueError(
-                    f"max_samples={most!r} is below the {fixed.samples:.6g} samples that the false-positive"
-                    " bound "
-                    f"needs in direction {self.direction!r} (nu = {fixed.second_moment:.4g}, Delta = "
-                    f"{fixed.offset:.4g}): raise it, lower tau, or use method='sequential'"
-                )
+                needed = f"{fixed.samples:.6g} samples that the false-positive bound needs"
+                by = f"nu = {fixed.second_moment:.4g}, Delta = {fixed.offset:.4g}"
+                what = f"max_samples={most!r} is below the {needed} in direction {self.direction!r} ({by})"
+                raise ValueError(f"{what}: raise it, lower tau, or use method='sequential'")
             test: Test = fixed
             unit, most = fixed.threshold, fixed.samples
         else:
@@ -232,16 +223,13 @@ def shortcut(steps: tuple[Step, ...], claim: Claim, rounding: Rounding | None = 
         return Ending(True, "every delta is at most 1")
     if not steps:
         return Ending(True, "nothing costs privacy")
-    finite, infinite = (
-        finite_losses(steps),
-        infinite_mass(steps),
-    )  # greatest finite losses; chance of infinite ones
+    # greatest finite losses; chance of infinite ones
+    finite, infinite = finite_losses(steps), infinite_mass(steps)
     greatest = math.fsum(count * loss for _, count, loss in finite)
     doubt = math.fsum(count * (greatest_error(law) + 4.0 * UNIT * abs(loss)) for law, count, loss in finite)
     endless = any(is_cut(step.floats) or loss_range(step.floats)[1] == math.inf for step in steps)
     at = claim.epsilon if rounding is None else rounding.bounded(claim.epsilon)
-    # what finite losses contribute to delta at the most: by how much their sum may exceed epsilon, rounding
-    # included
+    # what finite losses contribute to delta at the most: by how much their rounded sum may exceed epsilon
     excess = max(LEFT_OUT if endless else 0.0, greatest + doubt - at)
     if not endless and excess == 0.0:
         return Ending(True, "no privacy loss exceeds epsilon")
@@ -255,21 +243,16 @@ def shortcut(steps: tuple[Step, ...], claim: Claim, rounding: Rounding | None = 
     if greatest > claim.epsilon:
         return None
     if raised + excess > claim.threshold:
-        near = claim.epsilon + 2 * doubt
-        raise ValueError(
-            f"epsilon={claim.epsilon!r}: to within rounding, the greatest loss is epsilon, and floats cannot"
-            " tell "
-            f"whether a loss exceeds it: claim epsilon={near!r} or more, or use method='strict', which"
-            " compares exactly"
-        )
+        what = f"epsilon={claim.epsilon!r}: to within rounding, the greatest loss is epsilon"
+        remedy = f"claim epsilon={claim.epsilon + 2 * doubt!r} or more"
+        why = "floats cannot tell whether a loss exceeds it"
+        raise ValueError(f"{what}, and {why}: {remedy}, or use method='strict', which compares exactly")
     rest = f", and infinite ones have a probability of {infinite:.6g}" if raised else ""
     return Ending(True, f"no finite loss exceeds epsilon{rest}")
 
 
 def check_rounding(drawing: Drawing, claim: Claim, steps: tuple[Step, ...]) -> None:
-    """Refuse where floats are too coarse for the slack: a true claim would be rejected, and nobody could tell
-    why.
-    """
+    """Refuse where floats are too coarse for the slack, so that a true claim would be rejected."""
     proposal, rounding = drawing.proposal, drawing.rounding
     sensitivity = 1.0 + rounding.order if rounding.order else 1.0 / claim.threshold
     # all losses may exceed it by little
@@ -282,17 +265,14 @@ def check_rounding(drawing: Drawing, claim: Claim, steps: tuple[Step, ...]) -> N
         masses = np.exp(np.array(whole.log_p)[above])
         delta = float(masses @ -np.expm1(drawing.epsilon_for_bounds - whole.losses[above]))
         sensitivity = max(sensitivity, float(masses.sum()) / max(claim.threshold, delta))
-    if not min(2.0 * rounding.loss * sensitivity, 1.0) < (1.0 - claim.tau) / 2.0:
-        raise ValueError(
-            f"epsilon={claim.epsilon!r}: floats know total losses of this composition to within"
-            f" {rounding.loss:.2g} "
-            f"only, and delta may change by more than the slack 1 - tau = {1.0 - claim.tau:.2g} within that:"
-            " lower "
-            "tau, or use method='strict'"
-        )
-    if not rounding.weight < 1.0 - claim.tau:
-        raise ValueError(
-            f"rounding over {sum(step.count for step in proposal.steps)} steps may be as large as"
-            f" {rounding.weight:.2g}"
-            f" of delta, and tau = {claim.tau!r} leaves less than that: lower tau, or account for fewer steps"
-        )
+    slack = 1.0 - claim.tau
+    if not min(2.0 * rounding.loss * sensitivity, 1.0) < slack / 2.0:
+        what = f"floats know total losses of this composition to within {rounding.loss:.2g} only"
+        why = f"delta may change by more than the slack 1 - tau = {slack:.2g} within that"
+        remedy = "lower tau, or use method='strict'"
+        raise ValueError(f"epsilon={claim.epsilon!r}: {what}, and {why}: {remedy}")
+    if not rounding.weight < slack:
+        count = sum(step.count for step in proposal.steps)
+        what = f"rounding over {count} steps may be as large as {rounding.weight:.2g} of delta"
+        remedy = "lower tau, or account for fewer steps"
+        raise ValueError(f"{what}, and tau = {claim.tau!r} leaves less than that: {remedy}")

@@ -88,19 +88,14 @@ def _reports(
 
 
 def join(proved: Verification, sampled: Verification) -> Verification:
-    """Two proofs of one claim as one. If one holds and the other does not, one of them is broken: an
-    error.
-    """
+    """Two proofs of one claim as one. If one holds and the other does not, that is an error."""
     if proved.accepted != sampled.accepted:
         held, failed = ("strict", "sampled") if proved.accepted else ("sampled", "strict")
         refused = sampled if proved.accepted else proved
         reason = next(report.reason for report in refused.directions.values() if not report.accepted)
-        raise DisagreementError(
-            f"the {held} proof shows the claim and the {failed} one does not ({reason}): one of them is"
-            " broken, or the "
-            "sampled one had too few samples; nothing is certified. Please report it, with the event and the"
-            " claim"
-        )
+        what = f"the {held} proof shows the claim and the {failed} one does not ({reason})"
+        why = "one of them is broken, or the sampled one had too few samples; nothing is certified"
+        raise DisagreementError(f"{what}: {why}. Please report it, with the event and the claim")
     proofs = {name: report.strict for name, report in proved.directions.items()}
     reports = {name: replace(report, strict=proofs.get(name)) for name, report in sampled.directions.items()}
     seconds = proved.seconds + sampled.seconds

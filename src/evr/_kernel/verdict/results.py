@@ -8,6 +8,7 @@ from dataclasses import InitVar, dataclass, replace
 from typing import NoReturn
 
 from evr._basics import numbers
+from evr._kernel.sampled.deciding import TraceRow
 from evr._kernel.sampled.plan import DrawPlan
 from evr._kernel.strict import Proof
 
@@ -63,9 +64,7 @@ class DirectionReport:
     plan: DrawPlan | None = None  # enough to draw the same samples again
     strict: Proof | None = None  # the proof in exact arithmetic, where there is one
     seconds: float = 0.0
-    trace: tuple[
-        tuple[int, float, float, float], ...
-    ] = ()  # (samples, mean, standard error, log wealth) along the way
+    trace: tuple[TraceRow, ...] = ()  # along the way
 
 
 @dataclass(frozen=True, repr=False)
@@ -118,6 +117,5 @@ class Verification:
         return f"<Verification {self.verdict.value}: {claim}, {how}>"
 
     def __bool__(self) -> NoReturn:
-        raise TypeError(
-            "a Verification has no truth value: compare .verdict with Verdict.ACCEPTED, or use .accepted"
-        )
+        remedy = "compare .verdict with Verdict.ACCEPTED, or use .accepted"
+        raise TypeError(f"a Verification has no truth value: {remedy}")

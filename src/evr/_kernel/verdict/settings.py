@@ -7,14 +7,22 @@ sum to ``kappa delta``.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from evr._basics import validate
 from evr._kernel.sampled.summary import BACKENDS
 from evr.types import Method
 
 PROPOSALS = ("capped", "simple")
+
+
+def _check(settings: object, **rules: Callable[..., Any]) -> None:
+    """Checks fields by the rules of their names, and keeps what these make of them."""
+    for name, rule in rules.items():
+        object.__setattr__(settings, name, rule(**{name: getattr(settings, name)}))
 
 
 @dataclass(frozen=True)
@@ -27,8 +35,7 @@ class Terms:
     base: float  # the claim, or the least that any attempt may claim
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "kappa", validate.open_probability(kappa=self.kappa))
-        object.__setattr__(self, "base", validate.probability(base=self.base))
+        _check(self, kappa=validate.open_probability, base=validate.probability)
 
 
 @dataclass(frozen=True)
@@ -46,13 +53,10 @@ class Claim:
     terms: Terms | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", validate.level(epsilon=self.epsilon))
-        object.__setattr__(self, "delta", validate.probability(delta=self.delta))
-        object.__setattr__(self, "tau", validate.open_probability(tau=self.tau))
+        _check(self, epsilon=validate.level, delta=validate.probability, tau=validate.open_probability)
         if 0 < self.delta < 1e-290:
-            raise ValueError(
-                f"delta={self.delta!r} is below 1e-290, which floats cannot tell from 0: claim more"
-            )
+            why = "is below 1e-290, which floats cannot tell from 0"
+            raise ValueError(f"delta={self.delta!r} {why}: claim more")
         if self.terms is not None and self.terms.base > self.delta:
             least = f"{self.terms.base!r}, the least that this release may claim"
             raise ValueError(f"the claim {self.delta!r} is below {least}: claim a greater delta")
@@ -107,8 +111,7 @@ class Settings:
         validate.one_of(PROPOSALS, proposal=self.proposal)
         validate.one_of(("auto", *BACKENDS), device=self.device)
         if self.max_samples is not None:
-            object.__setattr__(self, "max_samples", validate.positive_integer(max_samples=self.max_samples))
-        if self.method == "strict" and self.max_samples is not None:
-            raise ValueError(
-                f"max_samples={self.max_samples!r} belongs to methods that sample, not to method='strict'"
-            )
+            _check(self, max_samples=validate.positive_integer)
+            if self.method == "strict":
+                why = "belongs to methods that sample, not to method='strict'"
+                raise ValueError(f"max_samples={self.max_samples!r} {why}")
