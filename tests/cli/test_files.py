@@ -82,7 +82,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "no folder": (["--output", "none/c.json"], "lies in a folder that does not exist"),
     "a folder": (["--output", "."], "is a folder: name a file"),
     "no folder for the page": (["--report", "none/r.html"], "lies in a folder that does not exist"),
-    "one file for both": (["--output", "x.json", "--report", "x.json"], "is the certificate's file"),
+    "one file for both": (["--output", "x.json", "--report", "x.json"], "is that of --output, too"),
     "workers": (["--workers", "0"], "workers=0 is not an integer >= 1"),
     "method": (["--method", "x"], "--method x is not one of"),
     "seed": (["--seed", "-1"], "seed=-1 is not an integer >= 0"),

@@ -99,7 +99,8 @@ def test_every_mechanism_with_noise_is_scaled():
         (["--batch-size", "256@10,512@0"], "'512@0' is not a value and its epochs"),
         (["--batch-size", "256@10,512@3", "--epochs", 3], "--batch-size has 13 epochs and --epochs has 3 epochs"),
         (["--batch-size", "256@10,512@3", "--steps", 3], "counts epochs, and --batch-size has 13 epochs: leave out"),
-        (["--batch-size", "256@10", "--epochs", "10@10"], "--epochs does not change in a training"),
+        (["--batch-size", "256@10", "--epochs", "10@10"], "'10@10' is a schedule, and only noise multiplier"),
+        (["--epochs", "3", "--batch-size", 9, "--epsilon", "1@2"], "'1@2' is a schedule, and only noise multiplier"),
     ],
 )
 def test_schedules_that_are_refused(refused, flags, words):

@@ -26,6 +26,7 @@ _FLAGS = {
     "delta": "target-delta",
     "adjacency": "relation neighboring-relation neighbors",
 }
+_IN_PYTHON = (", or set max_samples", ", or dp_accounting's relation", " (low and high say where)")
 _COMMANDS = {
     "curve": "evr estimate --epsilon 0:5:0.25",
     "online": "evr estimate --every 1",
@@ -62,7 +63,7 @@ def main() -> None:
     except (FalseClaimError, FalseCertificateError, BudgetExceededError) as error:
         fail(in_flags(error), REJECTED)
     except (ValueError, TypeError, OverflowError) as error:
-        fail("; ".join([in_flags(error), *getattr(error, "__notes__", [])]))
+        fail(in_flags(error))
     except Exception as error:
         _usage(error)
     if code == _INTERRUPTED:
@@ -71,9 +72,26 @@ def main() -> None:
 
 
 def in_flags(error: Exception) -> str:
-    """The message of an error of the library for whoever typed flags; what has no flag is left out."""
-    flags = re.sub(r"\b(method|device|sampling)='([\w-]+)'", r"--\1 \2", str(error))
-    return flags.replace(", or set max_samples", "")
+    """The message of an error of the library for whoever typed flags; what has no flag is left out. What is wrong in a
+    file is said in the file's words.
+    """
+    from evr.cli.options import DESCRIBING, PROMISING, flag_of
+    from evr.errors import CertificateError, RecordError, SpecError
+
+    message = "; ".join([str(error), *getattr(error, "__notes__", [])])
+    if isinstance(error, CertificateError | RecordError | SpecError):
+        return message
+    for phrase in _IN_PYTHON:
+        message = message.replace(phrase, "")
+    message = re.sub(r"\b(method|device|sampling)='([\w-]+)'", r"--\1 \2", message)
+    typed = {word[2:].partition("=")[0].replace("-", "_") for word in sys.argv if word.startswith("--")}
+    names = {*typed, *PROMISING, *(() if typed.isdisjoint(DESCRIBING) else DESCRIBING)}
+    flags = {name: flag_of(name) for name in names} | {"neighboring_relation": "--adjacency"}
+    flags |= {"false_positive_rate": "--fpr"} if "fpr" in typed else {}
+    # A word with an underscore is a keyword anywhere, others where a value follows; neither within an event.
+    ends = {name: r"(?![\w./-])" if "_" in name else r"(?==(?!\.\.\.))" for name in flags}
+    words = "|".join(re.escape(name) + end for name, end in ends.items())
+    return re.sub(rf"\w\([^()]*\)|(?<![\w./(-])(?:{words})", lambda word: flags.get(word[0], word[0]), message)
 
 
 def _read_enough() -> int:

@@ -1,13 +1,14 @@
 """``evr risk``: what an attacker can do at most. ``evr audit``: the scores of canaries against a certificate."""
 
 import csv
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import evr
-from evr._basics import validate
+from evr._basics import atomic, validate
 from evr._basics.file_types import is_certificate
 from evr._basics.numbers import above, typed
 from evr.cli import REJECTED, options
@@ -39,7 +40,7 @@ def risk(
     from evr._wording.publishing import GDP_REST, Question, attacks, basis
 
     asked = Question(fpr, prior, baseline)
-    new_files(plot=plot)
+    new_files(ran.spec, plot=plot)
     found, whose, replaced, certificate = _bounded(ran, unit, max_seconds)
     bounds, curve = asked.bounds(found), found.tradeoff
     if out.json:
@@ -111,7 +112,7 @@ def audit(
     from evr._certificate.replay import confirmed
     from evr._proving.audit import CONTRADICTS
 
-    new_files(plot=plot)
+    new_files(scores, certificate, plot=plot)
     values, coins = read_scores(scores)
     claimed = None if certificate is None else confirmed(certificate, max_seconds)
     found = evr.audit(values, coins, claimed, delta=delta, confidence=confidence, independent=independent)
@@ -127,18 +128,26 @@ def audit(
 
 def read_scores(path: Path) -> tuple[list[float], list[bool]]:
     """The scores and the coins of a file."""
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = csv.DictReader(file)
-        missing = {"score", "included"} - set(rows.fieldnames or ())
-        if missing:
-            raise ValueError(f"{path} has no column {' and no column '.join(sorted(missing))}: begin it with a header")
-        scores, coins = list[float](), list[bool]()
-        for row in rows:
-            score, included = row["score"] or "", row["included"]
-            try:
-                scores.append(float(score))
-                coins.append(_COINS[(included or "").strip().lower()])
-            except (ValueError, KeyError):
-                wanted = f"give a number as the score (here {score!r}) and 1 or 0 as included (here {included!r})"
-                raise ValueError(f"{path}, line {rows.line_num}: {wanted}") from None
+    scores, coins = list[float](), list[bool]()
+    with atomic.reading(path, ValueError) as file:
+        rows = csv.DictReader(io.StringIO(file.read().decode("utf-8-sig"), newline=""))
+        try:
+            if missing := {"score", "included"} - set(rows.fieldnames or ()):
+                raise ValueError(f"it has no column {' and no column '.join(sorted(missing))}: begin it with a header")
+            for row in rows:
+                score, coin = _number(row["score"]), _COINS.get((row["included"] or "").strip().lower())
+                if score is None or coin is None:
+                    wanted = f"give a number as the score (here {row['score']!r}) and 1 or 0 as included"
+                    raise ValueError(f"line {rows.line_num}: {wanted} (here {row['included']!r})")
+                scores.append(score)
+                coins.append(coin)
+        except csv.Error as error:
+            raise ValueError(f"not CSV ({error})") from None
     return scores, coins
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return float(text or "")
+    except ValueError:
+        return None

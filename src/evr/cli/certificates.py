@@ -240,7 +240,7 @@ def attest(
     if not subjects:
         raise ValueError(f"{last} alone is not enough: give the files that the training made, then its certificate")
     certificate = accepted(last, max_seconds, "it guarantees nothing that could be attested")
-    path = new_certificate(output or subjects[0].with_suffix(".attestation.json"), force=force)
+    path = new_certificate(output or subjects[0].with_suffix(".attestation.json"), *files, key, force=force)
     made = Attestation.of(subjects, certificate)
     made = made if key is None else made.signed(key)
     made.save(path)

@@ -273,24 +273,28 @@ def certificate_path(spec: Path | None, event: Any, **levels: float) -> Path:
     return Path(f"dpsgd{''.join(words)}.certificate.json")
 
 
-def new_certificate(path: Path, *, force: bool) -> Path:
-    """A file to write a certificate to, refused now if it is there already or cannot be written."""
+def new_certificate(path: Path, *others: Path | None, force: bool, **named: Path | None) -> Path:
+    """A file to write a certificate to, refused now if it is there already or cannot be written; with other files."""
     if path.is_file() and not force:
         raise ValueError(f"{path} exists already: add --force to replace it, or name another file with --output")
-    new_files(output=path)
+    new_files(*others, output=path, **named)
     return path
 
 
-def new_files(certificate: Path | None = None, **named: Path | None) -> None:
-    """Refuse now what cannot be written, or would replace the certificate; each file by its flag."""
+def new_files(*others: Path | None, **named: Path | None) -> None:
+    """Refuse now what cannot be written, or would replace a file that the command reads or writes; each by its flag."""
+    taken = {os.path.realpath(path): "is read" for path in others if path is not None}
     for name, path in named.items():
         if path is None:
             continue
+        told = f"--{name}={str(path)!r}"
         if name == "plot" and path.suffix.lower() not in (".png", ".svg", ".pdf"):
-            raise ValueError(f"--plot={str(path)!r} does not end in .png, .svg or .pdf: name one of these")
+            raise ValueError(f"{told} does not end in .png, .svg or .pdf: name one of these")
         atomic.check_writable(**{f"--{name}": path})
-        if certificate is not None and os.path.realpath(certificate) == os.path.realpath(path):
-            raise ValueError(f"--{name}={str(path)!r} is the certificate's file: name another one")
+        if name == "proof":
+            taken[os.path.realpath(path.with_name("check_proof.py"))] = "is the checker, which is written beside it"
+        if (used := taken.setdefault(os.path.realpath(path), f"is that of --{name}")) != f"is that of --{name}":
+            raise ValueError(f"{told} {used}, too: name another file")
 
 
 def _nodes(event: Any) -> Iterator[Any]:

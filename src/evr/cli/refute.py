@@ -42,7 +42,7 @@ def refute(
     if epsilon is None or delta is None:
         missing = [name for name, value in (("--epsilon", epsilon), ("--delta", delta)) if value is None]
         raise ValueError(f"refute which pair? Add {' and '.join(missing)}")
-    new_files(proof=proof)
+    new_files(ran.spec, proof=proof)
     found, plan = refute_by_plan(event, epsilon, delta, None, relation)
     if proof is not None and plan is not None and found.refuted:
         exact, direction = (Fraction(epsilon), Fraction(delta)), Direction(found.direction)
