@@ -4,6 +4,7 @@ Exit codes: 0 accepted or done, 3 rejected, refuted or false, 2 bad input, 1 a b
 early, the code is 0, or 1 for commands whose code is a verdict: nobody has read it.
 """
 
+import io
 import os
 import re
 import sys
@@ -46,6 +47,8 @@ def main() -> None:
     from evr.cli.output import fail
     from evr.errors import BudgetExceededError, FalseCertificateError, FalseClaimError
 
+    # Whoever started evr with a stream closed wants nothing on it.
+    sys.stdout, sys.stderr = (stream or io.StringIO() for stream in (sys.stdout, sys.stderr))
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     try:
         code = app(standalone_mode=False, prog_name="evr")
@@ -59,7 +62,7 @@ def main() -> None:
             raise
         code = _read_enough()
     except OSError as error:
-        fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        fail(": ".join(filter(None, (error.filename, error.strerror))) or str(error))
     except (FalseClaimError, FalseCertificateError, BudgetExceededError) as error:
         fail(in_flags(error), REJECTED)
     except (ValueError, TypeError, OverflowError) as error:
