@@ -138,6 +138,7 @@ BAD: dict[str, tuple[list[Any], str]] = {
     "probability": ([*FLAGS, "--sampling-probability", "1.5"], "--sampling-probability=1.5 is not in [0, 1]"),
     "nan": ([*FLAGS, "--noise-multiplier", "nan"], "--noise-multiplier=nan is not"),
     "negative": ([*FLAGS, "--noise-multiplier", "-1"], "--noise-multiplier=-1.0 is not"),
+    "size": ([*FLAGS, "--dataset-size", "-5"], "--dataset-size=-5 is not an integer >= 1"),
     "steps": ([*FLAGS, "--steps", "0"], "steps=0 is not an integer >= 1"),
     "huge": ([*FLAGS, "--steps", "1" + "0" * 400], "is too large"),
     "no number": ([*FLAGS, "--steps", "many"], "invalid value for '--steps'"),
