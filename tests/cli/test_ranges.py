@@ -132,7 +132,15 @@ def test_bad_input(refused, arguments, words):
 
 def test_other_commands_take_one_value(refused):
     told = refused("certify", *MANY, *SIZES)
-    assert "--noise-multiplier=(0.8, 0.9, 1.0) has several values" in told
+    assert "--noise-multiplier=(0.8, 0.9, 1.0) has several values: give one, with a point for decimals" in told
+
+
+def test_a_comma_is_no_decimal_point(evr):
+    flags = ["--noise-multiplier", "0,8", "--sampling-probability", "0.1", "--steps", 3, "--delta", "1e-5"]
+    ran = evr("estimate", *flags)
+    assert [row[0] for row in ran.rows] == ["noise multiplier", "0", "8"]
+    assert "note: --noise-multiplier: 0 and 8 are two numbers; a decimal has a point, as 0.8\n" in ran.err
+    assert evr("estimate", *flags, "--quiet").err == ""
 
 
 def test_a_setting_that_is_wrong_is_named(refused):

@@ -3,6 +3,7 @@
 """
 
 import os
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -105,7 +106,7 @@ def _tell_more(certificate: "evr.Certificate", file: Path, max_seconds: float) -
     if not isinstance(checked, SampledVerification):
         say("\nIts integers were computed again just now, and came out the same.")
     else:
-        say(f"\nIts samples are shown as recorded. To draw them again: evr replay {file}")
+        say(f"\nIts samples are shown as recorded. To draw them again: evr replay {shlex.quote(str(file))}")
 
 
 def _latest() -> Path:

@@ -78,6 +78,10 @@ def estimate(
     if not has_ranges:
         levels = {given: at}
         out.note(event, records=ran.records, **levels)
+    for name, (first, *others) in ran.ranges.items() if not out.quiet else ():
+        if first == 0 and len(others) == 1:
+            told = f"{options.flag_of(name)}: 0 and {others[0]:g} are two numbers"
+            print(f"note: {told}; a decimal has a point, as 0.8", file=sys.stderr)
 
 
 def _target(epsilon: Any, delta: Any, claim: "Target | None") -> tuple[str, Any]:

@@ -178,7 +178,7 @@ class WhatRan:
         """Refuse flags that have several values."""
         for name, value in self.ranges.items():
             told = f"{flag_of(name)}={validate.shown(value)} has several values"
-            raise ValueError(f"{told}: give one; `evr estimate` takes several")
+            raise ValueError(f"{told}: give one, with a point for decimals; `evr estimate` takes several")
 
     def event(self) -> Any:
         """The training that the flags describe."""
