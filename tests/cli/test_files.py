@@ -14,7 +14,7 @@ import pytest
 import evr as package
 from evr._basics.numbers import stated
 from evr._dpsgd import stated_in
-from evr.cli.output import certificate_path
+from evr.cli.files import certificate_path
 from helpers import near
 
 CHEAP = ["--noise-multiplier", "2", "--sampling-probability", "1", "--steps", "1"]

@@ -12,7 +12,8 @@ from evr._basics import atomic, validate
 from evr._basics.file_types import is_certificate
 from evr._basics.numbers import above, typed
 from evr.cli import REJECTED, options
-from evr.cli.output import as_json, new_files, say
+from evr.cli.files import new_files
+from evr.cli.output import as_json, say
 
 if TYPE_CHECKING:
     from evr._proving.risk import Risk

@@ -10,7 +10,8 @@ import typer
 import evr
 from evr._basics.numbers import stated
 from evr.cli import options
-from evr.cli.output import accepted, as_json, new_files, number, pair, say
+from evr.cli.files import new_files
+from evr.cli.output import accepted, as_json, number, pair, say
 
 if TYPE_CHECKING:
     from evr._release.account import Account

@@ -12,7 +12,8 @@ import typer
 
 import evr
 from evr.cli import REJECTED, options
-from evr.cli.output import accepted, as_json, fail, new_certificate, new_files, number, say, seconds, table
+from evr.cli.files import new_certificate, new_files
+from evr.cli.output import accepted, as_json, fail, number, say, seconds, table
 
 if TYPE_CHECKING:
     from evr._certificate.replay import Replay

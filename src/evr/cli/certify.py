@@ -11,7 +11,7 @@ import typer
 
 import evr
 from evr.cli import options
-from evr.cli.output import certificate_path, new_certificate
+from evr.cli.files import certificate_path, new_certificate
 from evr.cli.reporting import Reporting
 from evr.types import Method
 

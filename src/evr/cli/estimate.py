@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import evr
 from evr._basics.numbers import above
 from evr.cli import options
-from evr.cli.output import as_json, new_files, number, say, seconds, table, write_csv
+from evr.cli.files import new_files, write_csv
+from evr.cli.output import as_json, number, say, seconds, table
 from evr.types import Direction, EstimateMethod
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from evr.cli import REJECTED, options
-from evr.cli.output import new_files
+from evr.cli.files import new_files
 from evr.types import Direction
 
 
