@@ -79,7 +79,7 @@ class Audit:
     def sentence(self) -> str:
         """What was found, in words."""
         whom = {"noise": "this mechanism with any noise multiplier", "gaussian": "Gaussian mechanisms"}[self.family]
-        least = f"{abs(round_up(-self.epsilon, 3)):.3g} with confidence {self.confidence:g}"
+        least = f"{abs(round_up(-self.epsilon, 3)):.3g} with confidence {typed(self.confidence)}"
         words = f"{self.correct:,} of {self.guesses:,} guesses were right, of {self.canaries:,} canaries. "
         words += f"Epsilon at delta = {typed(self.delta)} is at least {least}, for {whom}."
         if self.p_value is None or self.claimed is None:

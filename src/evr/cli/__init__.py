@@ -88,8 +88,9 @@ def in_flags(error: Exception) -> str:
         message = message.replace(phrase, "")
     message = re.sub(r"\b(method|device|sampling)='([\w-]+)'", r"--\1 \2", message)
     typed = {word[2:].partition("=")[0].replace("-", "_") for word in sys.argv if word.startswith("--")}
-    names = {*typed, *PROMISING, *(() if typed.isdisjoint(DESCRIBING) else DESCRIBING)}
-    flags = {name: flag_of(name) for name in names} | {"neighboring_relation": "--adjacency"}
+    known = PROMISING if typed.isdisjoint(DESCRIBING) else (*PROMISING, *DESCRIBING)
+    flags = {name: flag_of(name) for name in (*typed, *known) if "_" in name or name in typed}
+    flags["neighboring_relation"] = "--adjacency"
     flags |= {"false_positive_rate": "--fpr"} if "fpr" in typed else {}
     # A word with an underscore is a keyword anywhere, others where a value follows; neither within an event.
     ends = {name: r"(?![\w./-])" if "_" in name else r"(?==(?!\.\.\.))" for name in flags}

@@ -42,7 +42,8 @@ def risk(
 
     asked = Question(fpr, prior, baseline)
     new_files(ran.spec, plot=plot)
-    found, whose, replaced, certificate = _bounded(ran, unit, max_seconds)
+    with out.busy("Still proving points of the privacy curve"):
+        found, whose, replaced, certificate = _bounded(ran, unit, max_seconds)
     bounds, curve = asked.bounds(found), found.tradeoff
     if out.json:
         rates = {name: getattr(curve, f"{name}s").tolist() for name in ("false_positive_rate", "true_positive_rate")}
@@ -115,8 +116,9 @@ def audit(
 
     new_files(scores, certificate, plot=plot)
     values, coins = read_scores(scores)
-    claimed = None if certificate is None else confirmed(certificate, max_seconds)
-    found = evr.audit(values, coins, claimed, delta=delta, confidence=confidence, independent=independent)
+    with out.busy("Still testing"):
+        claimed = None if certificate is None else confirmed(certificate, max_seconds)
+        found = evr.audit(values, coins, claimed, delta=delta, confidence=confidence, independent=independent)
     out.draw(plot, lambda plots: plots.audit(found))
     if out.json:
         shown = "verdict p_value epsilon delta confidence family epsilon_of_any claimed guesses correct canaries"

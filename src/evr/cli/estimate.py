@@ -70,12 +70,9 @@ def estimate(
         asked.many(every, csv, plot)
     elif plot is not None or csv is not None:
         raise ValueError("--plot and --csv need several answers: give a list or a range")
-    elif compare:
-        asked.compare()
-    elif both_sides:
-        asked.enclose()
     else:
-        asked.one()
+        with out.busy("Still estimating"):
+            (asked.compare if compare else asked.enclose if both_sides else asked.one)()
     if not has_ranges:
         levels = {given: at}
         out.note(event, records=ran.records, **levels)

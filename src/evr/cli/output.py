@@ -11,6 +11,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -109,6 +110,11 @@ class Out:
     def silent(self) -> bool:
         """Whether nothing but the result is wanted."""
         return self.json or self.quiet
+
+    def busy(self, doing: str) -> AbstractContextManager[Any]:
+        """Say on a terminal what is being done, if it lasts."""
+        is_silent = self.silent or not sys.stderr.isatty()
+        return waiting(lambda seconds: f"{doing}, after {seconds:.0f} s.", after=LASTS, silent=is_silent)
 
     def answer(self, document: Any, brief: object, words: str) -> None:
         """Print the answer: one of its three forms."""

@@ -43,7 +43,8 @@ def refute(
         missing = [name for name, value in (("--epsilon", epsilon), ("--delta", delta)) if value is None]
         raise ValueError(f"refute which pair? Add {' and '.join(missing)}")
     new_files(ran.spec, proof=proof)
-    found, plan = refute_by_plan(event, epsilon, delta, None, relation)
+    with out.busy("Still looking for a proof"):
+        found, plan = refute_by_plan(event, epsilon, delta, None, relation)
     if proof is not None and plan is not None and found.refuted:
         exact, direction = (Fraction(epsilon), Fraction(delta)), Direction(found.direction)
         data = refutation_file(Composition.of(event, relation), *exact, direction, plan)
