@@ -46,8 +46,8 @@ def dpsgd(
         Passes over the data in expectation: ``epochs * dataset_size / batch_size`` steps, rounded up.
     sampling
         ``"poisson"``; or ``"without-replacement"``: each batch is a uniformly random set of ``batch_size`` of the
-        ``dataset_size`` records, drawn anew for each step (for replace-one adjacency only); or ``"allocation"``: each
-        record is in exactly ``epochs`` of all batches, a uniformly random set of them, drawn for each record by itself.
+        ``dataset_size`` records, drawn anew for each step; or ``"allocation"``: each record is in exactly ``epochs`` of
+        all batches, a uniformly random set of them, drawn for each record by itself.
     records_per_user
         The greatest number of records of one user, to protect users. Sampling and clipping are still by records.
     user_norm

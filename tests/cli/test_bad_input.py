@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 
 import evr as package
+from evr._certificate import limits
 from evr._report import plots
+from evr.cli import in_flags
+from evr.errors import TooLongError
 from helpers import near
 
 GAUSSIAN = '[[mechanism]]\nkind = "gaussian"\nnoise_multiplier = 2.0\n'
@@ -217,3 +220,12 @@ def test_no_file_takes_the_place_of_another(
     before = {path: path.read_bytes() for path in Path().glob("*.*") if path.is_file()}
     assert words in refused(*arguments)
     assert {path: path.read_bytes() for path in Path().glob("*.*") if path.is_file()} == before
+
+
+def test_a_remedy_has_no_python_beside_its_flag(refused):
+    Path("run.toml").write_text('[[mechanism]]\nkind = "shuffled_batches"\nnoise_multiplier = 2.0\nepochs = 1\n')
+    told = refused("estimate", "run.toml", "--delta", 1e-5, "--adjacency", "add-or-remove")
+    assert "it has one under 'zero-out': --adjacency zero-out" in told
+    said = "allow more with --max-seconds, inf for no limits (max_seconds=, None, in Python)"
+    assert said.endswith(limits._ALLOW[-60:])
+    assert in_flags(TooLongError(said)) == "allow more with --max-seconds, inf for no limits"

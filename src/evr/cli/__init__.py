@@ -27,7 +27,12 @@ _FLAGS = {
     "delta": "target-delta",
     "adjacency": "relation neighboring-relation neighbors",
 }
-_IN_PYTHON = (", or set max_samples", ", or dp_accounting's relation", " (low and high say where)")
+_IN_PYTHON = (
+    ", or set max_samples",
+    ", or dp_accounting's relation",
+    " (low and high say where)",
+    " (max_seconds=, None, in Python)",
+)
 _COMMANDS = {
     "curve": "evr estimate --epsilon 0:5:0.25",
     "online": "evr estimate --every 1",
@@ -82,6 +87,7 @@ def in_flags(error: Exception) -> str:
     from evr.errors import CertificateError, RecordError, SpecError
 
     message = "; ".join([str(error), *getattr(error, "__notes__", [])])
+    message = re.sub(r"neighboring_relation='[\w-]+' \((--adjacency [\w-]+)\)", r"\1", message)
     if isinstance(error, CertificateError | RecordError | SpecError):
         return message
     for phrase in _IN_PYTHON:
