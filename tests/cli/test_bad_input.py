@@ -83,6 +83,11 @@ def test_what_leaves_nothing_to_calibrate_is_named(refused: Callable[..., str]) 
     )
 
 
+def test_a_schedule_of_noise_is_scaled(refused: Callable[..., str]) -> None:
+    flags = ["--epsilon", 1, "--delta", 1e-5, "--sampling-probability", 0.1, "--noise-multiplier", "1@3,2@4"]
+    assert "error: --noise-multiplier is a schedule: add --scale-noise" in refused("calibrate", *flags)
+
+
 def test_an_exact_proof_is_shown_without_a_word_of_samples(certificate: Path, evr: Callable[..., Any]) -> None:
     section = package.Certificate.load(certificate).verification.directions["remove"]
     assert ["remove direction", section.reason] in evr("show", certificate).rows
