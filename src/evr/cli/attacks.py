@@ -138,19 +138,12 @@ def read_scores(path: Path) -> tuple[list[float], list[bool]]:
             if missing := {"score", "included"} - set(rows.fieldnames or ()):
                 raise ValueError(f"it has no column {' and no column '.join(sorted(missing))}: begin it with a header")
             for row in rows:
-                score, coin = _number(row["score"]), _COINS.get((row["included"] or "").strip().lower())
-                if score is None or coin is None:
+                try:
+                    scores.append(float(row["score"] or ""))
+                    coins.append(_COINS[(row["included"] or "").strip().lower()])
+                except (ValueError, KeyError):
                     wanted = f"give a number as the score (here {row['score']!r}) and 1 or 0 as included"
-                    raise ValueError(f"line {rows.line_num}: {wanted} (here {row['included']!r})")
-                scores.append(score)
-                coins.append(coin)
+                    raise ValueError(f"line {rows.line_num}: {wanted} (here {row['included']!r})") from None
         except csv.Error as error:
             raise ValueError(f"not CSV ({error})") from None
     return scores, coins
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        return float(text or "")
-    except ValueError:
-        return None
