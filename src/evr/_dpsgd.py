@@ -46,8 +46,8 @@ def dpsgd(
         Passes over the data in expectation: ``epochs * dataset_size / batch_size`` steps, rounded up.
     sampling
         ``"poisson"``; or ``"without-replacement"``: each batch is a uniformly random set of ``batch_size`` of the
-        ``dataset_size`` records, drawn anew for each step (for replace-one adjacency only); or ``"allocation"``: each
-        record is in exactly ``epochs`` of all batches, a uniformly random set of them, drawn for each record by itself.
+        ``dataset_size`` records, drawn anew for each step; or ``"allocation"``: each record is in exactly ``epochs`` of
+        all batches, a uniformly random set of them, drawn for each record by itself.
     records_per_user
         The greatest number of records of one user, to protect users. Sampling and clipping are still by records.
     user_norm
@@ -77,6 +77,8 @@ def dpsgd(
     RandomAllocationDpEvent(noise_multiplier=1.1, iterations=3516, participations=15)
     """
     noise = validate.non_negative(noise_multiplier=noise_multiplier)
+    if dataset_size is not None:
+        dataset_size = validate.positive_integer(dataset_size=dataset_size)
     rate = _rate(sampling_probability, dataset_size, batch_size)
     count = _steps(steps, epochs, rate)
     if isinstance(sampling, str) and "shuffl" in sampling.lower():
@@ -138,11 +140,10 @@ def _rate(sampling_probability: float | None, dataset_size: int | None, batch_si
             "how often is a record sampled? Give sampling_probability, or dataset_size and "
             "batch_size (sampling_probability=1 if every record is in every step)"
         )
-    size = validate.positive_integer(dataset_size=dataset_size)
     batch = validate.positive_integer(batch_size=batch_size)
-    if batch > size:
-        raise ValueError(f"batch_size={batch!r} is above dataset_size={size!r}")
-    return Fraction(batch, size)
+    if batch > dataset_size:
+        raise ValueError(f"batch_size={batch!r} is above dataset_size={dataset_size!r}")
+    return Fraction(batch, dataset_size)
 
 
 def _steps(steps: int | None, epochs: float | None, rate: Fraction) -> int:

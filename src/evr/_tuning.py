@@ -9,6 +9,7 @@ from typing import Any
 from dp_accounting import dp_event
 from flint import arb, fmpq
 
+from evr._basics import validate
 from evr._basics.randomness import ENTROPY_BITS
 from evr._basics.version import __version__
 from evr._certificate.event_json import event_to_json
@@ -85,6 +86,8 @@ def tuning(
     >>> evr.estimate_epsilon(search.event, delta=1e-5).value < 4 * evr.estimate_epsilon(run, delta=1e-5).value
     True
     """
+    if not isinstance(event, dp_event.DpEvent):
+        raise TypeError(f"event={validate.shown(event)} is not a DpEvent: give one run, as evr.dpsgd(...) returns it")
     laws = [(mean, shape), (most_runs, probability), (stop_probability,)]
     if sum(any(one is not None for one in law) for law in laws) != 1 or (shape is not None and mean is None):
         ways = "mean (and shape), or most_runs and probability, or stop_probability"

@@ -41,7 +41,9 @@ def hockey_stick(p: Any, q: Any, epsilons: Iterable[float]) -> Floats:
     """``sup_A P(A) - e^epsilon Q(A)`` of two laws at each epsilon, any sign."""
     if isinstance(p, Mapping):
         p, q = (np.array([law.get(outcome, 0.0) for outcome in {**p, **q}]) for law in (p, q))
-    if max(abs(p.sum() - 1.0), abs(q.sum() - 1.0)) > 1e-9:
+    if p.shape != q.shape or not min(p.min(), q.min()) >= -1e-9:
+        raise ValueError("the laws of a model are not probabilities of the same outcomes: name the same for all data")
+    if not max(abs(p.sum() - 1.0), abs(q.sum() - 1.0)) <= 1e-9:
         raise ValueError(f"the laws of a model sum to {p.sum():.9g} and {q.sum():.9g}, not to 1: name all outcomes")
     return np.array([np.maximum(p - np.exp(epsilon) * q, 0.0).sum() for epsilon in epsilons])
 
@@ -54,6 +56,8 @@ def deltas_of(steps: tuple[Step, ...], epsilons: Floats) -> tuple[Floats, Floats
 
 def check_laws(composition: Composition, laws: list[tuple[Law, Law]], deltas_of: Any = deltas_of) -> list[Comparison]:
     """As ``check_model``, given the output laws of neighbours: that of the data set with the record comes first."""
+    if not laws:
+        raise ValueError("nothing to compare: give data sets of records, and for replace-one values that replace them")
     comparisons = []
     for direction in Direction:
         steps, ordered = composition.simplified(direction), laws if direction == "remove" else [x[::-1] for x in laws]

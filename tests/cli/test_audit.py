@@ -66,11 +66,13 @@ def test_json_and_options(evr: Run, certificate: Path, tmp_path: Path) -> None:
         ("score,included\n" + "nan,1\n0.5,0\n" * 9, "NaN"),
         ("score,included\n" + "0.5,1\n" * 20, "100.0% of the canaries took part"),
         ("", "no column"),
+        ("score,included\n" + "9" * 200_000 + ",1\n", "s.csv: not CSV (field larger than field limit"),
+        (b"score,included\n\xff,1\n", "s.csv: not UTF-8 text"),
     ],
 )
-def test_files_that_are_refused(evr: Run, tmp_path: Path, text: str, words: str) -> None:
+def test_files_that_are_refused(evr: Run, tmp_path: Path, text: str | bytes, words: str) -> None:
     file = tmp_path / "s.csv"
-    file.write_text(text)
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
     ran = evr("audit", file)
     assert ran.code == 2
     assert words in ran.err

@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 
 import evr as package
+from evr._certificate import limits
 from evr._report import plots
+from evr.cli import in_flags
+from evr.errors import TooLongError
 from helpers import near
 
 GAUSSIAN = '[[mechanism]]\nkind = "gaussian"\nnoise_multiplier = 2.0\n'
@@ -37,7 +40,7 @@ def certificate(evr: Callable[..., Any]) -> Path:
 
 def test_no_workers_are_the_callers_mistake(certificate: Path, refused: Callable[..., str]) -> None:
     assert "workers=0 is not an integer >= 1" in refused("replay", certificate, "--workers", 0)
-    assert "max_seconds=0.0 is not positive" in refused("replay", certificate, "--max-seconds", 0)
+    assert "--max-seconds=0.0 is not positive" in refused("replay", certificate, "--max-seconds", 0)
 
 
 @pytest.mark.parametrize("command", ["estimate", "certify"])
@@ -78,6 +81,11 @@ def test_what_leaves_nothing_to_calibrate_is_named(refused: Callable[..., str]) 
     assert "--noise-multiplier and --epochs leave nothing" in refused(
         "calibrate", *target, "--sampling-probability", 0.1, "--epochs", 3
     )
+
+
+def test_a_schedule_of_noise_is_scaled(refused: Callable[..., str]) -> None:
+    flags = ["--epsilon", 1, "--delta", 1e-5, "--sampling-probability", 0.1, "--noise-multiplier", "1@3,2@4"]
+    assert "error: --noise-multiplier is a schedule: add --scale-noise" in refused("calibrate", *flags)
 
 
 def test_an_exact_proof_is_shown_without_a_word_of_samples(certificate: Path, evr: Callable[..., Any]) -> None:
@@ -161,7 +169,7 @@ def test_a_sampling_probability_near_nothing(evr: Callable[..., Any], refused: C
     found = evr("estimate", *steps, 1e-250, "--delta", 1e-5)
     assert found.out.startswith("epsilon = 0 at delta = 1e-5 ")
     words = refused("estimate", *steps, 1e-300, "--delta", 1e-5)
-    assert "sampling_probability=1e-300 is below 1e-250" in words
+    assert "--sampling-probability=1e-300 is below 1e-250" in words
     assert "give 1e-250, which covers it" in words
 
 
@@ -182,3 +190,47 @@ def test_remedies_are_flags(refused):
     told = refused("certify", *BINS, "--delta", 1e-9, "--tau", 0.9999, "--method", "fixed", "--dry-run", "--quiet")
     assert "lower tau (now 0.9999), use --method sequential, use --method strict" in told
     assert "max_samples" not in told
+
+
+def test_words_of_a_file_stay_its_words(refused):
+    Path("run.toml").write_text(GAUSSIAN.replace("2.0", "-1.0"))
+    assert "(kind 'gaussian'): noise_multiplier=-1.0 is not" in refused("estimate", "run.toml", "--delta", 1e-5)
+
+
+def test_keywords_become_flags_but_not_within_events(refused):
+    told = refused("estimate", *STEP, "--delta", 1e-5, "--adjacency", "x")
+    assert "error: --adjacency='x' is not known: give one of 'add-or-remove', 'replace-one', 'zero-out'\n" in told
+    told = refused("estimate", *DRAWN, "--delta", 1e-5, "--user-norm", 2)
+    assert "--user-norm=2.0 needs --records-per-user and --sampling poisson" in told
+    assert "ShuffledBatchesDpEvent(noise_multiplier=..., epochs=...)" in refused(
+        "estimate", *DRAWN, "--delta", 1e-5, "--sampling", "shuffled"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["certify", *STEP, "--delta", 1e-3, "--report", "a", "--proof", "a"], "--proof='a' is that of --report, too"),
+        (["certify", *STEP, "--delta", 1e-3, "--proof", "check_proof.py"], "is the checker"),
+        (["certify", "noise.toml", "-o", "noise.toml", "--force"], "--output='noise.toml' is read, too"),
+        (["estimate", "noise.toml", "--epsilon", "0,1", "--csv", "./noise.toml"], "is read, too"),
+        (["refute", "noise.toml", "--epsilon", 0, "--proof", "noise.toml"], "is read, too"),
+        (["attest", "noise.toml", "c.json", "-o", "c.json", "--force"], "--output='c.json' is read, too"),
+    ],
+)
+def test_no_file_takes_the_place_of_another(
+    arguments: list[object], words: str, refused: Callable[..., str], evr: Callable[..., Any]
+) -> None:
+    assert evr("certify", "noise.toml", "-o", "c.json").code == 0
+    before = {path: path.read_bytes() for path in Path().glob("*.*") if path.is_file()}
+    assert words in refused(*arguments)
+    assert {path: path.read_bytes() for path in Path().glob("*.*") if path.is_file()} == before
+
+
+def test_a_remedy_has_no_python_beside_its_flag(refused):
+    Path("run.toml").write_text('[[mechanism]]\nkind = "shuffled_batches"\nnoise_multiplier = 2.0\nepochs = 1\n')
+    told = refused("estimate", "run.toml", "--delta", 1e-5, "--adjacency", "add-or-remove")
+    assert "it has one under 'zero-out': --adjacency zero-out" in told
+    said = "allow more with --max-seconds, inf for no limits (max_seconds=, None, in Python)"
+    assert said.endswith(limits._ALLOW[-60:])
+    assert in_flags(TooLongError(said)) == "allow more with --max-seconds, inf for no limits"

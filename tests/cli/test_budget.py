@@ -65,6 +65,7 @@ def test_what_is_refused(evr: Callable[..., Any], refused: Callable[..., str]) -
     assert "--adjacency?" in refused("budget", "create", "p", "--epsilon", 1, "--delta", 1e-5, "--relation", "zero-out")
     assert "unit='cat'" in refused("budget", "create", "p", "--epsilon", 1, "--delta", 1e-5, "--unit", "cat")
     assert "kind='odd'" in refused("budget", "create", "p", "--epsilon", 1, "--delta", 1e-5, "--kind", "odd")
+    assert evr("budget", "create", "p q", "--epsilon", 1, "--delta", 1e-5).out.endswith(" --budget 'p q'\n")
     evr("budget", "create", "patients", "--epsilon", 1, "--delta", 1e-5)
     assert "add --budget" in refused("certify", "--noise-multiplier", 10, *RUN, "--by", "vision")
     assert "no budget 'dogs'" in refused("certify", "--noise-multiplier", 10, *RUN, "--budget", "dogs")

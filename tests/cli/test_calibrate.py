@@ -24,7 +24,7 @@ def test_the_noise_that_is_found_is_certified(evr, tmp_path, monkeypatch):
     assert noise == "1.322"
     refused = evr("certify", *flags, "--noise-multiplier", 1.321535)
     assert refused.code != 0
-    assert "or this pair with noise_multiplier=1.322\n" in refused.err
+    assert "or this pair with --noise-multiplier=1.322\n" in refused.err
     assert evr("certify", *flags, "--noise-multiplier", noise).code == 0
 
 
@@ -74,7 +74,7 @@ def test_the_claim_of_a_specification_is_its_target(evr, refused, mixed):
         (["--steps", "10"], "calibrate to which target? Add --epsilon and --delta"),
         (["--epsilon", "1", "--steps", "10"], "Add --delta"),
         (["--true-positive-rate", "0.01", "--steps", "10"], "Add --false-positive-rate"),
-        (["--advantage", "0.1", "--epsilon", "1", "--steps", "10"], "epsilon=1.0, advantage=0.1: give"),
+        (["--advantage", "0.1", "--epsilon", "1", "--steps", "10"], "--epsilon=1.0, --advantage=0.1: give"),
         (TARGET, "find what? Give --steps"),
         ([*TARGET, "--steps", "10", "--noise-multiplier", "1"], "leave nothing to find: leave out one of them"),
         (["--epsilon", "1", "--delta", "0", "--steps", "10"], "delta=0.0 is not in (0, 1)"),
@@ -83,7 +83,7 @@ def test_the_claim_of_a_specification_is_its_target(evr, refused, mixed):
             [*TARGET, "--noise-multiplier", "0.1", "--sampling-probability", "1"],
             "every parameter tried from 1 to 1.07e+09 misses the target",
         ),
-        ([*TARGET, "--noise-multiplier", "0"], "noise_multiplier=0.0 is not positive"),
+        ([*TARGET, "--noise-multiplier", "0"], "--noise-multiplier=0.0 is not positive"),
     ],
 )
 def test_bad_input(refused, arguments, words):

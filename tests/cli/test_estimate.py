@@ -55,7 +55,7 @@ def test_the_claim_of_the_specification_counts(evr, mixed):
         (["--epsilom", "1"], "--epsilon"),
         (["--epsilon", "1", "--steps", "1.5"], "invalid value for '--steps': '1.5' is not a whole number."),
         (["--epsilon", "1", "--steps", "0"], "steps=0 is not an integer >= 1"),
-        (["--epsilon", "1", "--sampling-probability", "1.5"], "sampling_probability=1.5 is not in [0, 1]"),
+        (["--epsilon", "1", "--sampling-probability", "1.5"], "--sampling-probability=1.5 is not in [0, 1]"),
     ],
 )
 def test_bad_input(refused, dpsgd, arguments, words):

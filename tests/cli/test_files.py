@@ -14,7 +14,7 @@ import pytest
 import evr as package
 from evr._basics.numbers import stated
 from evr._dpsgd import stated_in
-from evr.cli.output import certificate_path
+from evr.cli.files import certificate_path
 from helpers import near
 
 CHEAP = ["--noise-multiplier", "2", "--sampling-probability", "1", "--steps", "1"]
@@ -82,7 +82,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "no folder": (["--output", "none/c.json"], "lies in a folder that does not exist"),
     "a folder": (["--output", "."], "is a folder: name a file"),
     "no folder for the page": (["--report", "none/r.html"], "lies in a folder that does not exist"),
-    "one file for both": (["--output", "x.json", "--report", "x.json"], "is the certificate's file"),
+    "one file for both": (["--output", "x.json", "--report", "x.json"], "is that of --output, too"),
     "workers": (["--workers", "0"], "workers=0 is not an integer >= 1"),
     "method": (["--method", "x"], "--method x is not one of"),
     "seed": (["--seed", "-1"], "seed=-1 is not an integer >= 0"),

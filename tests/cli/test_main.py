@@ -96,6 +96,18 @@ def test_a_pipe_closed_early():
     assert complaint == b""
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">/dev/full"])
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a shell of Unix")
+def test_a_stream_that_is_closed_or_full(closed):
+    path = os.pathsep.join(p for p in sys.path if p)
+    line = f"{sys.executable} -m evr estimate --noise-multiplier 7 --sampling-probability 1 --steps 9 --epsilon 1"
+    shell = ["sh", "-c", f"PYTHONPATH={path} {line} {closed}"]
+    ran = subprocess.run(shell, capture_output=True, text=True, timeout=60, check=False)
+    full = closed == ">/dev/full"
+    assert (ran.returncode, ran.stderr) == ((2, "error: No space left on device\n") if full else (0, ""))
+    assert ran.stdout.startswith("delta = ") == (closed == "2>&-")
+
+
 def test_a_closed_pipe_is_no_acceptance(evr, monkeypatch):
     """The exit code of a verdict that nobody could read is not the one of acceptance."""
 

@@ -118,9 +118,12 @@ def test_compare(evr, dpsgd):
         (["--delta", "1e-5", "--every", "x"], "'--every': 'x' is not a number."),
         (
             ["--delta", "1e-5", "--every", "1", "--method", "rdp"],
-            "--every needs --delta and --method fft; here it has --delta and rdp",
+            "--every has methods of its own: leave out --method rdp",
         ),
-        (["--epsilon", "1", "--every", "1"], "--every needs --delta and --method fft; here it has --epsilon and fft"),
+        (["--epsilon", "1", "--every", "1"], "--every finds epsilon: give --delta, not --epsilon"),
+        (["--epsilon", "1", "--both-sides", "--method", "rdp"], "--both-sides has methods of its own"),
+        (["--epsilon", "1", "--compare", "--both-sides"], "--compare and --both-sides ask for different things"),
+        (["--epsilon", "0,1", "--csv", "x.png", "--plot", "x.png"], "--plot='x.png' is that of --csv, too"),
     ],
 )
 def test_bad_input(refused, arguments, words):
@@ -129,13 +132,21 @@ def test_bad_input(refused, arguments, words):
 
 def test_other_commands_take_one_value(refused):
     told = refused("certify", *MANY, *SIZES)
-    assert "--noise-multiplier=(0.8, 0.9, 1.0) has several values" in told
+    assert "--noise-multiplier=(0.8, 0.9, 1.0) has several values: give one, with a point for decimals" in told
+
+
+def test_a_comma_is_no_decimal_point(evr):
+    flags = ["--noise-multiplier", "0,8", "--sampling-probability", "0.1", "--steps", 3, "--delta", "1e-5"]
+    ran = evr("estimate", *flags)
+    assert [row[0] for row in ran.rows] == ["noise multiplier", "0", "8"]
+    assert "note: --noise-multiplier: 0 and 8 are two numbers; a decimal has a point, as 0.8\n" in ran.err
+    assert evr("estimate", *flags, "--quiet").err == ""
 
 
 def test_a_setting_that_is_wrong_is_named(refused):
     flags = ["--noise-multiplier", "1,-1", "--sampling-probability", "0.1", "--steps", "3"]
     told = refused("estimate", *flags, "--delta", "1e-5")
-    assert "noise_multiplier=-1.0" in told
+    assert "--noise-multiplier=-1.0" in told
 
 
 @pytest.mark.parametrize("option", ["--csv", "--plot"])

@@ -150,7 +150,7 @@ def test_how_long_a_command_may_be_busy(
     for command in (["replay"], ["show", "--html", "page.html"]):
         assert "--max-seconds" in refused(*command, certificate, "--max-seconds", 1e-9, "-q")
     assert evr("replay", certificate, "--max-seconds", "inf").code == 0
-    assert "max_seconds=-1.0 is not positive" in refused("replay", certificate, "--max-seconds", -1)
+    assert "--max-seconds=-1.0 is not positive" in refused("replay", certificate, "--max-seconds", -1)
 
     def without_end(*_: Any, **__: Any) -> None:
         while True:

@@ -83,7 +83,7 @@ def test_a_picture(evr):
 
 
 def test_bad_input(evr, refused, tmp_path):
-    assert "false_positive_rate=2.0 is not in [0, 1]" in refused("risk", *DPSGD, "--fpr", 2)
+    assert "--fpr=2.0 is not in [0, 1]" in refused("risk", *DPSGD, "--fpr", 2)
     assert "baseline=-1.0 is not in [0, 1]" in refused("risk", *DPSGD, "--baseline", -1)
     assert "prior=nan is not in (0, 1)" in refused("risk", *DPSGD, "--prior", "nan")
     assert "does not end in .png" in refused("risk", *DPSGD, "--plot", "a.txt")

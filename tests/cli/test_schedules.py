@@ -11,6 +11,7 @@ import evr as library
 from evr._accounting.noise import noise_in, scaled_noise
 from helpers import near
 
+FLAGS = ["--noise-multiplier", 1, "--sampling-probability", 0.01, "--steps", 100]
 SIZE = ["--dataset-size", 50_000]
 BATCHES = [*SIZE, "--batch-size", "256@10,512@10"]
 TARGET = ["--epsilon", 3, "--delta", 1e-5]
@@ -99,7 +100,8 @@ def test_every_mechanism_with_noise_is_scaled():
         (["--batch-size", "256@10,512@0"], "'512@0' is not a value and its epochs"),
         (["--batch-size", "256@10,512@3", "--epochs", 3], "--batch-size has 13 epochs and --epochs has 3 epochs"),
         (["--batch-size", "256@10,512@3", "--steps", 3], "counts epochs, and --batch-size has 13 epochs: leave out"),
-        (["--batch-size", "256@10", "--epochs", "10@10"], "--epochs does not change in a training"),
+        (["--batch-size", "256@10", "--epochs", "10@10"], "'10@10' is a schedule, and only noise multiplier"),
+        (["--epochs", "3", "--batch-size", 9, "--epsilon", "1@2"], "'1@2' is a schedule, and only noise multiplier"),
     ],
 )
 def test_schedules_that_are_refused(refused, flags, words):
@@ -116,6 +118,18 @@ def test_a_long_search_says_what_it_tries(evr, monkeypatch):
     monkeypatch.setattr("evr.cli.output._OFTEN", 0.001)
     flags = ["calibrate", *TARGET, "--sampling-probability", 0.01, "--steps", 100]
     assert re.search(r"^Searching for noise_multiplier: try \d+ is [0-9.]+, after \d+ s\.$", evr(*flags).err, re.M)
+    assert evr(*flags, "--quiet").err == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "words"), [("risk", "Still proving points of the privacy curve"), ("estimate", "Still estimating")]
+)
+def test_what_lasts_says_so_on_a_terminal(evr, monkeypatch, command, words):
+    monkeypatch.setattr("evr.cli.output.LASTS", 0.001)
+    flags = [command, *FLAGS, *(["--epsilon", 1] if command == "estimate" else [])]
+    assert evr(*flags).err == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    assert re.search(rf"^{words}, after 0 s\.$", evr(*flags).err, re.M)
     assert evr(*flags, "--quiet").err == ""
 
 

@@ -54,7 +54,7 @@ def test_bad_input(refused, certified, tmp_path):
     assert "does not exist" in refused("certify", *SMALL, "--report", tmp_path / "no" / "page.html")
     for wrong, words in (
         (tmp_path / "no" / "page.html", "does not exist"),
-        (certified, "is the certificate's file"),
+        (certified, "is read, too"),
         (tmp_path, "is a folder"),
     ):
         assert words in refused("show", certified, "--html", wrong)

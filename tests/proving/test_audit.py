@@ -189,6 +189,22 @@ def test_bad_input_is_refused_in_words(scores: Any, included: Any, word: str) ->
         audit(scores, included)
 
 
+@pytest.mark.parametrize("scores", [None, "0.5", ["high"] * 20, [object()] * 20])
+def test_what_holds_no_numbers_is_named(scores: Any) -> None:
+    with pytest.raises(TypeError, match="scores"):
+        audit(scores, [True, False] * 10)
+
+
+def test_where_no_noise_fits_the_bound_is_for_gaussian_mechanisms() -> None:
+    """Ten batches hold a canary with probability 0.1 in all, and these scores tell two thirds of them apart."""
+    rng = np.random.default_rng(3)
+    included = rng.random(400) < 0.5
+    event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=10)
+    found = audit(included + rng.standard_normal(400), included, event, independent=True)
+    assert (found.verdict, found.family) == (CONTRADICTS, "gaussian")
+    assert 1.0 < found.epsilon < float(evr.estimate_epsilon(dp_event.GaussianDpEvent(1.0), delta=1e-5))
+
+
 def test_bad_options_are_refused() -> None:
     rng = np.random.default_rng(6)
     values, included = rng.random(50), np.arange(50) % 2 == 0

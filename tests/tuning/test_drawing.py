@@ -84,6 +84,11 @@ def test_a_law_is_needed(given: dict[str, float]) -> None:
         evr.tuning(GAUSSIAN, **given)  # type: ignore[arg-type]
 
 
+def test_a_search_is_of_runs() -> None:
+    with pytest.raises(TypeError, match="event=None is not a DpEvent"):
+        evr.tuning(None, mean=3)
+
+
 def test_chances_add_up() -> None:
     from flint import arb
 

@@ -48,7 +48,8 @@ class Audit:
         With this confidence, epsilon at delta is at least ``epsilon``, for mechanisms of ``family``, whose curves are
         near-exact estimates.
     family, epsilon_of_any
-        ``"noise"``: the event with another noise multiplier; ``"gaussian"``. Without a family, the bound is weaker.
+        ``"noise"``: the event with another noise multiplier; ``"gaussian"``, where there is none or none fits the
+        scores. Without a family, the bound is weaker.
     claimed
         Epsilon at delta of the claimed curve, about; None if no curve was claimed.
     guesses, correct, canaries
@@ -78,7 +79,7 @@ class Audit:
     def sentence(self) -> str:
         """What was found, in words."""
         whom = {"noise": "this mechanism with any noise multiplier", "gaussian": "Gaussian mechanisms"}[self.family]
-        least = f"{abs(round_up(-self.epsilon, 3)):.3g} with confidence {self.confidence:g}"
+        least = f"{abs(round_up(-self.epsilon, 3)):.3g} with confidence {typed(self.confidence)}"
         words = f"{self.correct:,} of {self.guesses:,} guesses were right, of {self.canaries:,} canaries. "
         words += f"Epsilon at delta = {typed(self.delta)} is at least {least}, for {whom}."
         if self.p_value is None or self.claimed is None:
@@ -220,12 +221,14 @@ def _attack(values: Floats, coins: Any) -> Curve:
 
 
 def _family_bound(found: Several, tree: Any, relation: Any, delta: float, level: float) -> tuple[str, float]:
-    """The family, and its lower bound on epsilon (U4)."""
+    """The family, and its lower bound on epsilon (U4): noise, unless no noise at all fits the scores."""
     if tree is not None and scaled(tree, 2.0) is not None:
         strength = _greatest(lambda one: found.rejects(_estimated(scaled(tree, 1 / one), relation), level))
         if not strength:
             return "noise", 0.0
-        return "noise", estimate_epsilon(scaled(tree, 1 / strength), delta=delta, neighboring_relation=relation).value
+        if strength < 0.99 * _FARTHEST:
+            weaker = scaled(tree, 1 / strength)
+            return "noise", estimate_epsilon(weaker, delta=delta, neighboring_relation=relation).value
     mu = _greatest(lambda mu: found.rejects(gaussian(mu), level))
     return "gaussian", estimate_epsilon(GaussianDpEvent(1 / mu), delta=delta).value if mu else 0.0
 
@@ -260,8 +263,11 @@ def _estimated(event: Any, relation: Any) -> Curve:
 
 def _checked(scores: Iterable[float], included: Iterable[bool]) -> tuple[Floats, Any]:
     """Scores and coins as arrays in a random order; what cannot be audited is refused."""
-    values = np.asarray(list(scores), dtype=np.float64)
-    coins = np.asarray(list(included))
+    try:
+        values = np.asarray(validate.sequence(scores=scores), dtype=np.float64)
+        coins = np.asarray(validate.sequence(included=included))
+    except (ValueError, TypeError) as error:
+        raise TypeError(f"scores or included cannot be read: {error}") from None
     if values.ndim != 1 or coins.shape != values.shape:
         shapes = f"scores has the shape {values.shape} and included {coins.shape}"
         raise ValueError(f"{shapes}: give one of each for every canary")

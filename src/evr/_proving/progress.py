@@ -5,6 +5,7 @@ The kernel calls one function, ``on_block``, and knows no clock: nothing that it
 
 import contextlib
 import math
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -124,6 +125,8 @@ def watching(progress: ProgressHook | None) -> Iterator[Hook | None]:
         text = in_words(state)
         if _somebody_looks():
             if state.seconds > _AFTER:
+                if sys.stderr.isatty():  # what is longer than a line of it cannot be renewed
+                    text = text[: shutil.get_terminal_size().columns - 1]
                 print(f"\r{text.ljust(width)}", end="", file=sys.stderr, flush=True)
                 width = len(text)
         elif not last < state.seconds < last + _OFTEN:  # less: the next direction

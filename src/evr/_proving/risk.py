@@ -109,7 +109,7 @@ class Risk:
     @property
     def tradeoff(self) -> TradeoffCurve:
         """The curve of true over false positive rates; it has ``plot`` and ``to_frame``."""
-        corners = [(_rounded_down(false), _shown(true)) for false, true in self.both_ways[0].corners]
+        corners = [(abs(rounded_up(-false)), _shown(true)) for false, true in self.both_ways[0].corners]
         return TradeoffCurve(*np.array(corners).T)
 
     @classmethod
@@ -218,8 +218,3 @@ def _reaches(false_positive: Fraction, wanted: Fraction, mu: float) -> bool:
 
 def _shown(number: Fraction) -> float:
     return rounded_up(min(number, Fraction(1)))
-
-
-def _rounded_down(number: Fraction) -> float:
-    found = float(number)
-    return found if Fraction(found) <= number else math.nextafter(found, 0.0)

@@ -5,6 +5,7 @@ from the certificate; only the privacy curve is computed anew.
 """
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
@@ -124,7 +125,7 @@ def render(
         latex=f"{latex_statement(certificate)}\n{bibtex(certificate)}",
         install=f"pip install evr-dp=={certificate.software.evr}",
         groups=_groups(certificate),
-        source=source or "CERTIFICATE.json",
+        source=shlex.quote(source or "CERTIFICATE.json"),
         proof_file=None if proof is None else proof.decode("ascii"),
         checker=_text("verifier.js") + _text("checking.js"),
         panel=_text("panel.js"),

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from evr._basics import atomic
-from evr._basics.numbers import above, latex, scientific, scientific_above, ten_to
+from evr._basics.numbers import above, latex, scientific, scientific_above, ten_to, typed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -154,7 +154,7 @@ def audit(found: Audit) -> Figure:
         look = LOOKS[1]  # that of the claimed curve
         bounds.axvline(found.claimed, color=look.colour, linestyle=look.dashes)
         bounds.set_title(f"claimed: ε = {above(found.claimed, 3)}", loc="left", fontsize=11.5, color=look.colour)
-    at_least = f"{_epsilon_at(found.delta)}: at least, confidence {found.confidence:g}"
+    at_least = f"{_epsilon_at(found.delta)}: at least, confidence {typed(found.confidence)}"
     bounds.set(xlim=(0.0, 1.2 * max(ends)), xlabel=at_least)
     return figure
 

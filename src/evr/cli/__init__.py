@@ -4,6 +4,7 @@ Exit codes: 0 accepted or done, 3 rejected, refuted or false, 2 bad input, 1 a b
 early, the code is 0, or 1 for commands whose code is a verdict: nobody has read it.
 """
 
+import io
 import os
 import re
 import sys
@@ -26,6 +27,12 @@ _FLAGS = {
     "delta": "target-delta",
     "adjacency": "relation neighboring-relation neighbors",
 }
+_IN_PYTHON = (
+    ", or set max_samples",
+    ", or dp_accounting's relation",
+    " (low and high say where)",
+    " (max_seconds=, None, in Python)",
+)
 _COMMANDS = {
     "curve": "evr estimate --epsilon 0:5:0.25",
     "online": "evr estimate --every 1",
@@ -45,6 +52,8 @@ def main() -> None:
     from evr.cli.output import fail
     from evr.errors import BudgetExceededError, FalseCertificateError, FalseClaimError
 
+    # Whoever started evr with a stream closed wants nothing on it.
+    sys.stdout, sys.stderr = (stream or io.StringIO() for stream in (sys.stdout, sys.stderr))
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     try:
         code = app(standalone_mode=False, prog_name="evr")
@@ -58,11 +67,11 @@ def main() -> None:
             raise
         code = _read_enough()
     except OSError as error:
-        fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        fail(": ".join(filter(None, (error.filename, error.strerror))) or str(error))
     except (FalseClaimError, FalseCertificateError, BudgetExceededError) as error:
         fail(in_flags(error), REJECTED)
     except (ValueError, TypeError, OverflowError) as error:
-        fail("; ".join([in_flags(error), *getattr(error, "__notes__", [])]))
+        fail(in_flags(error))
     except Exception as error:
         _usage(error)
     if code == _INTERRUPTED:
@@ -71,9 +80,28 @@ def main() -> None:
 
 
 def in_flags(error: Exception) -> str:
-    """The message of an error of the library for whoever typed flags; what has no flag is left out."""
-    flags = re.sub(r"\b(method|device|sampling)='([\w-]+)'", r"--\1 \2", str(error))
-    return flags.replace(", or set max_samples", "")
+    """The message of an error of the library for whoever typed flags; what has no flag is left out. What is wrong in a
+    file is said in the file's words.
+    """
+    from evr.cli.options import DESCRIBING, PROMISING, flag_of
+    from evr.errors import CertificateError, RecordError, SpecError
+
+    message = "; ".join([str(error), *getattr(error, "__notes__", [])])
+    message = re.sub(r"neighboring_relation='[\w-]+' \((--adjacency [\w-]+)\)", r"\1", message)
+    if isinstance(error, CertificateError | RecordError | SpecError):
+        return message
+    for phrase in _IN_PYTHON:
+        message = message.replace(phrase, "")
+    message = re.sub(r"\b(method|device|sampling)='([\w-]+)'", r"--\1 \2", message)
+    typed = {word[2:].partition("=")[0].replace("-", "_") for word in sys.argv if word.startswith("--")}
+    known = PROMISING if typed.isdisjoint(DESCRIBING) else (*PROMISING, *DESCRIBING)
+    flags = {name: flag_of(name) for name in (*typed, *known) if "_" in name or name in typed}
+    flags["neighboring_relation"] = "--adjacency"
+    flags |= {"false_positive_rate": "--fpr"} if "fpr" in typed else {}
+    # A word with an underscore is a keyword anywhere, others where a value follows; neither within an event.
+    ends = {name: r"(?![\w./-])" if "_" in name else r"(?==(?!\.\.\.))" for name in flags}
+    words = "|".join(re.escape(name) + end for name, end in ends.items())
+    return re.sub(rf"\w\([^()]*\)|(?<![\w./(-])(?:{words})", lambda word: flags.get(word[0], word[0]), message)
 
 
 def _read_enough() -> int:

@@ -1,17 +1,19 @@
 """``evr risk``: what an attacker can do at most. ``evr audit``: the scores of canaries against a certificate."""
 
 import csv
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import evr
-from evr._basics import validate
+from evr._basics import atomic, validate
 from evr._basics.file_types import is_certificate
 from evr._basics.numbers import above, typed
 from evr.cli import REJECTED, options
-from evr.cli.output import as_json, new_files, say
+from evr.cli.files import new_files
+from evr.cli.output import as_json, say
 
 if TYPE_CHECKING:
     from evr._proving.risk import Risk
@@ -39,8 +41,9 @@ def risk(
     from evr._wording.publishing import GDP_REST, Question, attacks, basis
 
     asked = Question(fpr, prior, baseline)
-    new_files(plot=plot)
-    found, whose, replaced, certificate = _bounded(ran, unit, max_seconds)
+    new_files(ran.spec, plot=plot)
+    with out.busy("Still proving points of the privacy curve"):
+        found, whose, replaced, certificate = _bounded(ran, unit, max_seconds)
     bounds, curve = asked.bounds(found), found.tradeoff
     if out.json:
         rates = {name: getattr(curve, f"{name}s").tolist() for name in ("false_positive_rate", "true_positive_rate")}
@@ -111,10 +114,11 @@ def audit(
     from evr._certificate.replay import confirmed
     from evr._proving.audit import CONTRADICTS
 
-    new_files(plot=plot)
+    new_files(scores, certificate, plot=plot)
     values, coins = read_scores(scores)
-    claimed = None if certificate is None else confirmed(certificate, max_seconds)
-    found = evr.audit(values, coins, claimed, delta=delta, confidence=confidence, independent=independent)
+    with out.busy("Still testing"):
+        claimed = None if certificate is None else confirmed(certificate, max_seconds)
+        found = evr.audit(values, coins, claimed, delta=delta, confidence=confidence, independent=independent)
     out.draw(plot, lambda plots: plots.audit(found))
     if out.json:
         shown = "verdict p_value epsilon delta confidence family epsilon_of_any claimed guesses correct canaries"
@@ -127,18 +131,19 @@ def audit(
 
 def read_scores(path: Path) -> tuple[list[float], list[bool]]:
     """The scores and the coins of a file."""
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = csv.DictReader(file)
-        missing = {"score", "included"} - set(rows.fieldnames or ())
-        if missing:
-            raise ValueError(f"{path} has no column {' and no column '.join(sorted(missing))}: begin it with a header")
-        scores, coins = list[float](), list[bool]()
-        for row in rows:
-            score, included = row["score"] or "", row["included"]
-            try:
-                scores.append(float(score))
-                coins.append(_COINS[(included or "").strip().lower()])
-            except (ValueError, KeyError):
-                wanted = f"give a number as the score (here {score!r}) and 1 or 0 as included (here {included!r})"
-                raise ValueError(f"{path}, line {rows.line_num}: {wanted}") from None
+    scores, coins = list[float](), list[bool]()
+    with atomic.reading(path, ValueError) as file:
+        rows = csv.DictReader(io.StringIO(file.read().decode("utf-8-sig"), newline=""))
+        try:
+            if missing := {"score", "included"} - set(rows.fieldnames or ()):
+                raise ValueError(f"it has no column {' and no column '.join(sorted(missing))}: begin it with a header")
+            for row in rows:
+                try:
+                    scores.append(float(row["score"] or ""))
+                    coins.append(_COINS[(row["included"] or "").strip().lower()])
+                except (ValueError, KeyError):
+                    wanted = f"give a number as the score (here {row['score']!r}) and 1 or 0 as included"
+                    raise ValueError(f"line {rows.line_num}: {wanted} (here {row['included']!r})") from None
+        except csv.Error as error:
+            raise ValueError(f"not CSV ({error})") from None
     return scores, coins

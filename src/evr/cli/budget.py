@@ -1,5 +1,6 @@
 """``evr budget``: an epsilon that several teams share."""
 
+import shlex
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,7 +10,8 @@ import typer
 import evr
 from evr._basics.numbers import stated
 from evr.cli import options
-from evr.cli.output import accepted, as_json, new_files, number, pair, say
+from evr.cli.files import new_files
+from evr.cli.output import accepted, as_json, number, pair, say
 
 if TYPE_CHECKING:
     from evr._release.account import Account
@@ -49,7 +51,8 @@ def create(
     )
     if not quiet:
         say(f"Budget {name}: ({number(epsilon)}, {number(delta)}) per {unit} under {adjacency}, {kind}.")
-        say(f"Spend from it: evr certify training.toml --budget {name}{f' --ledger {ledger}' if ledger else ''}")
+        where = ["--ledger", ledger] if ledger else []
+        say(f"Spend from it: evr certify training.toml {shlex.join(['--budget', name, *where])}")
 
 
 @budget.command(short_help="What was spent by whom and when; what is left.")

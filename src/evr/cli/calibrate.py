@@ -74,6 +74,8 @@ def _unknown(ran: options.WhatRan, event: Any) -> tuple[str, Callable[[Any], Any
     if ran.noise_multiplier is None:
         to_find = "--steps (to find the noise), --noise-multiplier (to find the steps) or a SPEC file"
         raise ValueError(f"find what? Give {to_find}")
+    if "noise_multiplier" in ran.schedules:
+        raise ValueError("--noise-multiplier is a schedule: add --scale-noise to find a factor for all of it")
     if lengths:
         both = f"--noise-multiplier and {lengths[0]} leave nothing to find"
         raise ValueError(f"{both}: leave out one of them, or add --scale-noise to find a factor for the noise")

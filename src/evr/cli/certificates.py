@@ -3,6 +3,7 @@
 """
 
 import os
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +12,8 @@ import typer
 
 import evr
 from evr.cli import REJECTED, options
-from evr.cli.output import accepted, as_json, fail, new_certificate, new_files, number, say, seconds, table
+from evr.cli.files import new_certificate, new_files
+from evr.cli.output import accepted, as_json, fail, number, say, seconds, table
 
 if TYPE_CHECKING:
     from evr._certificate.replay import Replay
@@ -105,7 +107,7 @@ def _tell_more(certificate: "evr.Certificate", file: Path, max_seconds: float) -
     if not isinstance(checked, SampledVerification):
         say("\nIts integers were computed again just now, and came out the same.")
     else:
-        say(f"\nIts samples are shown as recorded. To draw them again: evr replay {file}")
+        say(f"\nIts samples are shown as recorded. To draw them again: evr replay {shlex.quote(str(file))}")
 
 
 def _latest() -> Path:
@@ -240,7 +242,7 @@ def attest(
     if not subjects:
         raise ValueError(f"{last} alone is not enough: give the files that the training made, then its certificate")
     certificate = accepted(last, max_seconds, "it guarantees nothing that could be attested")
-    path = new_certificate(output or subjects[0].with_suffix(".attestation.json"), force=force)
+    path = new_certificate(output or subjects[0].with_suffix(".attestation.json"), *files, key, force=force)
     made = Attestation.of(subjects, certificate)
     made = made if key is None else made.signed(key)
     made.save(path)

@@ -11,7 +11,7 @@ import typer
 
 import evr
 from evr.cli import options
-from evr.cli.output import certificate_path, new_certificate, new_files
+from evr.cli.files import certificate_path, new_certificate
 from evr.cli.reporting import Reporting
 from evr.types import Method
 
@@ -61,14 +61,16 @@ def certify(
     if claim is not None:
         goal = goal if goal.given else options.Goal(claim.epsilon, claim.delta)
         tau = claim.tau if tau is None else tau
+    if not goal.given:
+        raise ValueError("certify what? Add --delta (epsilon is found), --epsilon (delta is found), or both, or a risk")
     if by is not None and budget is None:
         raise ValueError(f"--by={by} says who spends from a budget: add --budget, or leave it out")
     if method == "strict" and seed is not None:
         raise ValueError(f"--seed={seed} belongs to methods that sample: leave it out with --method strict")
     records = ran.records if record is None else 0
     out.note(event, records=records, epsilon=goal.epsilon, delta=goal.delta)
-    path = new_certificate(output or certificate_path(ran.spec, event, **goal.given), force=force or dry_run)
-    new_files(path, report=report)
+    path = output or certificate_path(ran.spec, event, **goal.given)
+    new_certificate(path, ran.spec, force=force or dry_run, report=report, proof=proof)
     told = Reporting(path, ledger, out, dry_run=dry_run)
     with told.ledger_to_ask() as counted, told.working("Working out what to prove, and how.") as announce:
         certify_this = partial(evr.certify, event) if record is None else record.certify

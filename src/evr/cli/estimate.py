@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import evr
 from evr._basics.numbers import above
 from evr.cli import options
-from evr.cli.output import as_json, new_files, number, say, seconds, table, write_csv
+from evr.cli.files import new_files, write_csv
+from evr.cli.output import as_json, number, say, seconds, table
 from evr.types import Direction, EstimateMethod
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def estimate(
     Example: evr estimate --noise-multiplier 0.6:2:0.1 --batch-size 128,256 --dataset-size 60000
     --epochs 15 --delta 1e-5 --plot sweep.svg
     """
-    new_files(csv=csv, plot=plot)
+    new_files(ran.spec, csv=csv, plot=plot)
     event, claim, relation = (None, None, ran.adjacency) if ran.ranges else ran.described()
     given, at = _target(epsilon, delta, claim)
     if event is not None and relation is None:
@@ -57,22 +58,28 @@ def estimate(
         relation = None if known is ADD_OR_REMOVE else name_of(known)
     asked = _Question(ran, event, relation, given, at, method, out)
     has_ranges = bool(ran.ranges) or isinstance(at, tuple)
-    if has_ranges and (compare or both_sides or every is not None):
-        wrong = "--compare" if compare else "--both-sides" if both_sides else "--every"
-        raise ValueError(f"{wrong} belongs to one training and one target: leave out ranges")
+    kinds = {"--compare": compare, "--both-sides": both_sides, "--every": every is not None}
+    special = " and ".join(flag for flag, is_given in kinds.items() if is_given)
+    if " and " in special:
+        raise ValueError(f"{special} ask for different things: give one of them")
+    if special and has_ranges:
+        raise ValueError(f"{special} belongs to one training and one target: leave out ranges")
+    if special and method != "fft":
+        raise ValueError(f"{special} has methods of its own: leave out --method {method}")
     if has_ranges or every is not None:
         asked.many(every, csv, plot)
     elif plot is not None or csv is not None:
         raise ValueError("--plot and --csv need several answers: give a list or a range")
-    elif compare:
-        asked.compare()
-    elif both_sides:
-        asked.enclose()
     else:
-        asked.one()
+        with out.busy("Still estimating"):
+            (asked.compare if compare else asked.enclose if both_sides else asked.one)()
     if not has_ranges:
         levels = {given: at}
         out.note(event, records=ran.records, **levels)
+    for name, (first, *others) in ran.ranges.items() if not out.quiet else ():
+        if first == 0 and len(others) == 1:
+            told = f"{options.flag_of(name)}: 0 and {others[0]:g} are two numbers"
+            print(f"note: {told}; a decimal has a point, as 0.8", file=sys.stderr)
 
 
 def _target(epsilon: Any, delta: Any, claim: "Target | None") -> tuple[str, Any]:
@@ -166,10 +173,8 @@ class _Question(NamedTuple):
         """The answers, and their title."""
         asked: Any = {"neighboring_relation": self.relation, "progress": not self.out.quiet and sys.stderr.isatty()}
         if every is not None:
-            if self.given != "delta" or self.method != "fft":
-                raise ValueError(
-                    f"--every needs --delta and --method fft; here it has --{self.given} and {self.method}"
-                )
+            if self.given != "delta":
+                raise ValueError("--every finds epsilon: give --delta, not --epsilon")
             title = f"Epsilon by number of steps, at delta = {number(self.at)}"
             return title, evr.online_epsilon(self.event, self.at, every=every, **asked)
         if self.wanted == "delta" and not self.ran.ranges and self.method != "monte_carlo":

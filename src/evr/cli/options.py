@@ -19,13 +19,11 @@ from evr._basics.numbers import typed
 from evr.cli.output import Json as Json
 from evr.cli.output import Out as Out
 from evr.cli.output import Quiet as Quiet
-from evr.cli.parsing import Schedule, each, real, whole_number
+from evr.cli.parsing import Schedule, changing, each, real, whole_number
 
 if TYPE_CHECKING:
     from evr._kernel.events.relations import Relation
     from evr._spec import Spec, Target
-
-_CHANGING = ("noise_multiplier", "sampling_probability", "batch_size")  # what a schedule may change
 
 
 def flag_of(name: str) -> str:
@@ -42,6 +40,8 @@ number = partial(option, metavar="NUMBER", parser=real)
 numbers = partial(option, metavar="NUMBER", parser=lambda text: each(real, text))
 whole = partial(option, metavar="INTEGER", parser=whole_number)
 wholes = partial(option, metavar="INTEGER", parser=lambda text: each(whole_number, text))
+schedule = partial(numbers, parser=lambda text: changing(real, text))
+whole_schedule = partial(wholes, parser=lambda text: changing(whole_number, text))
 text = partial(option, metavar="NAME")
 file = partial(option, metavar="FILE")
 
@@ -98,12 +98,12 @@ class WhatRan:
 
     spec: Annotated[Path | None, typer.Argument(metavar="SPEC", help="Specification file (TOML), or use flags.")] = None
     noise_multiplier: Annotated[
-        float | None, numbers("Standard deviation of the noise over the clipping norm; by epochs as 1.2@10,0.8@5.")
+        float | None, schedule("Standard deviation of the noise over the clipping norm; by epochs as 1.2@10,0.8@5.")
     ] = None
-    sampling_probability: Annotated[float | None, numbers("A record's probability per batch, as 0.01 or 1/235.")] = None
+    sampling_probability: Annotated[float | None, schedule("A record's probability per batch: 0.01 or 1/235.")] = None
     steps: Annotated[int | None, wholes("Number of optimizer steps.")] = None
     dataset_size: Annotated[int | None, wholes("Number of records in the training set.")] = None
-    batch_size: Annotated[int | None, wholes("Expected batch size; by epochs as 256@10,512@5.")] = None
+    batch_size: Annotated[int | None, whole_schedule("Expected batch size; by epochs as 256@10,512@5.")] = None
     epochs: Annotated[float | None, numbers("Passes over the data, instead of --steps.")] = None
     sampling: Annotated[
         str | None,
@@ -126,9 +126,8 @@ class WhatRan:
 
     @property
     def given(self) -> dict[str, Any]:
-        """The flags of a training, each a keyword of ``evr.dpsgd``."""
-        flags = [one.name for one in fields(self) if one.name not in ("spec", "adjacency")]
-        return {name: value for name in flags if (value := getattr(self, name)) is not None}
+        """The flags of a training that are given, each a keyword of ``evr.dpsgd``."""
+        return {name: value for name in DESCRIBING if (value := getattr(self, name)) is not None}
 
     @property
     def schedules(self) -> dict[str, Schedule]:
@@ -144,8 +143,6 @@ class WhatRan:
         """The keywords of ``evr.dpsgd`` of each phase in which nothing changes."""
         if not self.schedules:
             return [self.given]
-        if wrong := [name for name in self.schedules if name not in _CHANGING]:
-            raise ValueError(f"{flag_of(wrong[0])} does not change in a training: give one number")
         lengths = {flag_of(name): one.ends[-1] for name, one in self.schedules.items()}
         if self.epochs is not None:
             lengths["--epochs"] = Fraction(repr(float(self.epochs)))
@@ -181,7 +178,7 @@ class WhatRan:
         """Refuse flags that have several values."""
         for name, value in self.ranges.items():
             told = f"{flag_of(name)}={validate.shown(value)} has several values"
-            raise ValueError(f"{told}: give one; `evr estimate` takes several")
+            raise ValueError(f"{told}: give one, with a point for decimals; `evr estimate` takes several")
 
     def event(self) -> Any:
         """The training that the flags describe."""
@@ -226,6 +223,11 @@ class WhatRan:
         fixed = {name: value for name, value in self.given.items() if name not in self.ranges}
         words = ", ".join(f"{name.replace('_', ' ')} {typed(value)}" for name, value in fixed.items())
         return words.capitalize() if self.spec is None else self.spec.name
+
+
+DESCRIBING = tuple(one.name for one in fields(WhatRan) if one.name not in ("spec", "adjacency"))
+PROMISING = tuple(one.name for one in fields(Goal))
+"""The flags of a training and of a goal, each a keyword of the library."""
 
 
 def unfolded(command: Callable[..., None]) -> Callable[..., None]:

@@ -1,10 +1,8 @@
-"""Printing: tables and sentences for people, JSON and CSV for scripts, one line for mistakes and one for each number
-that looks like a slip. Naming files, and refusing those that cannot be written before any work is done.
+"""Printing: tables and sentences for people, JSON for scripts, one line for mistakes and one for each number that looks
+like a slip.
 """
 
 import contextlib
-import csv
-import io
 import json
 import os
 import shutil
@@ -13,6 +11,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,13 +20,11 @@ from typing import Annotated, Any, NoReturn, TextIO
 import typer
 
 import evr
-from evr._basics import atomic
 from evr._basics.numbers import short_exponent, stated
 from evr.cli import REJECTED
 
 LASTS = 2.0  # seconds: what takes longer says so
 _OFTEN = 10.0  # seconds between words of a search
-_FACTS = 8  # in the name of a file
 _WORDS = 24  # columns of a terminal that a last column of words needs at least
 
 
@@ -114,6 +111,11 @@ class Out:
         """Whether nothing but the result is wanted."""
         return self.json or self.quiet
 
+    def busy(self, doing: str) -> AbstractContextManager[Any]:
+        """Say on a terminal what is being done, if it lasts."""
+        is_silent = self.silent or not sys.stderr.isatty()
+        return waiting(lambda seconds: f"{doing}, after {seconds:.0f} s.", after=LASTS, silent=is_silent)
+
     def answer(self, document: Any, brief: object, words: str) -> None:
         """Print the answer: one of its three forms."""
         if self.json:
@@ -158,24 +160,22 @@ class Out:
 
     def note(self, event: Any = None, *, records: int = 0, epsilon: Any = None, delta: Any = None) -> None:
         """Say on standard error which numbers are more often a slip than meant, one line for each."""
-        found, sizes = list[str](), [records]
-        for node in _nodes(event):
-            noise, share = getattr(node, "noise_multiplier", 0.0), getattr(node, "sampling_probability", 0.0)
-            sizes += [getattr(node, name, None) or 0 for name in ("source_dataset_size", "dataset_size")]
-            if hasattr(node, "sample_size"):
-                share = node.sample_size / node.source_dataset_size
-            if noise > 50:
-                asked = "is it a standard deviation? The multiplier is the noise on the sum over the clipping norm"
-                found.append(f"the noise multiplier {noise:g} is above 50: {asked}")
-            if 0.2 < share < 1:
-                asked = "is it a percentage? A record is then in that share of all batches"
-                found.append(f"the sampling probability {share:g} is above 0.2: {asked}")
-        if delta is not None and delta * max(sizes) >= 1:
+        from evr._wording.description import phases_of
+
+        found, phases = list[str](), [] if event is None else phases_of(event)
+        records = max([records, *(one.batch[1] for one in phases if one.batch is not None)])
+        for noise in {one.noise_multiplier for one in phases if one.noise_multiplier > 50}:
+            asked = "is it a standard deviation? The multiplier is the noise on the sum over the clipping norm"
+            found.append(f"the noise multiplier {noise:g} is above 50: {asked}")
+        for share in {one.rate for one in phases if 0.2 < one.rate < 1}:
+            asked = "is it a percentage? A record is then in that share of all batches"
+            found.append(f"the sampling probability {share:g} is above 0.2: {asked}")
+        if delta is not None and delta * records >= 1:
             why = "publishing a record picked at random would pass; choose a delta well below that"
-            found.append(f"delta = {delta:g} is not below one over the {max(sizes):,} records: {why}")
+            found.append(f"delta = {delta:g} is not below one over the {records:,} records: {why}")
         if epsilon is not None and 50 < epsilon <= 1e100:  # what is greater is refused
             found.append(f"epsilon = {epsilon:g} is above 50: it promises next to nothing to a single record")
-        for line in () if self.quiet else dict.fromkeys(found):
+        for line in () if self.quiet else found:
             print(f"note: {line}", file=sys.stderr)
 
 
@@ -238,63 +238,3 @@ def pair(claim: Any) -> str:
 def seconds(value: float) -> str:
     """A duration."""
     return f"{value:.2g} s" if value < 10 else f"{value:,.0f} s"
-
-
-def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """A CSV file, numbers in full precision, whole or not at all."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    atomic.write_text(path, text.getvalue())
-
-
-def certificate_path(spec: Path | None, event: Any, **levels: float) -> Path:
-    """Beside the file that says what ran, and by its name; else in the working folder, by what ran and the target.
-
-    >>> import evr
-    >>> event = evr.dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=256, epochs=15)
-    >>> print(certificate_path(None, event, delta=1e-5))
-    dpsgd-noise1.1-steps3516-delta1e-5.certificate.json
-    """
-    if spec is not None:
-        return spec.with_name(f"{spec.stem.removesuffix('.record')}.certificate.json")
-    named = {"noise_multiplier": "noise", "count": "steps", "iterations": "steps"}
-    rates = {"true_positive_rate": "tpr", "false_positive_rate": "fpr"}
-    nodes = [*_nodes(event)]
-    all_facts = ((name, getattr(node, key)) for key, name in named.items() for node in nodes if hasattr(node, key))
-    facts = [*dict.fromkeys(all_facts)]
-    if len(facts) > _FACTS:
-        facts = [("phases", len(event.events))]
-    words = [
-        f"-{name}{value if isinstance(value, int) else short_exponent(f'{value:g}')}"
-        for name, value in [*facts, *((rates.get(level, level), value) for level, value in levels.items())]
-    ]
-    return Path(f"dpsgd{''.join(words)}.certificate.json")
-
-
-def new_certificate(path: Path, *, force: bool) -> Path:
-    """A file to write a certificate to, refused now if it is there already or cannot be written."""
-    if path.is_file() and not force:
-        raise ValueError(f"{path} exists already: add --force to replace it, or name another file with --output")
-    new_files(output=path)
-    return path
-
-
-def new_files(certificate: Path | None = None, **named: Path | None) -> None:
-    """Refuse now what cannot be written, or would replace the certificate; each file by its flag."""
-    for name, path in named.items():
-        if path is None:
-            continue
-        if name == "plot" and path.suffix.lower() not in (".png", ".svg", ".pdf"):
-            raise ValueError(f"--plot={str(path)!r} does not end in .png, .svg or .pdf: name one of these")
-        atomic.check_writable(**{f"--{name}": path})
-        if certificate is not None and os.path.realpath(certificate) == os.path.realpath(path):
-            raise ValueError(f"--{name}={str(path)!r} is the certificate's file: name another one")
-
-
-def _nodes(event: Any) -> Iterator[Any]:
-    """An event and those within it."""
-    yield event
-    for inner in (*getattr(event, "events", ()), *([event.event] if hasattr(event, "event") else [])):
-        yield from _nodes(inner)

@@ -87,7 +87,13 @@ def _schedule(parse: Callable[[str], Any], text: str) -> Schedule:
 
 
 def each(parse: Callable[[str], Any], text: str) -> Any:
-    """A number, a schedule, or a tuple of numbers: those of a list or a range."""
+    """A number, or a tuple of numbers: those of a list or a range."""
     if "@" in text:
-        return _schedule(parse, text)
+        only = "only noise multiplier, sampling probability and batch size change in a training"
+        raise typer.BadParameter(f"{text!r} is a schedule, and {only}: give a number")
     return tuple(parse(repr(one)) for one in several(text)) if "," in text or ":" in text else parse(text)
+
+
+def changing(parse: Callable[[str], Any], text: str) -> Any:
+    """As ``each``, or a schedule."""
+    return _schedule(parse, text) if "@" in text else each(parse, text)

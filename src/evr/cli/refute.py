@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from evr.cli import REJECTED, options
-from evr.cli.output import new_files
+from evr.cli.files import new_files
 from evr.types import Direction
 
 
@@ -42,8 +42,9 @@ def refute(
     if epsilon is None or delta is None:
         missing = [name for name, value in (("--epsilon", epsilon), ("--delta", delta)) if value is None]
         raise ValueError(f"refute which pair? Add {' and '.join(missing)}")
-    new_files(proof=proof)
-    found, plan = refute_by_plan(event, epsilon, delta, None, relation)
+    new_files(ran.spec, proof=proof)
+    with out.busy("Still looking for a proof"):
+        found, plan = refute_by_plan(event, epsilon, delta, None, relation)
     if proof is not None and plan is not None and found.refuted:
         exact, direction = (Fraction(epsilon), Fraction(delta)), Direction(found.direction)
         data = refutation_file(Composition.of(event, relation), *exact, direction, plan)

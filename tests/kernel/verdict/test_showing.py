@@ -26,6 +26,7 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     found = Terminal()
+    monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(showing, "sys", SimpleNamespace(stderr=found, modules=sys.modules))
     return found
 
@@ -36,6 +37,14 @@ def test_a_line_on_a_terminal_that_is_gone_at_the_end(terminal: Terminal) -> Non
         hook(STATE)
         assert terminal.getvalue() == "\r" + showing.in_words(STATE)
     assert terminal.getvalue().endswith("\r" + " " * len(showing.in_words(STATE)) + "\r")
+
+
+def test_a_line_fits_a_narrow_terminal(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    with watching(None) as hook:
+        assert hook is not None
+        hook(STATE)
+        assert terminal.getvalue() == "\r" + showing.in_words(STATE)[:39]
 
 
 def test_nothing_is_shown_of_what_is_over_at_once(terminal: Terminal) -> None:
