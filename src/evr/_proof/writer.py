@@ -43,9 +43,9 @@ def proof_file(
     laws = [a if a == b else f"pair({a},{b})" for a, b in pairs]
     for more in (1, 2):  # precisions, as evr's own
         lines = _head("evr-proof", composition, laws, epsilon, delta, plans)
-        for direction, plan in plans.items():
+        for direction in (one for one in (Direction.REMOVE, Direction.ADD) if one in plans):  # JSON may sort them
             lines.append(f"direction {direction.value if len(plans) == 2 else 'both'}")
-            lines += _direction(composition.exact(direction), laws, epsilon, plan, more)
+            lines += _direction(composition.exact(direction), laws, epsilon, plans[direction], more)
         data = _sealed(lines)
         try:
             answer = check_proof.check(data)
