@@ -116,6 +116,7 @@ def test_the_claim():
             table("gaussian", "noise_multiplyer = 1.0"),
             r"noise_multiplyer: unknown key; did you mean 'noise_multiplier'\?",
         ),
+        (GAUSSIAN + r'"\u001b[2J" = 1', r"mechanism\[0\]\.\\x1b\[2J: unknown key"),
         (GAUSSIAN + "qqq = 1", r"mechanism\[0\]\.qqq: unknown key; known: kind, noise_multiplier, repeat"),
         (GAUSSIAN + "[clam]\ndelta = 1e-9", r"clam: unknown key; did you mean 'claim'\?"),
         (GAUSSIAN + "[claim]\ndelt = 1e-9", r"claim\.delt: unknown key; did you mean 'delta'\?"),

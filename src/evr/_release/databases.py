@@ -118,8 +118,8 @@ class Database(abc.ABC):
     def transaction(self, *, writes: bool = True) -> Iterator[Self]:
         """All or nothing, and nobody else writes meanwhile. One that only reads sees one moment."""
         with self.guarded():
-            self._begin(writes=writes)
             try:
+                self._begin(writes=writes)  # an interruption may come just after it
                 yield self
                 if not self._is_found_again():
                     raise self.error("the ledger was moved, deleted or replaced while it was open: put it back")
