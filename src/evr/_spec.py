@@ -134,8 +134,8 @@ def load(path: str | Path) -> Spec:
     ...     load(path).event()
     GaussianDpEvent(noise_multiplier=2.0)
     """
-    with atomic.reading(validate.path(path=path), SpecError) as file:
-        return dataclasses.replace(parse(file.read().decode("utf-8")), source=f"{path}: ")
+    with atomic.reading(validate.path(path=path), SpecError) as data:
+        return dataclasses.replace(parse(data.decode("utf-8")), source=f"{path}: ")
 
 
 def parse(text: str) -> Spec:

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import evr
-from evr._certificate.certificate import MOST_BYTES
+from evr._basics.atomic import MOST_BYTES
 from evr._certificate.limits import MAX_SECONDS, understood
 from evr._report import page
 from evr._wording.statement import describe_event

@@ -263,6 +263,13 @@ def test_ranks_of_a_file_whose_name_is_a_pattern(tmp_path):
     assert evr.Record.load(path).steps == 5
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="no such file here")
+def test_a_file_without_end_is_not_read(path):
+    path.symlink_to("/dev/zero")
+    with pytest.raises(RecordError, match="not a regular file"):
+        evr.Record.load(path)
+
+
 def test_a_kind_of_line_that_is_no_word(path):
     write(path)
     lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field
 
 from evr._basics import atomic, validate
-from evr._certificate.certificate import MOST_BYTES, Certificate
+from evr._certificate.certificate import Certificate
 from evr._certificate.event_json import canonical, parsed
 from evr._certificate.sections import Section, validated
 from evr.errors import CertificateError
@@ -143,11 +143,11 @@ class Attestation:
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read an envelope or a statement; ``CertificateError`` if it is neither. Nothing inside is believed yet."""
-        with atomic.reading(validate.path(attestation=path), CertificateError, "not an attestation: ") as file:
-            content = file.read(2 * MOST_BYTES + 1)
+        what, most = "not an attestation: ", 2 * atomic.MOST_BYTES
+        with atomic.reading(validate.path(attestation=path), CertificateError, what, most) as content:
             document = parsed(content.decode("utf-8"))
-            if len(content) > 2 * MOST_BYTES or not {"payload", "_type"} & document.keys():
-                raise CertificateError("neither an in-toto statement nor a DSSE envelope, or too large")
+            if not {"payload", "_type"} & document.keys():
+                raise CertificateError("neither an in-toto statement nor a DSSE envelope")
             if "_type" in document:
                 return cls(content)
             envelope = validated(_Envelope, document)

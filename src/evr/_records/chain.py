@@ -37,10 +37,9 @@ Line = dict[str, Any]
 
 def read_lines(path: Path) -> tuple[list[Line], list[str], int]:
     """The lines of a record, their seals, and the length of what is whole: a crash may have cut the last line off."""
-    with atomic.reading(path, RecordError) as file:
-        data = file.read()
-    if other := instead(data[:1000].decode("utf-8", "replace"), "the record of a training"):
-        raise RecordError(f"{path}: {other}")
+    with atomic.reading(path, RecordError, most=None) as data:
+        if other := instead(data[:1000].decode("utf-8", "replace"), "the record of a training"):
+            raise RecordError(other)
     whole = data.rfind(b"\n") + 1
     lines: list[Line] = []
     seals: list[str] = []
