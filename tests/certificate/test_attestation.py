@@ -321,7 +321,7 @@ def test_bad_input(folder: Path, run: Callable[..., Any], monkeypatch: pytest.Mo
     assert "one certificate" in refused("replay", certificate, model)
     assert "one certificate" in refused("replay", certificate, "--key", "ours.pub")
     (folder / "say «hello».bin").write_bytes(b"")
-    assert "subject.0.name" in refused("attest", "say «hello».bin", certificate)
+    assert "rename it, in letters" in refused("attest", "say «hello».bin", certificate)
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization", None)
     assert "pip install 'evr-dp[attest]'" in refused("attest", model, certificate, "-o", "x.json", "--key", "ours.pem")
     assert not (folder / "x.json").exists()

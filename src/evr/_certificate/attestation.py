@@ -5,6 +5,7 @@ signs them (docs/attestation.md). A signature proves nothing about privacy: a re
 import base64
 import contextlib
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,6 +25,9 @@ PREDICATE_TYPE = "urn:evr-dp:attestation:v1"
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 
 
+_FILE = "[0-9A-Za-z_][0-9A-Za-z_.+=@ -]{0,199}"
+
+
 def _decoded(text: Any) -> bytes:
     """Base64, of either alphabet, in its one spelling."""
     found = base64.b64decode(str(text).translate(str.maketrans("-_", "+/")), validate=True)
@@ -36,7 +40,7 @@ Base64 = Annotated[bytes, BeforeValidator(_decoded)]
 
 
 class _Subject(Section):
-    name: Annotated[str, Field(pattern="^[0-9A-Za-z_][0-9A-Za-z_.+=@ -]{0,199}$")]
+    name: Annotated[str, Field(pattern=f"^{_FILE}$")]
     digest: Annotated[dict[Literal["sha256"], Annotated[str, Field(pattern="^[0-9a-f]{64}$")]], Field(min_length=1)]
 
 
@@ -89,6 +93,10 @@ class Attestation:
     def of(cls, files: Sequence[str | Path], certificate: Certificate | str | Path) -> Self:
         """Attest that the training of an accepted certificate made these files."""
         paths = [validate.path(file=file) for file in files]
+        for path in paths:
+            if not re.fullmatch(_FILE, path.name):
+                allowed = "letters, digits, spaces and _ . + = @ -, up to 200 characters"
+                raise CertificateError(f"file={str(path)!r} has a name that is not attested: rename it, in {allowed}")
         statement = {
             "_type": STATEMENT_TYPE,
             "subject": [{"name": path.name, "digest": {"sha256": sha256_of(path)}} for path in paths],

@@ -101,10 +101,18 @@ def seal_of(data: bytes) -> str:
     return data[-65:-1].decode("ascii")
 
 
+def checker_beside(path: Path) -> Path:
+    """Where the checker of a proof file goes, which is not where the file goes."""
+    source = Path(check_proof.__file__)
+    if path.name == source.name:
+        raise ValueError(f"proof={str(path)!r} is where the checker goes: name another file")
+    return path.with_name(source.name)
+
+
 def write_proof(path: str | Path, data: bytes) -> None:
     """Write a proof file, and ``check_proof.py`` beside it."""
+    checker = checker_beside(Path(path))
     atomic.write_bytes(path, data)
-    checker = Path(path).with_name("check_proof.py")
     atomic.write_bytes(checker, Path(check_proof.__file__).read_bytes())
 
 

@@ -288,14 +288,16 @@ def new_certificate(path: Path, *, force: bool) -> Path:
 
 def new_files(certificate: Path | None = None, **named: Path | None) -> None:
     """Refuse now what cannot be written, or would replace the certificate; each file by its flag."""
+    taken = {} if certificate is None else {os.path.realpath(certificate): "the certificate's file"}
     for name, path in named.items():
         if path is None:
             continue
         if name == "plot" and path.suffix.lower() not in (".png", ".svg", ".pdf"):
             raise ValueError(f"--plot={str(path)!r} does not end in .png, .svg or .pdf: name one of these")
         atomic.check_writable(**{f"--{name}": path})
-        if certificate is not None and os.path.realpath(certificate) == os.path.realpath(path):
-            raise ValueError(f"--{name}={str(path)!r} is the certificate's file: name another one")
+        if (other := taken.get(place := os.path.realpath(path))) is not None:
+            raise ValueError(f"--{name}={str(path)!r} is {other}: name another one")
+        taken[place] = f"the file of --{name}"
 
 
 def _nodes(event: Any) -> Iterator[Any]:
