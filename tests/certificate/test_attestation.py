@@ -103,7 +103,7 @@ def test_the_certificate_inside_is_the_certificate(folder: Path) -> None:
 
 def test_a_certificate_with_a_proof_file_is_the_same_in_any_order(folder: Path, run: Callable[..., Any]) -> None:
     event = evr.dpsgd(noise_multiplier=4, sampling_probability=0.01, steps=10)
-    files = {"path": folder / "p.certificate.json", "proof": folder / "p.proof"}
+    files: dict[str, Any] = {"path": folder / "p.certificate.json", "proof": folder / "p.proof"}
     certificate = evr.certify(event, delta=1e-6, ledger=folder / "ledger.sqlite", **files)
     assert [*certificate.verification.directions] == ["remove", "add"]
     Attestation.of([folder / "model.safetensors"], certificate).save(folder / "p.json")  # its keys are sorted

@@ -18,7 +18,7 @@ from evr._release.databases import DamagedRow
 _Relation = Annotated[
     NeighboringRelation, BeforeValidator(lambda one: NeighboringRelation[one] if isinstance(one, str) else one)
 ]
-_Owner = Annotated[str, Field(pattern=r"^\S+ \S+( \S+)?$")]  # a machine, a process there, and when it started
+_Owner = Annotated[str, Field(pattern=r"^\S+( \S+)+$")]  # a machine, a process there, and when it started
 
 
 class ReleaseRow(Section):
@@ -174,9 +174,9 @@ class Journal:
     def whole(self) -> Self:
         """The journal, with every row, and when each attempt was last seen alive; every seal is checked."""
         vars(self).update(self._rows("link > 0"))
-        parents = [(self.releases, {one.release_id for one in self.attempts.values()})]
-        parents += [(self.budgets, {one.budget_id for one in self.spendings.values()})]
-        if any(not ids <= table.keys() for table, ids in parents):
+        releases = {one.release_id for one in self.attempts.values()}
+        budgets = {one.budget_id for one in self.spendings.values()}
+        if not (releases <= self.releases.keys() and budgets <= self.budgets.keys()):
             raise DamagedRow("an attempt or a spending belongs to nothing that is in the journal")
         for row in self._connection.execute("SELECT attempt, seen FROM signs_of_life").fetchall():
             if (attempt := self.attempts.get(row["attempt"])) is None:
