@@ -249,8 +249,11 @@ def without_password(address: str) -> str:
 
     >>> without_password("postgresql://ann:secret@host/evr")
     'postgresql://ann:***@host/evr'
+    >>> without_password("postgresql://ann:se@cret@host/evr?sslpassword=more@secret&x=1")
+    'postgresql://ann:***@host/evr?sslpassword=***&x=1'
     """
-    return re.sub(r"((?<=//)[^/?@]*:|\bpassword=)[^@&]*", r"\1***", address)
+    named = re.sub(r"(password=)[^&]*", r"\1***", address)
+    return re.sub(r"((?<=//)[^/?@:]*:).*(?=@)", r"\1***", named)
 
 
 def database_at(place: str | Path, *, create: bool) -> Database:
