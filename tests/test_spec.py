@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 
 import pytest
 from dp_accounting import dp_event
@@ -116,6 +117,7 @@ def test_the_claim():
             table("gaussian", "noise_multiplyer = 1.0"),
             r"noise_multiplyer: unknown key; did you mean 'noise_multiplier'\?",
         ),
+        (GAUSSIAN + r'"\u001b[2J" = 1', r"mechanism\[0\]\.\\x1b\[2J: unknown key"),
         (GAUSSIAN + "qqq = 1", r"mechanism\[0\]\.qqq: unknown key; known: kind, noise_multiplier, repeat"),
         (GAUSSIAN + "[clam]\ndelta = 1e-9", r"clam: unknown key; did you mean 'claim'\?"),
         (GAUSSIAN + "[claim]\ndelt = 1e-9", r"claim\.delt: unknown key; did you mean 'delta'\?"),
@@ -176,6 +178,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
         (tmp_path, r"cannot be read \(Is a directory\)"),
         (latin, r"latin\.toml: not UTF-8 text \(invalid continuation byte at byte 5\)"),
         (broken, r"broken\.toml: not valid TOML"),
+        *([(Path("/dev/zero"), "zero: larger than 32 MiB")] if Path("/dev/zero").exists() else []),
     ):
         with pytest.raises(SpecError, match=message):
             load(path)

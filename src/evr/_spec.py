@@ -134,8 +134,8 @@ def load(path: str | Path) -> Spec:
     ...     load(path).event()
     GaussianDpEvent(noise_multiplier=2.0)
     """
-    with atomic.reading(validate.path(path=path), SpecError) as file:
-        return dataclasses.replace(parse(file.read().decode("utf-8")), source=f"{path}: ")
+    with atomic.reading(validate.path(path=path), SpecError) as data:
+        return dataclasses.replace(parse(data.decode("utf-8")), source=f"{path}: ")
 
 
 def parse(text: str) -> Spec:
@@ -251,7 +251,7 @@ def _in_a_file(hint: Any, name: str) -> Any:
 def _checked(keys: Keys, table: dict[str, Any], where: str) -> dict[str, Any]:
     """A table's values. The first complaint is about an unknown key, for it may explain one that is missing."""
     if unknown := [key for key in table if key not in keys]:
-        raise SpecError(f"{where}{unknown[0]}: unknown key; {_hint(unknown[0], sorted(keys), 0.4)}")
+        raise SpecError(f"{where}{validate.printable(unknown[0])}: unknown key; {_hint(unknown[0], sorted(keys), 0.4)}")
     found = {key: _value(keys[key][0], key, value, where) for key, value in table.items()}
     for key, (_, default) in keys.items():
         if default is ... and key not in found:

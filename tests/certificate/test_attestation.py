@@ -101,6 +101,31 @@ def test_the_certificate_inside_is_the_certificate(folder: Path) -> None:
     assert statement["predicate"] == json.loads((folder / "c.certificate.json").read_text("utf-8"))
 
 
+def test_a_certificate_with_a_proof_file_is_the_same_in_any_order(folder: Path, run: Callable[..., Any]) -> None:
+    event = evr.dpsgd(noise_multiplier=4, sampling_probability=0.01, steps=10)
+    files: dict[str, Any] = {"path": folder / "p.certificate.json", "proof": folder / "p.proof"}
+    certificate = evr.certify(event, delta=1e-6, ledger=folder / "ledger.sqlite", **files)
+    assert [*certificate.verification.directions] == ["remove", "add"]
+    Attestation.of([folder / "model.safetensors"], certificate).save(folder / "p.json")  # its keys are sorted
+    assert run("replay", "model.safetensors", "--attestation", "p.json")[0] == 0
+
+
+@pytest.mark.parametrize("place", [(), ("subject", 0), ("subject", 0, "digest"), ("predicate",)])
+def test_keys_of_an_attestation_do_not_command_a_terminal(folder: Path, run: Callable[..., Any], place: Any) -> None:
+    document = json.loads((folder / "unsigned.json").read_text("utf-8"))
+    at = document
+    for key in place:
+        at = at[key]
+    at["\x1b[2Jx"] = "1"
+    (folder / "odd.json").write_text(json.dumps(document))
+    code, told, wrong = run("replay", "model.safetensors", "--attestation", "odd.json")
+    assert code == 2
+    assert (told + wrong).replace("\n", "").isprintable()
+    with pytest.raises(CertificateError) as refused:
+        _ = Attestation.load(folder / "odd.json").certificate
+    assert str(refused.value).isprintable()
+
+
 def test_it_is_an_in_toto_statement_of_the_published_schema(folder: Path) -> None:
     certificate = (ROOT / "src" / "evr" / "_certificate" / "certificate.schema.json").read_text("utf-8")
     registry = Registry().with_resource("certificate.schema.json", Resource.from_contents(json.loads(certificate)))
@@ -296,7 +321,7 @@ def test_bad_input(folder: Path, run: Callable[..., Any], monkeypatch: pytest.Mo
     assert "one certificate" in refused("replay", certificate, model)
     assert "one certificate" in refused("replay", certificate, "--key", "ours.pub")
     (folder / "say «hello».bin").write_bytes(b"")
-    assert "subject.0.name" in refused("attest", "say «hello».bin", certificate)
+    assert "rename it, in letters" in refused("attest", "say «hello».bin", certificate)
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization", None)
     assert "pip install 'evr-dp[attest]'" in refused("attest", model, certificate, "-o", "x.json", "--key", "ours.pem")
     assert not (folder / "x.json").exists()

@@ -18,8 +18,9 @@ from typing import Any
 import pytest
 
 import evr
-from evr._certificate.certificate import MOST_BYTES
-from evr._certificate.limits import MAX_SECONDS, understood
+from evr._basics.atomic import MOST_BYTES
+from evr._certificate.limits import MAX_SECONDS, limited, understood
+from evr._kernel.sampled.driver import Driver
 from evr._report import page
 from evr._wording.statement import describe_event
 from evr.errors import CertificateError, TooLongError
@@ -223,6 +224,14 @@ def test_the_callers_timer_goes_on(genuine: dict[str, Any]) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # an alarm may ring in a callback of gc
+def test_what_ends_too_late_is_late() -> None:
+    """Work that draws samples is not stopped from outside, and may end before it sees that it should."""
+    late = eval("lambda: time.sleep(0.2)", {"__name__": Driver.__module__, "time": time})
+    with pytest.raises(TooLongError, match="drawing took more than"):
+        limited(0.01, "drawing", late, threading.Event())
+    assert limited(60.0, "drawing", late, threading.Event()) is None
+
+
 def test_other_threads_have_alarms_too(genuine: dict[str, Any]) -> None:
     certificate = hostile(genuine, many_kinds)
     with ThreadPoolExecutor(1) as executor:

@@ -43,7 +43,7 @@ def test_certify_writes_the_page_too(evr, tmp_path):
     assert "differentially private" in page.read_text("utf-8")
 
 
-def test_bad_input(refused, certified, tmp_path):
+def test_bad_input(evr, refused, certified, tmp_path):
     assert "cannot be read" in refused("show", tmp_path / "nothing.json")
     broken = tmp_path / "broken.json"
     broken.write_text(certified.read_text()[:200])
@@ -59,6 +59,13 @@ def test_bad_input(refused, certified, tmp_path):
     ):
         assert words in refused("show", certified, "--html", wrong)
     assert "give one of them" in refused("show", certified, "--json", "--latex")
+    page, checker = tmp_path / "page.html", tmp_path / "check_proof.py"
+    assert "too: name another file" in refused("show", certified, "--html", page, "--proof", page)
+    strict = ["certify", "--noise-multiplier", 4, "--sampling-probability", 0.01, "--steps", 10, "--delta", 1e-6]
+    assert "is the checker, which is written beside it" in refused(*strict, "--proof", checker)
+    evr(*strict, "--output", tmp_path / "strict.json")
+    assert "is the checker, which is written beside it" in refused("show", tmp_path / "strict.json", "--proof", checker)
+    assert not checker.exists()
 
 
 def test_interrupted(evr, certified, monkeypatch, tmp_path):

@@ -24,6 +24,7 @@ from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 from torch.utils.data import TensorDataset
 
 import evr
+from evr._records import chain
 from evr.errors import RecordError
 from integrations.trainings import Training, same, weights
 
@@ -472,6 +473,45 @@ def test_the_checkpoint_may_be_loaded_after_the_recorder_starts(path, tmp_path):
         second.engine.load_checkpoint(path=tmp_path / "one.pt", module=second.model, optimizer=second.optimizer)
         second.epochs()
     assert evr.Record.load(path).event.count == 20
+
+
+def test_it_goes_on_after_an_interruption(path, monkeypatch):
+    """As in a notebook: the cell that trains is stopped, and run again."""
+    training = Training()
+    with evr.record(training.optimizer, training.loader, path) as recording:
+        training.epochs(1)
+        flush, left = chain._sync, iter(range(3))
+
+        def interrupted(number):
+            flush(number)
+            if next(left, None) is None:
+                monkeypatch.setattr(chain, "_sync", flush)
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(chain, "_sync", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            training.epochs(1)
+        assert recording.steps == 14  # the one that was announced counts
+        training.epochs(1)
+    record = evr.Record.load(path)
+    assert (record.steps, record.breaches) == (24, ())
+    assert record.event.count == 24
+
+
+def test_what_was_interrupted_before_its_noise_is_not_used_again(path, monkeypatch):
+    training = Training()
+    with evr.record(training.optimizer, training.loader, path) as recording:
+        with monkeypatch.context() as patched:
+
+            def interrupted(*_):
+                raise KeyboardInterrupt
+
+            patched.setattr(type(training.optimizer), "scale_grad", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                training.epochs(1)
+        with pytest.raises(RecordError, match="did not use the batch that the sampler drew"):
+            training.epochs(1)
+        assert recording.steps == 0
 
 
 def test_a_checkpoint_of_another_training_is_refused(path, tmp_path):

@@ -236,6 +236,14 @@ def test_a_relation_that_was_changed_is_refused(tmp_path):
     assert (done.returncode, "not a law for replace-one neighbours" in done.stdout) == (3, True)
 
 
+@pytest.mark.parametrize("offset", [10**49, -(10**49)])
+def test_a_grid_that_is_far_from_epsilon_is_judged(tmp_path, offset):
+    text = (VECTORS / "good-laplace-10.proof").read_bytes()[:-72].decode()
+    far = tmp_path / "far.proof"
+    far.write_bytes(resealed(re.sub(r"\ncurve \S+", f"\ncurve {offset}", text)))
+    assert run(far).returncode in (2, 3, 4)
+
+
 def test_what_is_proved_is_true_whatever_was_changed():
     """The law and epsilon of a file are changed at random, and the file is sealed again."""
     text = (VECTORS / "good-poisson-ratios.proof").read_bytes()[:-72].decode()

@@ -78,6 +78,40 @@ def test_a_line_cut_off_by_a_crash_goes(path):
     assert (resumed["kind"], resumed["cut_off"]) == ("resumed", 23)
 
 
+@pytest.mark.parametrize("written", [True, False], ids=["after it was written", "in the middle of a line"])
+def test_an_interruption_loses_nothing(path, monkeypatch, written):
+    recorder = Recorder(path)
+    recorder.step(**STEP)
+
+    def interrupted(number):
+        if not written:
+            os.truncate(number, os.fstat(number).st_size - 20)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("evr._records.chain._sync", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            recorder.step(**STEP)
+    assert recorder.steps == 1 + written
+    recorder.step(**STEP)
+    assert recorder.finish().steps == 2 + written
+
+
+def test_a_full_disk_loses_nothing(path, monkeypatch):
+    recorder = Recorder(path)
+    recorder.step(**STEP)
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("evr._records.chain._sync", full)
+        with pytest.raises(RecordError, match="could not be written"):
+            recorder.step(**STEP)
+    recorder.step(**STEP)
+    assert recorder.finish().steps == 3
+
+
 def tamper_noise(lines):
     lines[2] = lines[2].replace('"noise_multiplier": 1.0', '"noise_multiplier": 2.0')
 
@@ -213,6 +247,38 @@ def test_ranks_agree_or_are_refused(path):
         _ = evr.Record.load(rank_path(path, 1)).event
     rank_path(path, 1).rename(path.parent / "elsewhere")
     with pytest.raises(RecordError, match="of 2 processes there are records of 0"):
+        evr.Record.load(path)
+
+
+def test_a_number_of_ranks_that_nobody_can_list(path):
+    write(rank_path(path, 0), ranks=10**12, run="together")
+    with pytest.raises(RecordError, match="of 1000000000000 processes there are records of 0"):
+        evr.Record.load(path)
+
+
+def test_ranks_of_a_file_whose_name_is_a_pattern(tmp_path):
+    path = tmp_path / "run[1].record.jsonl"
+    for rank in range(2):
+        write(rank_path(path, rank), rank=rank, ranks=2, run="together")
+    assert evr.Record.load(path).steps == 5
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="no such file here")
+def test_a_file_without_end_is_not_read(path):
+    path.symlink_to("/dev/zero")
+    with pytest.raises(RecordError, match="not a regular file"):
+        evr.Record.load(path)
+
+
+def test_a_kind_of_line_that_is_no_word(path):
+    write(path)
+    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    del lines[-1]["seal"]
+    lines[-1]["kind"] = []
+    seal = _sealed(lines[-1], [lines[-2]["seal"]])
+    lines[-1]["seal"] = seal
+    path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
+    with pytest.raises(RecordError, match="is not a kind of line"):
         evr.Record.load(path)
 
 

@@ -139,6 +139,22 @@ def test_continuing_wants_the_same_software(ledger: evr.Ledger, monkeypatch: pyt
         evr.resume(ledger)
 
 
+def test_an_interruption_at_the_lock_lets_it_go(ledger: evr.Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin(ledger, Claim(1.0, 1e-6, 0.9))
+    with monkeypatch.context() as patched:
+        wait = databases.SqliteFile._begin
+
+        def interrupted(self: Any, *, writes: bool) -> None:
+            wait(self, writes=writes)
+            raise KeyboardInterrupt
+
+        patched.setattr(databases.SqliteFile, "_begin", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            begin(ledger, Claim(1.0, 1e-6, 0.9))
+    with evr.Ledger(ledger.path) as other:
+        assert begin(other, Claim(1.0, 1e-6, 0.9)).number == 2
+
+
 def test_only_one_process_continues_an_attempt(ledger: evr.Ledger) -> None:
     attempt = begin(ledger, Claim(1.0, 1e-6, 0.9))
     ledger.finish(attempt, "interrupted")

@@ -4,6 +4,8 @@ name, a copy, or SQLite's own ideas of what a name means.
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import shutil
 import sqlite3
@@ -14,6 +16,7 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
+from evr._release.journal import _SEALED, _seal
 from evr.errors import AlreadyReleasedError, LedgerError
 
 SURE = dp_event.LaplaceDpEvent(2.0)  # at epsilon 1 accepted without a sample
@@ -114,3 +117,67 @@ def test_tables_that_are_damaged_are_refused_in_words(tmp_path: Path) -> None:
         path.write_bytes(content.replace(name, name.replace(b"e", b"g", 1)))
         with pytest.raises(LedgerError, match="cannot be used"):
             evr.release(not_run, SURE, ledger=path, **CLAIM)
+
+
+def forged(path: Path, table: str, column: str, value: Any) -> None:
+    """Another value in the last entry of a table, and every seal made anew: only its form can tell."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.row_factory = sqlite3.Row
+        rows = [dict(row) for row in other.execute("SELECT * FROM entries ORDER BY link")]
+        last = [row for row in rows if row["kind"] == table][-1]
+        last["content"] = json.dumps(json.loads(last["content"]) | {column: value})
+        seal = ""
+        for row in rows:
+            seal = _seal(seal, *(row[name] for name in _SEALED))
+            other.execute(
+                "UPDATE entries SET content = ?, seal = ? WHERE link = ?", (row["content"], seal, row["link"])
+            )
+        other.execute("UPDATE head SET seal = ?", (seal,))
+
+
+@pytest.fixture(scope="module")
+def spent(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ledger with something in each of its tables."""
+    path = tmp_path_factory.mktemp("spent") / "ledger.sqlite"
+    assert release(path)
+    evr.Budget.create("all", epsilon=2.0, delta=1e-6, ledger=path).spend(dp_event.GaussianDpEvent(8.0))
+    return path
+
+
+@pytest.mark.parametrize(
+    "value", ["\x1b[2J", -1, 10**400, [], True, 1.5], ids=["escape", "-1", "huge", "[]", "True", "1.5"]
+)
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [
+        *(("releases", name) for name in ("id", "name", "terms", "relation", "unit", "created", "output", "owner")),
+        *(("attempts", name) for name in ("release_id", "number", "settings", "relation", "options", "event", "owner")),
+        *(("attempts", name) for name in ("started", "seen", "state")),
+        *(("budgets", name) for name in ("id", "name", "kind", "relation", "unit", "created", "closed", "closer")),
+        *(("spendings", name) for name in ("budget_id", "state", "number", "event", "method", "spender", "moment")),
+        ("releases", "another"),
+    ],
+)
+def test_a_forged_ledger_is_refused_in_words(spent: Path, tmp_path: Path, table: str, column: str, value: Any) -> None:
+    path = Path(shutil.copy(spent, tmp_path))
+    forged(path, table, column, value)
+    with evr.Ledger(path) as ledger, pytest.raises(LedgerError, match="the ledger is damaged") as refused:
+        ledger.check()
+    assert str(refused.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value"),
+    [
+        ("attempts", "release_id", 7),
+        ("spendings", "budget_id", 7),
+        ("budgets", "epsilon", 0.0),
+        ("budgets", "delta", 1.0),
+        ("attempts", "options", {"path": None}),
+    ],
+)
+def test_a_ledger_of_rows_that_nobody_writes(spent: Path, tmp_path: Path, table: str, column: str, value: Any) -> None:
+    path = Path(shutil.copy(spent, tmp_path))
+    forged(path, table, column, value)
+    with evr.Ledger(path) as ledger, pytest.raises(LedgerError, match="the ledger is damaged"):
+        ledger.check()

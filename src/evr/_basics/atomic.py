@@ -9,15 +9,23 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+
+MOST_BYTES = 1 << 25  # of a file that may be a stranger's
 
 
 @contextlib.contextmanager
-def reading(path: Path, kind: type[Exception], what: str = "") -> Iterator[IO[bytes]]:
-    """A file to read; what is wrong with it becomes an error of that kind, in one sentence that names the file."""
+def reading(path: Path, kind: type[Exception], what: str = "", most: int | None = MOST_BYTES) -> Iterator[bytes]:
+    """What a file holds; what is wrong with it becomes an error of that kind, in one sentence that names the file. One
+    that may be of any size is a regular file, for others may have no end.
+    """
     try:
         with path.open("rb") as file:
-            yield file
+            if most is None and not path.is_file():
+                raise kind("not a regular file")
+            data = file.read(-1 if most is None else most + 1)
+        if most is not None and len(data) > most:
+            raise kind(f"larger than {most >> 20} MiB, the limit of such a file")
+        yield data
     except UnicodeDecodeError as error:
         raise kind(f"{path}: {what}not UTF-8 text ({error.reason} at byte {error.start})") from None
     except OSError as error:

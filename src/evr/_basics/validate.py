@@ -24,6 +24,15 @@ def shown(value: Any) -> str:
     return text if len(text) <= 500 else text[:497] + "..."
 
 
+def printable(text: str) -> str:
+    """The text in its lines; every other character that could command a terminal is spelled out.
+
+    >>> print(printable("a\x1b[2J" + chr(0x202E)))
+    a\\x1b[2J\\u202e
+    """
+    return "".join(one if one.isprintable() or one == "\n" else repr(one)[1:-1] for one in text)
+
+
 def _real(rule: str, holds: Callable[[float], bool]) -> Callable[..., float]:
     def check(**named: Any) -> float:
         ((name, value),) = named.items()

@@ -5,6 +5,7 @@ signs them (docs/attestation.md). A signature proves nothing about privacy: a re
 import base64
 import contextlib
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,7 +15,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field
 
 from evr._basics import atomic, validate
-from evr._certificate.certificate import MOST_BYTES, Certificate
+from evr._certificate.certificate import Certificate
 from evr._certificate.event_json import canonical, parsed
 from evr._certificate.sections import Section, validated
 from evr.errors import CertificateError
@@ -22,6 +23,9 @@ from evr.errors import CertificateError
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "urn:evr-dp:attestation:v1"
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
+
+
+_FILE = "[0-9A-Za-z_][0-9A-Za-z_.+=@ -]{0,199}"
 
 
 def _decoded(text: Any) -> bytes:
@@ -36,7 +40,7 @@ Base64 = Annotated[bytes, BeforeValidator(_decoded)]
 
 
 class _Subject(Section):
-    name: Annotated[str, Field(pattern="^[0-9A-Za-z_][0-9A-Za-z_.+=@ -]{0,199}$")]
+    name: Annotated[str, Field(pattern=f"^{_FILE}$")]
     digest: Annotated[dict[Literal["sha256"], Annotated[str, Field(pattern="^[0-9a-f]{64}$")]], Field(min_length=1)]
 
 
@@ -89,6 +93,10 @@ class Attestation:
     def of(cls, files: Sequence[str | Path], certificate: Certificate | str | Path) -> Self:
         """Attest that the training of an accepted certificate made these files."""
         paths = [validate.path(file=file) for file in files]
+        for path in paths:
+            if not re.fullmatch(_FILE, path.name):
+                allowed = "letters, digits, spaces and _ . + = @ -, up to 200 characters"
+                raise CertificateError(f"file={str(path)!r} has a name that is not attested: rename it, in {allowed}")
         statement = {
             "_type": STATEMENT_TYPE,
             "subject": [{"name": path.name, "digest": {"sha256": sha256_of(path)}} for path in paths],
@@ -143,11 +151,11 @@ class Attestation:
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read an envelope or a statement; ``CertificateError`` if it is neither. Nothing inside is believed yet."""
-        with atomic.reading(validate.path(attestation=path), CertificateError, "not an attestation: ") as file:
-            content = file.read(2 * MOST_BYTES + 1)
+        what, most = "not an attestation: ", 2 * atomic.MOST_BYTES
+        with atomic.reading(validate.path(attestation=path), CertificateError, what, most) as content:
             document = parsed(content.decode("utf-8"))
-            if len(content) > 2 * MOST_BYTES or not {"payload", "_type"} & document.keys():
-                raise CertificateError("neither an in-toto statement nor a DSSE envelope, or too large")
+            if not {"payload", "_type"} & document.keys():
+                raise CertificateError("neither an in-toto statement nor a DSSE envelope")
             if "_type" in document:
                 return cls(content)
             envelope = validated(_Envelope, document)

@@ -42,7 +42,6 @@ from evr._wording.description import protected
 from evr.errors import CertificateError
 
 SCHEMA_VERSION = 3
-MOST_BYTES = 1 << 25  # of a certificate
 
 
 class Certificate(Section):
@@ -177,14 +176,12 @@ class Certificate(Section):
         """Read one. A file that is damaged, cut off or altered raises ``CertificateError``; one whose digest fits, but
         that contradicts itself, ``FalseCertificateError``.
         """
-        with atomic.reading(validate.path(certificate=path), CertificateError) as file:
-            return cls.from_json(file.read(MOST_BYTES + 1).decode("utf-8"))
+        with atomic.reading(validate.path(certificate=path), CertificateError) as data:
+            return cls.from_json(data.decode("utf-8"))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """As ``load``, from a string."""
-        if len(text) > MOST_BYTES:
-            raise CertificateError(f"larger than {MOST_BYTES >> 20} MiB, the limit of a certificate")
         if other := instead(text, "a certificate"):
             raise CertificateError(other)
         return cls.from_document(parsed(text))

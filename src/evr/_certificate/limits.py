@@ -56,6 +56,7 @@ def limited(seconds: float, doing: str, work: Callable[[], T], stop: threading.E
     thread.start()
     try:
         thread.join(seconds)
+        is_late = thread.is_alive()  # also if it is done before it is told to stop
     finally:
         if stop is not None:
             stop.set()
@@ -65,7 +66,7 @@ def limited(seconds: float, doing: str, work: Callable[[], T], stop: threading.E
             if not _draws_samples(thread):
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(Alarm))
             thread.join(1.0)  # something may swallow the exception
-    if not result.done() or isinstance(result.exception(), Alarm):
+    if is_late:
         raise TooLongError(f"{doing} took more than {seconds:g} s: {_ALLOW}")
     return result.result()
 

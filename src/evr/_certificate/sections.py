@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema
 
+from evr._basics import validate
 from evr._basics.validate import MAX_COUNT
 from evr._certificate.event_json import LONGEST_NAME, NAME, TIME, UNENDING
 from evr._kernel.sampled.plan import DrawPlan
@@ -220,7 +221,8 @@ def validated(kind: type[S], document: dict[str, Any]) -> S:
     except ValidationError as error:
         problem = error.errors()[0]
         # the tag of a section that is one of several is no part of the path
-        path = re.sub(r"^verification\.[a-z]+\.", "verification.", ".".join(map(str, problem["loc"])))[:200]
+        path = re.sub(r"^verification\.[a-z]+\.", "verification.", ".".join(map(str, problem["loc"])))
+        path = validate.printable(path[:200])
         if problem["type"] == "extra_forbidden":
             raise CertificateError(f"{path} is not a field of this file: altered, or of a newer evr") from None
         if problem["type"] == "string_pattern_mismatch":

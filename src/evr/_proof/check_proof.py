@@ -803,7 +803,7 @@ class Checker:
             return unit * unit
         step, rest = (self.power(wide, -self.spacing), self.power(wide, eps - offset - cut * self.spacing))
         start = cut + 1 - (m.first + len(m.coef) - 1)
-        masses = [0] * (n.first - start) + since(n, start).coef
+        masses = [0] * max(0, n.first - start) + since(n, start).coef
         s = r = 0
         tails = []
         for mass in reversed(masses):

@@ -43,9 +43,9 @@ def proof_file(
     laws = [a if a == b else f"pair({a},{b})" for a, b in pairs]
     for more in (1, 2):  # precisions, as evr's own
         lines = _head("evr-proof", composition, laws, epsilon, delta, plans)
-        for direction, plan in plans.items():
+        for direction in (one for one in (Direction.REMOVE, Direction.ADD) if one in plans):  # JSON may sort them
             lines.append(f"direction {direction.value if len(plans) == 2 else 'both'}")
-            lines += _direction(composition.exact(direction), laws, epsilon, plan, more)
+            lines += _direction(composition.exact(direction), laws, epsilon, plans[direction], more)
         data = _sealed(lines)
         try:
             answer = check_proof.check(data)
@@ -101,10 +101,18 @@ def seal_of(data: bytes) -> str:
     return data[-65:-1].decode("ascii")
 
 
+def checker_beside(path: Path) -> Path:
+    """Where the checker of a proof file goes, which is not where the file goes."""
+    source = Path(check_proof.__file__)
+    if path.name == source.name:
+        raise ValueError(f"proof={str(path)!r} is where the checker goes: name another file")
+    return path.with_name(source.name)
+
+
 def write_proof(path: str | Path, data: bytes) -> None:
     """Write a proof file, and ``check_proof.py`` beside it."""
+    checker = checker_beside(Path(path))
     atomic.write_bytes(path, data)
-    checker = Path(path).with_name("check_proof.py")
     atomic.write_bytes(checker, Path(check_proof.__file__).read_bytes())
 
 

@@ -37,10 +37,9 @@ Line = dict[str, Any]
 
 def read_lines(path: Path) -> tuple[list[Line], list[str], int]:
     """The lines of a record, their seals, and the length of what is whole: a crash may have cut the last line off."""
-    with atomic.reading(path, RecordError) as file:
-        data = file.read()
-    if other := instead(data[:1000].decode("utf-8", "replace"), "the record of a training"):
-        raise RecordError(f"{path}: {other}")
+    with atomic.reading(path, RecordError, most=None) as data:
+        if other := instead(data[:1000].decode("utf-8", "replace"), "the record of a training"):
+            raise RecordError(other)
     whole = data.rfind(b"\n") + 1
     lines: list[Line] = []
     seals: list[str] = []
@@ -85,7 +84,7 @@ def _wrong(line: Line) -> str | None:
     """What is wrong with the form of a line: a kind or a key that is unknown, a value of another type, characters that
     could command a terminal.
     """
-    if (kind := line["kind"]) not in _LINES:
+    if (kind := line["kind"]) not in [*_LINES]:
         return f"{validate.shown(kind)} is not a kind of line: altered, or of a newer evr"
     model = {"line": 0, "kind": "", **_LINES[kind]}
     if list(line) != list(model):
@@ -135,24 +134,31 @@ class Constants:
 class Chain:
     """A record that is open for writing, by one process at a time."""
 
+    lines: list[Line]
+    seals: list[str]
+
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.lines: list[Line] = []  # when it was opened
-        self.seals: list[str] = []  # of every line, those since written included
-        self.cut_off = 0  # bytes of a line that a crash left unfinished; the step that it announces did not happen
         try:
             self._file = path.open("ab", buffering=0)
         except OSError as error:
             raise RecordError(f"{path}: cannot be written ({error.strerror or error})") from None
         try:
             self._lock()
-            if size := os.fstat(self._file.fileno()).st_size:
-                self.lines, self.seals, whole = read_lines(path)
-                self.cut_off = size - whole
-                self._file.truncate(whole)
+            self._read()
         except BaseException:
             self.close()
             raise
+
+    def _read(self) -> None:
+        """Read what is there: ``lines`` when it was opened, the ``seals`` of all, and ``cut_off``, the bytes of a line
+        that was left unfinished; the step that it announces did not happen.
+        """
+        self.lines, self.seals, whole, size = [], [], 0, os.fstat(self._file.fileno()).st_size
+        if size:
+            self.lines, self.seals, whole = read_lines(self.path)
+            self._file.truncate(whole)
+        self.steps, self.cut_off = sum(line["kind"] == "step" for line in self.lines), size - whole
 
     def _lock(self) -> None:
         with contextlib.suppress(ImportError):  # no such lock outside POSIX
@@ -164,7 +170,9 @@ class Chain:
                 raise RecordError(f"{self.path}: it is being written already, here or by another process") from None
 
     def write(self, kind: str, **fields: Any) -> None:
-        """Append a line; it is on the disk when this returns."""
+        """Append a line; it is on the disk when this returns. If that is interrupted, or the disk is full, what is on
+        the disk counts.
+        """
         if self._file.closed:
             raise RecordError(f"{self.path}: the record is closed: nothing can be added")
         line = {"line": len(self.seals), "kind": kind, **fields}
@@ -175,10 +183,17 @@ class Chain:
         except ValueError as error:
             raise RecordError(f"{kind}: {error}: a record holds finite numbers and text") from None
         data = _spelled(line, seal) + b"\n"
-        if self._file.write(data) != len(data):
-            raise RecordError(f"{self.path}: a line could not be written in full: is the disk full?")
-        _sync(self._file.fileno())
-        self.seals.append(seal)
+        try:
+            if self._file.write(data) != len(data):
+                raise RecordError(f"{self.path}: a line could not be written in full: is the disk full?")
+            _sync(self._file.fileno())
+            self.seals.append(seal)
+            self.steps += kind == "step"
+        except BaseException as error:
+            self._read()
+            if isinstance(error, OSError):
+                raise RecordError(f"{self.path}: a line could not be written ({error.strerror or error})") from None
+            raise
 
     def close(self) -> None:
         self._file.close()

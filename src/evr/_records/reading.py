@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -101,7 +102,8 @@ class Record:
             If it cannot be read, was altered or is damaged, or if the ranks do not agree.
         """
         path = Path(path)
-        ranks = [] if path.exists() else sorted(path.parent.glob(rank_path(path, "*").name))
+        every = rank_path(glob.escape(path.name), "*").name
+        ranks = [] if path.exists() else sorted(path.parent.glob(every))
         return _read(ranks, together=True) if ranks else _read([path])
 
     @property
@@ -250,7 +252,7 @@ def _read(paths: list[Path], *, together: bool = False) -> Record:
     files = [read_lines(path)[:2] for path in paths]
     stories = [_story(lines) for lines, _ in files]
     ranks = [lines[0]["rank"] for lines, _ in files]
-    if together and sorted(ranks) != list(range(stories[0]["ranks"])):
+    if together and [*sorted(ranks), len(ranks)] != [*range(len(ranks)), stories[0]["ranks"]]:
         there = ", ".join(map(str, ranks))
         raise RecordError(f"the ranks do not agree: of {stories[0]['ranks']} processes there are records of {there}")
     for rank, story in zip(ranks, stories, strict=True):

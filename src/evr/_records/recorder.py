@@ -69,7 +69,6 @@ class Recorder:
         place = {"rank": rank, "ranks": ranks, "constants": self._constants and asdict(self._constants)}
         self._chain = Chain(self.path)
         lines = self._chain.lines
-        self.steps = sum(line["kind"] == "step" for line in lines)
         name = lines[0]["run"] if lines else run or secrets.token_hex(16)
         given: dict[str, Any] = {"time": now(), "conditions": {**(conditions or {})}}
         if seed is not None:  # hashed so slowly that nobody finds it by trying all of 53 bits
@@ -133,7 +132,11 @@ class Recorder:
             skipped=skipped,
             secure=secure,
         )
-        self.steps += 1
+
+    @property
+    def steps(self) -> int:
+        """The steps that the record holds."""
+        return self._chain.steps
 
     def find(self, kind: Literal["note", "breach"], what: str, words: str) -> None:
         self._chain.write(kind, what=what, words=words, after_step=self.steps)

@@ -141,6 +141,7 @@ class Recording(Recorder):
         """Opacus's step hook: noise was added, the weights have not moved."""
         if self._hook_before is not None:
             self._hook_before(optimizer)
+        self._used = 0  # also where the line is interrupted: Opacus uses no gradient twice that has its noise
         self.step(
             noise_multiplier=float(optimizer.noise_multiplier),
             clipping_norm=float(optimizer.max_grad_norm),

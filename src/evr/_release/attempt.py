@@ -29,7 +29,7 @@ from evr._kernel.verdict.results import Verification
 from evr._kernel.verdict.settings import Claim, Settings, threshold_of
 from evr._plan.sampled import chosen_device
 from evr._proof.laws import check_texts
-from evr._proof.writer import proof_file, seal_of, write_proof
+from evr._proof.writer import checker_beside, proof_file, seal_of, write_proof
 from evr._proving.api import prove
 from evr._proving.choosing import Announce, Forecast, StrictProving, forecast
 from evr._proving.planning import planning_told
@@ -111,7 +111,7 @@ class Request:
         if proof is not None:
             if self.settings.method not in ("strict", "both"):
                 raise ValueError(f"method={self.settings.method!r} draws samples: a proof file needs method='strict'")
-            if self.proof == self.path:
+            if self.path in (self.proof, checker_beside(Path(proof).absolute())):
                 raise ValueError(f"proof={str(proof)!r} is where the certificate goes, too")
         self.sampling.check_at_work()
         if self.settings.method != "strict":

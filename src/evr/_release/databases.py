@@ -118,8 +118,8 @@ class Database(abc.ABC):
     def transaction(self, *, writes: bool = True) -> Iterator[Self]:
         """All or nothing, and nobody else writes meanwhile. One that only reads sees one moment."""
         with self.guarded():
-            self._begin(writes=writes)
             try:
+                self._begin(writes=writes)  # an interruption may come just after it
                 yield self
                 if not self._is_found_again():
                     raise self.error("the ledger was moved, deleted or replaced while it was open: put it back")
@@ -249,8 +249,11 @@ def without_password(address: str) -> str:
 
     >>> without_password("postgresql://ann:secret@host/evr")
     'postgresql://ann:***@host/evr'
+    >>> without_password("postgresql://ann:se@cret@host/evr?sslpassword=more@secret&x=1")
+    'postgresql://ann:***@host/evr?sslpassword=***&x=1'
     """
-    return re.sub(r"((?<=//)[^/?@]*:|\bpassword=)[^@&]*", r"\1***", address)
+    named = re.sub(r"(password=)[^&]*", r"\1***", address)
+    return re.sub(r"((?<=//)[^/?@:]*:).*(?=@)", r"\1***", named)
 
 
 def database_at(place: str | Path, *, create: bool) -> Database:

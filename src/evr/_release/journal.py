@@ -3,62 +3,78 @@
 import hashlib
 import json
 import math
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from enum import Enum
 from functools import cached_property
-from typing import Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from dp_accounting import NeighboringRelation
+from pydantic import AfterValidator, BeforeValidator, Field
 
-from evr._certificate.sections import DescriptionSection
+from evr._certificate.sections import Count, DescriptionSection, Name, Positive, Section, Time, UnitWord, validated
 from evr._kernel.verdict.settings import Settings, Terms
 from evr._release.databases import DamagedRow
 
+_Relation = Annotated[
+    NeighboringRelation, BeforeValidator(lambda one: NeighboringRelation[one] if isinstance(one, str) else one)
+]
+_Owner = Annotated[str, Field(pattern=r"^\S+( \S+)+$")]  # a machine, a process there, and when it started
 
-@dataclass(frozen=True)
-class ReleaseRow:
+
+class ReleaseRow(Section):
     """A release, and its one output."""
 
-    id: int
+    id: Count
     key: str  # what its attempts have in common
-    name: str | None
-    terms: Terms  # kappa and the base of the budgets
-    relation: NeighboringRelation
-    unit: str
-    created: str
-    output: str | None = None  # once it is counted: "open" (running or crashed), "released" (returned) or "raised"
-    attempt_id: int | None = None  # the attempt that allows the output
-    owner: str = ""  # the process that runs the mechanism
-    opened: str | None = None
-    ended: str | None = None
+    name: Name | None
+    # kappa and the base of the budgets
+    terms: Annotated[Terms, BeforeValidator(lambda one: Terms(**one) if isinstance(one, dict) else one)]
+    relation: _Relation
+    unit: UnitWord
+    created: Time
+    output: Literal["open", "released", "raised"] | None = None  # once counted: it runs or crashed, returned, or raised
+    attempt_id: Positive | None = None  # the attempt that allows the output
+    owner: _Owner | None = None  # the process that runs the mechanism
+    opened: Time | None = None
+    ended: Time | None = None
 
 
-@dataclass(frozen=True)
-class AttemptRow:
+class _Options(Section):
+    """What else it takes to continue an attempt."""
+
+    device: str | None
+    path: str | None
+    proof: str | None
+    record: dict[str, Any] | None
+    description: DescriptionSection
+    replaces: bool  # whether there was a file at the path
+    budget: dict[Literal["name", "by"], Name] | None
+
+
+class AttemptRow(Section):
     """An attempt: everything needed to continue it."""
 
-    id: int
-    release_id: int
-    number: int
-    entropy: int
+    id: Positive
+    release_id: Positive
+    number: Positive
+    entropy: Annotated[int, Field(ge=0)]
     entropy_is_fresh: bool
     epsilon: float
     delta: float
     tau: float
     log_allowance: float
-    settings: Settings
-    relation: NeighboringRelation
-    unit: str
-    options: dict[str, Any]
-    event: Any
+    settings: Annotated[Settings, BeforeValidator(lambda fields: Settings(**fields))]
+    relation: _Relation
+    unit: UnitWord
+    options: Annotated[dict[str, Any], AfterValidator(lambda fields: _Options.model_validate(fields) and fields)]
+    event: dict[str, Any]
     event_digest: str
     software: dict[str, Any]
-    started: str
-    state: str
-    owner: str
-    seen: str
-    finished: str | None = None
+    started: Time
+    state: Literal["running", "accepted", "rejected", "interrupted", "failed"]
+    owner: _Owner
+    seen: Time
+    finished: Time | None = None
     samples: int | None = None
     message: str | None = None
     written: str | None = None  # the certificate, if it went elsewhere than was planned
@@ -79,55 +95,53 @@ class AttemptRow:
         return self.written or self.options.get("path")
 
 
-@dataclass(frozen=True)
-class BudgetRow:
+class BudgetRow(Section):
     """A budget: what all that is spent from it may cost together."""
 
-    id: int
-    name: str
-    kind: str
-    epsilon: float
-    delta: float
-    relation: NeighboringRelation
-    unit: str
-    created: str
-    closed: str | None = None  # when; nothing is spent or taken back afterwards
-    closer: str | None = None
+    id: Positive
+    name: Name
+    kind: Literal["planned", "adaptive"]
+    epsilon: Annotated[float, Field(gt=0)]
+    delta: Annotated[float, Field(gt=0, lt=1)]
+    relation: _Relation
+    unit: UnitWord
+    created: Time
+    closed: Time | None = None  # when; nothing is spent or taken back afterwards
+    closer: Name | None = None
 
 
-@dataclass(frozen=True)
-class Spending:
+class Spending(Section):
     """What was spent (``state="spent"``), maybe taken back since (``"refunded"``), or a sampled proof that it may be
     (``"tried"``): it counts before its first sample. ``number`` counts spendings and proofs from 1, each for
     themselves; ``event`` is JSON; ``method`` proved that the budget is kept.
     """
 
-    id: int
-    budget_id: int
-    attempt_id: int | None
-    state: str
-    number: int
-    event: Any
-    method: str
-    spender: str
-    moment: str
-    refunder: str | None = None
-    refunded: str | None = None  # when
+    id: Positive
+    budget_id: Positive
+    attempt_id: Positive | None
+    state: Literal["spent", "refunded", "tried"]
+    number: Positive
+    event: dict[str, Any]
+    method: Literal["strict", "sequential", "renyi"]
+    spender: Name
+    moment: Time
+    refunder: Name | None = None
+    refunded: Time | None = None  # when
     why: str | None = None
 
 
-_ROWS: dict[str, Any] = {"releases": ReleaseRow, "attempts": AttemptRow, "budgets": BudgetRow, "spendings": Spending}
+_ROWS: dict[str, type[Section]] = {
+    "releases": ReleaseRow,
+    "attempts": AttemptRow,
+    "budgets": BudgetRow,
+    "spendings": Spending,
+}
 _PARENTS = {"attempts": "release_id", "spendings": "budget_id"}  # the column that says what a row belongs to
 _KEYS = {"releases": "key", "attempts": "entropy", "budgets": "name"}  # the column by which a row is found
 _SEALED = ("kind", "id", "parent", "key", "content")
 _EXTENT = """(SELECT count(*) FROM entries) AS number, (SELECT coalesce(min(link), 1) FROM entries) AS first,
     (SELECT coalesce(max(link), 0) FROM entries) AS last,
     coalesce((SELECT entries.seal FROM entries WHERE link = links), '') AS last_seal"""  # apart, the ends are lookups
-_READ: dict[str, Callable[[Any], Any]] = {  # columns that JSON does not hold as they are
-    "terms": lambda fields: Terms(**fields),
-    "settings": lambda fields: Settings(**fields),
-    "relation": lambda name: NeighboringRelation[name],
-}
 
 
 class Journal:
@@ -160,10 +174,14 @@ class Journal:
     def whole(self) -> Self:
         """The journal, with every row, and when each attempt was last seen alive; every seal is checked."""
         vars(self).update(self._rows("link > 0"))
+        releases = {one.release_id for one in self.attempts.values()}
+        budgets = {one.budget_id for one in self.spendings.values()}
+        if not (releases <= self.releases.keys() and budgets <= self.budgets.keys()):
+            raise DamagedRow("an attempt or a spending belongs to nothing that is in the journal")
         for row in self._connection.execute("SELECT attempt, seen FROM signs_of_life").fetchall():
             if (attempt := self.attempts.get(row["attempt"])) is None:
                 raise DamagedRow(f"attempt {row['attempt']} was seen alive, and is not in the journal")
-            self.attempts[attempt.id] = replace(attempt, seen=max(attempt.seen, row["seen"]))
+            self.attempts[attempt.id] = attempt.model_copy(update={"seen": max(attempt.seen, row["seen"])})
         return self
 
     def row(self, kind: str, number: int) -> Any:
@@ -203,17 +221,25 @@ class Journal:
         chosen = self._connection.execute(f"SELECT {columns} FROM entries WHERE {where} ORDER BY link", values)
         tables: dict[str, dict[int, Any]] = {kind: {} for kind in _ROWS}
         for entry in chosen.fetchall():
-            kind = entry["kind"]
+            kind, number = entry["kind"], entry["id"]
             if entry["seal"] != _seal(entry["before"] or "", *(entry[name] for name in _SEALED)):
                 raise DamagedRow(f"entry {entry['link']} is not what was written ({kind})")
             try:
                 fields = json.loads(entry["content"])
-                fields |= {name: read(fields[name]) for name, read in _READ.items() if name in fields}
-                known = tables[kind].get(fields["id"])
-                tables[kind][fields["id"]] = _ROWS[kind](**fields) if known is None else replace(known, **fields)
-            except (TypeError, KeyError, ValueError) as error:  # a table, a column, a relation or a method not known
+                if fields["id"] != number:
+                    raise ValueError(f"it calls itself {fields['id']!r}")
+                tables[kind].setdefault(number, {}).update(fields)
+            except (TypeError, KeyError, ValueError, RecursionError) as error:
                 raise DamagedRow(f"entry {entry['link']} is not as this evr writes it: {error}") from None
-        return tables
+        return {kind: {number: _row(kind, number, rows[number]) for number in rows} for kind, rows in tables.items()}
+
+
+def _row(kind: str, number: int, fields: dict[str, Any]) -> Any:
+    """A row of its columns, or an error that names the first that is wrong."""
+    try:
+        return validated(_ROWS[kind], fields)
+    except (TypeError, KeyError, ValueError) as error:  # a column, a relation or a method that is not known
+        raise DamagedRow(f"row {number} of {kind} is not as this evr writes it: {error}") from None
 
 
 def _seal(before: str, *sealed: Any) -> str:

@@ -185,15 +185,16 @@ def _release_of(held: Journal, wanted: Wanted) -> tuple[ReleaseRow, int]:
     key = f"{pair} {relation.name} {unit}" if name is None else f"name {named(name=name)}"
     release: ReleaseRow | None = held.of("releases", 0, key)
     if release is None:
-        return ReleaseRow(_UNWRITTEN, key, name, Terms(claim.kappa, claim.delta), relation, unit, now()), 1
+        fixed = {"terms": Terms(claim.kappa, claim.delta), "relation": relation, "unit": unit, "created": now()}
+        return ReleaseRow(id=_UNWRITTEN, key=key, name=name, **fixed), 1
     if (release.relation, release.unit) != (relation, unit):  # docs/guarantees_relations.md, Section R1
         begun = f"release {name!r} was begun per {release.unit} under {name_of(release.relation)}"
         raise LedgerError(
             f"{begun}, and this is per {unit} under {name_of(relation)}: give the new release another name"
         )
     if claim.delta < (least := release.terms.base):
-        fixed = f"delta={claim.delta!r} is below {least!r}, which its first attempt fixed as the least of {name!r}"
-        raise LedgerError(f"{fixed}: claim a greater delta, or start another release")
+        below = f"delta={claim.delta!r} is below {least!r}, which its first attempt fixed as the least of {name!r}"
+        raise LedgerError(f"{below}: claim a greater delta, or start another release")
     if for_output:
         _refuse_second_output(release)
     if (latest := held.of("attempts", release.id)) is None:
@@ -205,7 +206,7 @@ def _refuse_second_output(release: ReleaseRow) -> None:
     if release.output is None:
         return
     what = "this release (the same epsilon and delta)" if release.name is None else f"release {release.name!r}"
-    host, process = release.owner.split(" ")[:2]
+    host, process = str(release.owner).split(" ")[:2]
     crashed = f"at {release.opened} in process {process} on {host}, which is still running or has crashed"
     happened = {
         "released": f"let out its one output at {release.ended}",

@@ -21,6 +21,7 @@ import typer
 
 import evr
 from evr._basics.numbers import short_exponent, stated
+from evr._basics.validate import printable
 from evr.cli import REJECTED
 
 LASTS = 2.0  # seconds: what takes longer says so
@@ -30,7 +31,7 @@ _WORDS = 24  # columns of a terminal that a last column of words needs at least
 
 def fail(message: str, code: int = 2) -> NoReturn:
     """Say in one line what is wrong, and leave: by default with the code of bad input."""
-    print(f"error: {message}", file=sys.stderr)
+    print(f"error: {printable(message)}", file=sys.stderr)
     sys.exit(code)
 
 
@@ -51,7 +52,7 @@ def table(title: str, rows: Sequence[Mapping[str, Any]], *, quiet: bool = False)
     """
     header = [name.replace("_", " ") for row in rows[:1] for name in row]
     listed = [
-        ["-" if one is None else number(one, 12) if isinstance(one, float) else str(one) for one in row.values()]
+        ["-" if one is None else number(one, 12) if isinstance(one, float) else _cell(one) for one in row.values()]
         for row in rows
     ]
     if quiet or not sys.stdout.isatty():
@@ -85,9 +86,13 @@ def table(title: str, rows: Sequence[Mapping[str, Any]], *, quiet: bool = False)
         console.print(drawn)
 
 
+def _cell(value: object) -> str:
+    return printable(str(value)).replace("\n", " ")
+
+
 def say(text: str, file: TextIO | None = None) -> None:
     """Print a text, its lines broken between words on a terminal; the items of a list hang."""
-    file = file or sys.stdout
+    file, text = file or sys.stdout, printable(text)
     if file.isatty():
         width = max(20, shutil.get_terminal_size().columns - 1)
         fold = partial(textwrap.fill, width=width, break_long_words=False, break_on_hyphens=False)
