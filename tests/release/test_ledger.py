@@ -49,6 +49,19 @@ def test_attempts_at_one_claim_share_a_release_whatever_tau(ledger: evr.Ledger) 
     assert first.allowance + second.allowance < kappa * 1e-6
 
 
+def test_strict_proofs_at_one_release_share_next_to_nothing(ledger: evr.Ledger) -> None:
+    """The first one's kappa was that of samples, 5e-4, and what `calibrate` found for another mechanism was rejected."""
+    pair = {"epsilon": 1.0, "delta": 1e-5}
+    makers = (
+        lambda noise: evr.dpsgd(noise_multiplier=noise, sampling_probability=0.01, steps=500),
+        lambda noise: evr.events.RandomAllocationDpEvent(noise, 50, 1),
+    )
+    for make in makers:
+        assert evr.certify(make(evr.calibrate(make, **pair).value), **pair, ledger=ledger).accepted
+    (release,) = ledger.releases()
+    assert release.terms.kappa == 2.0**-20
+
+
 def test_later_attempts_are_tested_with_the_first_kappa(ledger: evr.Ledger, gaussian: Any, delta: float) -> None:
     claim = delta / 0.5
     begin(ledger, Claim(1.0, delta / 0.5, 0.5))

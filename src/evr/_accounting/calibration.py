@@ -98,7 +98,7 @@ class Goal(NamedTuple):
 
     def delta(self, epsilon: float) -> float:
         """The greatest delta with which the goal follows at this epsilon."""
-        return self.rate - math.exp(epsilon) * self.false - (1e-12 * self.rate if self.false else 0.0)
+        return self.rate * (1 - 1e-12) - math.exp(epsilon) * self.false if self.false else self.rate
 
     def nearest(self, event: Any, relation: Relation | None) -> float:
         """The epsilon of four digits at which the event is nearest to the goal."""

@@ -103,10 +103,11 @@ class Request:
         self.claim = claimed(self.composition, epsilon, delta, rates, tau, None if for_output else event)
         tell(short_exponent(f"Estimated: ({self.claim.epsilon!r}, {self.claim.delta!r}) is to be proved"))
         whose = protected(written, self.description.unit)
-        self.wanted = Wanted(self.claim, name, self.composition.relation, whose, for_output)
         self.strict = StrictProving(self.composition, tell)
         enough = threshold_of(self.claim) * (1 - Fraction(self.claim.kappa))  # as an attempt of a release
         self.settings = self.strict.settings(method, self.sampling, self.claim, enough)
+        is_strict = self.settings.method == "strict"
+        self.wanted = Wanted(self.claim, name, self.composition.relation, whose, for_output, is_strict)
         self.proof = writable(proof=proof)
         if proof is not None:
             if self.settings.method not in ("strict", "both"):

@@ -24,11 +24,12 @@ from evr.errors import AlreadyReleasedError, LedgerError
 
 DEFAULT_PATH = Path(".evr") / "ledger.sqlite"
 _UNWRITTEN = 0  # the id of a release that is not in the journal yet
+_EXACT = 2.0**-20  # kappa of a release that a strict proof begins: others of it are not refused for a hair's breadth
 
 
 class Wanted(NamedTuple):
     """The release that an attempt is for: that of the ``name``, or of the claim, relation and unit where there is none.
-    ``for_output`` refuses a release that has had its one output.
+    ``for_output`` refuses a release that has had its one output; ``is_strict`` says that no sample is drawn.
     """
 
     claim: Claim
@@ -36,6 +37,7 @@ class Wanted(NamedTuple):
     relation: NeighboringRelation
     unit: str
     for_output: bool
+    is_strict: bool = False
 
 
 def now() -> str:
@@ -180,12 +182,13 @@ def _running() -> dict[str, str]:
 
 def _release_of(held: Journal, wanted: Wanted) -> tuple[ReleaseRow, int]:
     """The release that is wanted, or the one that it would begin, and the number of its next attempt."""
-    claim, name, relation, unit, for_output = wanted
+    claim, name, relation, unit, for_output, is_strict = wanted
     pair = f"epsilon {(claim.epsilon + 0.0).hex()} claim {(claim.delta + 0.0).hex()}"  # -0.0 is 0.0
     key = f"{pair} {relation.name} {unit}" if name is None else f"name {named(name=name)}"
     release: ReleaseRow | None = held.of("releases", 0, key)
     if release is None:
-        fixed = {"terms": Terms(claim.kappa, claim.delta), "relation": relation, "unit": unit, "created": now()}
+        terms = Terms(_EXACT if is_strict else claim.kappa, claim.delta)
+        fixed = {"terms": terms, "relation": relation, "unit": unit, "created": now()}
         return ReleaseRow(id=_UNWRITTEN, key=key, name=name, **fixed), 1
     if (release.relation, release.unit) != (relation, unit):  # docs/guarantees_relations.md, Section R1
         begun = f"release {name!r} was begun per {release.unit} under {name_of(release.relation)}"
