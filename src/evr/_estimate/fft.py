@@ -38,7 +38,7 @@ _REUSE = 1e-7  # what is good enough to use a law again at another epsilon
 _ROUGH, _SMALL_SIZES = 1e-6, (2**10, 2**11)  # wanted of a rough delta, and the sizes that may do
 _ROUGHLY_SETTLED = 1e-4  # an error, relative to delta, that a rough estimate may have
 _GROUPS = 24  # of nearly equal steps, where there are very many kinds: a few kinds each
-_IN_DOUBT = 3.0  # times the change from half as many groups: what their number may matter
+_IN_DOUBT = 4.0  # times the change from half as many groups: what their number may matter
 _NEGLIGIBLE = math.exp(-45.0)  # relative to what large losses add by themselves
 BEYOND_FLOATS = (
     "Double precision cannot hold this sum (too many steps, or losses of very different size): account for the large "

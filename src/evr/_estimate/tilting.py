@@ -253,20 +253,22 @@ def _centred(at: _At, epsilon: float, negligible: float) -> TiltedSum | None:
     # the points seen so far may tell
     if negligible > _SEEN and start.at(start.guess(epsilon)).log_bound(epsilon) < negligible:
         return None
-    below = -start.mean_excess(epsilon)
+    below, high = -start.mean_excess(epsilon), math.inf
     if start.guess(epsilon) * below >= -8.0 * negligible:  # points of the order that centres it may take minutes
         modest = at(-2.0 * negligible / below)
         if modest is not None and modest.log_bound(epsilon) < negligible:
             return None
-    return _crossed(at, start, epsilon, negligible)
+        if modest is not None and modest.mean_excess(epsilon) > 0.0:
+            high = modest.order
+    return _crossed(at, start, epsilon, negligible, high)
 
 
-def _crossed(at: _At, found: TiltedSum, epsilon: float, negligible: float) -> TiltedSum | None:
-    """The sum at an order that the points of the order before show; where these do not hold what then matters, orders
-    grow by factors until the mean has passed epsilon, and are bisected.
+def _crossed(at: _At, found: TiltedSum, epsilon: float, negligible: float, high: float) -> TiltedSum | None:
+    """The sum at an order below ``high`` that the points of the order before show; where these do not hold what then
+    matters, orders change by factors until the mean has passed epsilon, and are bisected.
     """
-    low, high, factor = 0.0, math.inf, 2.0  # orders whose means are below epsilon, and beyond it
-    order = found.guess(epsilon)
+    low, factor = 0.0, 2.0  # ``low`` and ``high`` are orders whose means are below epsilon, and beyond it
+    order = min(found.guess(epsilon), high / factor)
     for turn in itertools.count():
         crossing = found.crossing(order, epsilon) if turn < _FOLLOWED else None
         if crossing is not None and low < crossing < high:
