@@ -162,10 +162,10 @@ class FftCurve:
     def _composed(self, epsilon: float, floor: float) -> Delta:
         for laws in reversed(self._laws):
             if laws.fine.covers(epsilon):
-                result = laws.delta(epsilon)
+                result, _ = compare(laws.fine, laws.coarse, laws.atoms, epsilon)
                 # another law would do no better
                 if result.error <= max(_REUSE, 2.0 * laws.reached) * result.value:
-                    return result
+                    return laws.in_doubt(result, epsilon)
         _, cap = limits(self._planned, epsilon)
         jumps = jumps_beyond(self.steps, cap)
         apart = max(0.0, jumps.delta(epsilon))
@@ -196,10 +196,6 @@ class _Laws(NamedTuple):
     fewer: TiltedLaw | None
     atoms: Atoms | None
     reached: float
-
-    def delta(self, epsilon: float) -> Delta:
-        result, _ = compare(self.fine, self.coarse, self.atoms, epsilon)
-        return self.in_doubt(result, epsilon)
 
     def in_doubt(self, result: Delta, epsilon: float) -> Delta:
         """With the error of grouping."""
