@@ -80,14 +80,12 @@ class FftCurve:
         self.infinite_mass = infinite_mass(steps)
         self._greatest = [(step.count, _greatest_finite(step.pair)) for step in steps]
         self.greatest = math.fsum(count * loss for count, loss in self._greatest)
-        self._atoms: Atoms | None = None
         self._laws: list[_Laws] = []
         self._asked = tuple(asked)
         self._single = len(steps) == 1 and steps[0].count == 1
-        self._purely_atomic = False
-        if steps and not self._single and all(len(step.pair.flats) for step in steps):
-            self._atoms = atoms_of(steps)
-            self._purely_atomic = self._atoms is not None and all(_is_atomic(step.pair) for step in steps)
+        has_atoms = bool(steps) and not self._single and all(len(step.pair.flats) for step in steps)
+        self._atoms = atoms_of(steps) if has_atoms else None
+        self._purely_atomic = all(_is_atomic(step.pair) for step in steps)
 
     def value(self, epsilon: float) -> float:
         """Delta at one epsilon, the error left out where it costs extra."""
