@@ -23,9 +23,9 @@ import numpy as np
 
 from evr._estimate.atoms import Atoms, Delta, atoms_of, jumps_beyond
 from evr._estimate.closed_forms import delta_error, pair_delta
-from evr._estimate.grid import TiltedLaw, law_on_grid, table_error
+from evr._estimate.grid import law_on_grid, table_error
 from evr._estimate.inversion import solve_epsilon
-from evr._estimate.refining import RELATIVE, ROUNDED, SIZES, UNSETTLED, compare, refine
+from evr._estimate.refining import IN_DOUBT, RELATIVE, ROUNDED, SIZES, UNSETTLED, Laws, compare, refine
 from evr._estimate.schedules import condensed
 from evr._estimate.tilting import excess, is_certain, likely_epsilon, limits, plan_tilt
 from evr._kernel.pairs import DominatingPair, Step, greatest_loss, infinite_loss_mass, infinite_mass, loss_range
@@ -38,7 +38,6 @@ _REUSE = 1e-7  # what is good enough to use a law again at another epsilon
 _ROUGH, _SMALL_SIZES = 1e-6, (2**10, 2**11)  # wanted of a rough delta, and the sizes that may do
 _ROUGHLY_SETTLED = 1e-4  # an error, relative to delta, that a rough estimate may have
 _GROUPS = 24  # of nearly equal steps, where there are very many kinds: a few kinds each
-_IN_DOUBT = 4.0  # times the change from half as many groups: what their number may matter
 _NEGLIGIBLE = math.exp(-45.0)  # relative to what large losses add by themselves
 BEYOND_FLOATS = (
     "Double precision cannot hold this sum (too many steps, or losses of very different size): account for the large "
@@ -80,7 +79,7 @@ class FftCurve:
         self.infinite_mass = infinite_mass(steps)
         self._greatest = [(step.count, _greatest_finite(step.pair)) for step in steps]
         self.greatest = math.fsum(count * loss for count, loss in self._greatest)
-        self._laws: list[_Laws] = []
+        self._laws: list[Laws] = []
         self._asked = tuple(asked)
         self._single = len(steps) == 1 and steps[0].count == 1
         has_atoms = bool(steps) and not self._single and all(len(step.pair.flats) for step in steps)
@@ -171,7 +170,7 @@ class FftCurve:
         negligible = math.log(small) if small > 0.0 else -math.inf
         plan = plan_tilt(self._planned, epsilon, negligible=max(negligible, -760.0), asked=self._asked)
         if plan is None:
-            grouped = _IN_DOUBT * abs(apart - max(0.0, jumps_beyond(self._planned, cap).delta(epsilon)))
+            grouped = IN_DOUBT * abs(apart - max(0.0, jumps_beyond(self._planned, cap).delta(epsilon)))
             numerical = ROUNDED * apart + jumps.error + floor + table_error(self.steps).of(apart) + grouped
             return Delta(apart, numerical, numerical, jumps.slope(epsilon), 0.0)
         most = SIZES[-1] if self._apart is None else SIZES[5]  # there is another way
@@ -180,27 +179,8 @@ class FftCurve:
         atoms = atoms_of(self.steps, cap=plan.cap) if self._atoms is not None else None
         fine, coarse, result = refine(plan, self.steps, atoms, epsilon, sizes, self._wanted)
         fewer = law_on_grid(plan, self._planned, SIZES[0], with_atoms=False) if self._planned != self.steps else None
-        self._laws.append(_Laws(fine, coarse, fewer, atoms, result.error / result.value if result.value > 0 else 0.0))
+        self._laws.append(Laws(fine, coarse, fewer, atoms, result.error / result.value if result.value > 0 else 0.0))
         return self._laws[-1].in_doubt(result, epsilon)
-
-
-class _Laws(NamedTuple):
-    """Laws made for one epsilon, that of fewer groups among them where steps are grouped, and the relative error that
-    was reached.
-    """
-
-    fine: TiltedLaw
-    coarse: TiltedLaw
-    fewer: TiltedLaw | None
-    atoms: Atoms | None
-    reached: float
-
-    def in_doubt(self, result: Delta, epsilon: float) -> Delta:
-        """With the error of grouping."""
-        if self.fewer is None:
-            return result
-        other = self.fewer.delta(epsilon) + self.fewer.jumps.delta(epsilon)
-        return result.worse(_IN_DOUBT * abs(result.value - other))
 
 
 @lru_cache(maxsize=64)
