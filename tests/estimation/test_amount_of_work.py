@@ -9,9 +9,10 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-from evr._estimate import fft, refining, tilting
+from evr._estimate import fft, refining, schedules, tilting
 from evr._estimate.points import points_of
 from evr._kernel.events import Composition
+from evr._kernel.pairs import grouping
 from evr._kernel.pairs.line.poisson import SampledPair
 from evr.events import EpsilonDeltaDpEvent
 from helpers import near
@@ -63,7 +64,7 @@ def test_laws_of_a_curve_serve_many_epsilons(made: dict[str, int]) -> None:
     every other one had a law of its own.
     """
     curve = evr.privacy_curve(JUMPS, [i / 10 for i in range(1, 21)], direction="remove")
-    assert made["plans"] <= 6
+    assert made["plans"] <= 4
     for epsilon, delta in list(zip(curve.epsilons, curve.deltas, strict=True))[::6]:
         alone = evr.estimate_delta(JUMPS, epsilon, direction="remove")
         assert delta == near(alone.value, rel=2e-7)
@@ -125,3 +126,18 @@ def test_a_sample_of_several_mechanisms_is_one_curve(made: dict[str, int]) -> No
     sample = dp_event.ComposedDpEvent([dp_event.GaussianDpEvent(2.0), dp_event.LaplaceDpEvent(3.0)])
     evr.estimate_epsilon(dp_event.PoissonSampledDpEvent(0.1, sample), 1e-4, direction="remove")
     assert made["plans"] <= 4
+
+
+def test_the_search_for_epsilon_of_a_schedule_makes_few_plans(
+    made: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The doubt of grouping was taken for the grid's, and each epsilon had a plan of its own."""
+    for module, name, most in ((grouping, "MOST_KINDS", 5), (schedules, "_MOST_KINDS", 5), (fft, "_GROUPS", 4)):
+        monkeypatch.setattr(module, name, most)
+    for cached in (grouping.grouped, schedules.condensed):
+        cached.cache_clear()
+    steps = [evr.dpsgd(noise_multiplier=1 + i / 50, sampling_probability=0.02, steps=1) for i in range(30)]
+    evr.estimate_epsilon(dp_event.ComposedDpEvent(steps), 1e-6, direction="remove")
+    assert made["plans"] <= 4
+    for cached in (grouping.grouped, schedules.condensed):
+        cached.cache_clear()

@@ -241,3 +241,18 @@ def test_a_pair_that_is_true_to_the_last_digit_is_verified_and_not_called_false(
     with pytest.raises(ValueError, match=r"no epsilon lets delta=0.01 be verified.*claim delta=0.0102 or more"):
         evr.certify(FAILING, delta=0.01, ledger=tmp_path / "ledger.sqlite")
     assert evr.certify(FAILING, delta=0.0102, ledger=tmp_path / "ledger.sqlite").guarantee.epsilon == 1.0
+
+
+@pytest.mark.parametrize(("epsilon", "steps"), [(0.1, 10**9), (30.0, 5)])
+def test_rare_steps_at_the_far_end_add_up(epsilon, steps):
+    """A tilt far too steep lost the heaviest loss to rounding: delta was a 33rd of the truth, and the stated error
+    1e-12 of it. With a rate of 1e-30 two large losses do not come together: delta is that of one step, times the steps.
+    """
+    with mpmath.workdps(50):
+        mu, rate = mpmath.mpf(10) / 3, mpmath.mpf(10) ** -30
+        inner = mpmath.log((mpmath.exp(epsilon) - 1 + rate) / rate)
+        one = mpmath.ncdf(mu / 2 - inner / mu) - mpmath.exp(inner) * mpmath.ncdf(-mu / 2 - inner / mu)
+        truth = float(steps * rate * one)
+    found = evr.estimate_delta(evr.dpsgd(noise_multiplier=0.3, sampling_probability=1e-30, steps=steps), epsilon)
+    assert abs(found.value - truth) <= found.error + 1e-9 * truth
+    assert found.error < 1e-6 * truth

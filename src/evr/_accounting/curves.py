@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -70,9 +69,9 @@ def deltas_of(
     """
     directions = composition.directions(direction)
     if needs_samples(composition):
-        from evr._estimate.monte_carlo import SampledCurve, sampled_delta
+        from evr._estimate.monte_carlo import sampled_deltas
 
-        return partial(sampled_delta, [SampledCurve(composition.simplified(one), one) for one in directions])
+        return sampled_deltas(composition, direction)
     curves = {one: FftCurve(on_lines(composition.simplified(one)), asked=asked) for one in directions}
 
     def greatest(epsilon: float) -> Estimate:

@@ -214,3 +214,8 @@ class Jumps(NamedTuple):
     def slope(self, epsilon: float) -> float:
         """``e^epsilon B``, by which it falls."""
         return math.exp(min(epsilon + self.log_dual, 700.0))
+
+
+def jumps_beyond(steps: Iterable[Step], cap: float) -> Jumps:
+    """What all steps have beyond the cap."""
+    return Jumps.of((step.count, jump_of(step.pair, cap)) for step in steps)

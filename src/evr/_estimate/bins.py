@@ -36,8 +36,7 @@ _ROUNDING = 1e-15  # of a transform, relative to the Chernoff bound
 _REACH = 38.5
 _FAR = 690.0
 _EIGHT = np.polynomial.legendre.leggauss(8)
-_POINTS = tuple(2**n for n in range(12, 22))
-_CHEAP = 5  # grids that take less time than a table
+_POINTS = tuple(2**n for n in range(12, 19))  # more of them take longer than a table
 _MOST_NODES = 2**19  # times eight
 _DEPTH = 170.0  # the table ends where the densities of both laws are below e^-170, or 1e-74
 _PARTS = (1, 2)  # of each panel of an integral
@@ -50,8 +49,8 @@ _FEW = np.polynomial.legendre.leggauss(6)
 _NARROW = 0.125  # of a panel: few nodes are enough
 
 
-def bins_delta(law: IndependentBins, epsilon: float, grids: int = len(_POINTS)) -> Delta:
-    """Delta of one training, with an estimate of the error, on so many grids at the most.
+def bins_delta(law: IndependentBins, epsilon: float) -> Delta:
+    """Delta of one training, with an estimate of the error.
 
     Examples
     --------
@@ -63,10 +62,10 @@ def bins_delta(law: IndependentBins, epsilon: float, grids: int = len(_POINTS)) 
         value = pair_delta(GaussianPair(math.sqrt(law.energy)), epsilon)
         return Delta(value, value)
     if law.direction is Direction.ADD:
-        found = _bounded_part(law, math.log(law.bins) - epsilon, -1.0, grids)
+        found = _bounded_part(law, math.log(law.bins) - epsilon, -1.0)
         return Delta(min(1.0, found.value), found.error)
     beyond, scale = _beyond(law, epsilon), math.exp(epsilon)
-    found = _bounded_part(law, math.log(law.bins) + epsilon, 1.0, grids, apart=beyond / scale)
+    found = _bounded_part(law, math.log(law.bins) + epsilon, 1.0, apart=beyond / scale)
     return Delta(min(1.0, beyond + scale * found.value), scale * found.error + 1e-13 * beyond)
 
 
@@ -83,7 +82,7 @@ def _beyond(law: IndependentBins, epsilon: float) -> float:
     return max(0.0, all_others * pair_delta(pair, threshold) + linear)
 
 
-def _bounded_part(law: IndependentBins, log_kink: float, sign: float, grids: int, apart: float = 0.0) -> Delta:
+def _bounded_part(law: IndependentBins, log_kink: float, sign: float, apart: float = 0.0) -> Delta:
     """``E[(sign (S/K - 1))_+; no ratio above K]``, accurate relative to its sum with ``apart``. Here and below, ratios
     are in units of ``K`` and have the sign, so that the kink is at ``sign``.
     """
@@ -96,10 +95,10 @@ def _bounded_part(law: IndependentBins, log_kink: float, sign: float, grids: int
     low, high = start.range(sign)
     low, high = min(low, 0.0), max(high, 0.0)
     best, previous = Delta(0.0, math.inf), math.inf
-    for points in _POINTS[:grids]:
+    for points in _POINTS:
         size = max(2, math.floor(points / (1.02 * (high - low))))  # of them up to the kink
         value, scale = _on_grid(law, log_kink, sign, start.order, (size, points, math.ceil(1.02 * high * size)))
-        found = Delta(float(max(value, 0.0)), abs(value - previous) + _ROUNDING * scale + 1e-13 * abs(value))
+        found = Delta(float(max(0.0, value)), abs(value - previous) + _ROUNDING * scale + 1e-13 * abs(value))
         best = min(best, found, key=lambda delta: delta.error)
         if found.error <= _RELATIVE * (value + apart) + 2 * _ROUNDING * scale:
             break
@@ -231,16 +230,12 @@ def _alone(law: IndependentBins, epsilon: float) -> Delta:
     if not 0 <= epsilon < math.inf:
         pair = BinsPair(law)
         return Delta(pair_delta.dispatch(DominatingPair)(pair, epsilon), pair.table.error.of(1.0))
-    for grids in (_CHEAP, len(_POINTS)):
-        found = bins_delta(law, epsilon, grids)
-        if found.error <= _SETTLED * found.value:
-            return Delta(found.value, _ALONE * found.value)
-        table = ratio_law(law.bins, law.energy)
-        value = table.delta(epsilon, law.direction)
-        by_table = Delta(value, table.error.of(value))
-        if by_table.error <= _ALONE * value:  # else epsilon is so far out that the table does not reach there
-            break
-    return min(found, by_table, key=lambda delta: delta.error)
+    found = bins_delta(law, epsilon)
+    if found.error <= _SETTLED * found.value:
+        return Delta(found.value, _ALONE * found.value)
+    table = ratio_law(law.bins, law.energy)
+    value = table.delta(epsilon, law.direction)
+    return min(found, Delta(value, table.error.of(value)), key=lambda delta: delta.error)
 
 
 @dataclass(frozen=True)

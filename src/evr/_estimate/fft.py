@@ -21,11 +21,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evr._estimate.atoms import Atoms, Delta, Jumps, atoms_of, jump_of
+from evr._estimate.atoms import Atoms, Delta, atoms_of, jumps_beyond
 from evr._estimate.closed_forms import delta_error, pair_delta
-from evr._estimate.grid import TiltedLaw, table_error
+from evr._estimate.grid import law_on_grid, table_error
 from evr._estimate.inversion import solve_epsilon
-from evr._estimate.refining import RELATIVE, ROUNDED, SIZES, UNSETTLED, compare, refine
+from evr._estimate.refining import IN_DOUBT, RELATIVE, ROUNDED, SIZES, UNSETTLED, Laws, compare, refine
 from evr._estimate.schedules import condensed
 from evr._estimate.tilting import excess, is_certain, likely_epsilon, limits, plan_tilt
 from evr._kernel.pairs import DominatingPair, Step, greatest_loss, infinite_loss_mass, infinite_mass, loss_range
@@ -37,8 +37,7 @@ _MOST_CONDITIONS = 400  # atoms of some steps, to sum over what the others add
 _REUSE = 1e-7  # what is good enough to use a law again at another epsilon
 _ROUGH, _SMALL_SIZES = 1e-6, (2**10, 2**11)  # wanted of a rough delta, and the sizes that may do
 _ROUGHLY_SETTLED = 1e-4  # an error, relative to delta, that a rough estimate may have
-_GROUPS = 32  # of nearly equal steps, where there are very many kinds: two or three kinds each
-_IN_DOUBT = 8.0  # times the change from half as many groups: what their number may matter
+_GROUPS = 24  # of nearly equal steps, where there are very many kinds: a few kinds each
 _NEGLIGIBLE = math.exp(-45.0)  # relative to what large losses add by themselves
 BEYOND_FLOATS = (
     "Double precision cannot hold this sum (too many steps, or losses of very different size): account for the large "
@@ -72,33 +71,29 @@ class FftCurve:
     """
 
     def __init__(self, steps: tuple[Step, ...], asked: Iterable[float] = (), *, rough: bool = False) -> None:
-        asked_for, (steps, self._added) = steps, condensed(steps, _GROUPS)
-        self._coarser = FftCurve(condensed(asked_for, _GROUPS // 2)[0], rough=True) if steps != asked_for else None
+        self._planned, _ = condensed(steps, _GROUPS // 2)  # is enough to tell where to tilt
+        steps, self._added = condensed(steps, _GROUPS)
         self.steps = steps
         self._rough = rough
         self._wanted, self._sizes = (_ROUGH, _SMALL_SIZES + SIZES) if rough else (RELATIVE, SIZES)
         self.infinite_mass = infinite_mass(steps)
         self._greatest = [(step.count, _greatest_finite(step.pair)) for step in steps]
         self.greatest = math.fsum(count * loss for count, loss in self._greatest)
-        self._atoms: Atoms | None = None
-        self._laws: list[tuple[TiltedLaw, TiltedLaw, Atoms | None, float]] = []  # with the relative error reached
+        self._laws: list[Laws] = []
         self._asked = tuple(asked)
         self._single = len(steps) == 1 and steps[0].count == 1
-        self._purely_atomic = False
-        if steps and not self._single and all(len(step.pair.flats) for step in steps):
-            self._atoms = atoms_of(steps)
-            self._purely_atomic = self._atoms is not None and all(_is_atomic(step.pair) for step in steps)
+        has_atoms = bool(steps) and not self._single and all(len(step.pair.flats) for step in steps)
+        self._atoms = atoms_of(steps) if has_atoms else None
+        self._purely_atomic = all(_is_atomic(step.pair) for step in steps)
 
     def value(self, epsilon: float) -> float:
         """Delta at one epsilon, the error left out where it costs extra."""
         if self._single and math.isfinite(epsilon):
             return pair_delta(self.steps[0].pair, epsilon)
-        return self.delta(epsilon, doubted=False).value
+        return self.delta(epsilon).value
 
-    def delta(self, epsilon: float, floor: float = 0.0, *, doubted: bool = True) -> Delta:
-        """Delta at one epsilon, with an estimate of the error; unless ``doubted``, without that of grouping. A part
-        below ``floor`` is left to the error.
-        """
+    def delta(self, epsilon: float, floor: float = 0.0) -> Delta:
+        """Delta at one epsilon, with an estimate of the error. A part below ``floor`` is left to the error."""
         if not self.steps:
             return _constant(0.0)
         if math.isinf(epsilon) or self.infinite_mass >= 1.0:
@@ -114,7 +109,7 @@ class FftCurve:
             moved = math.fsum(2.0 * UNIT * count * abs(loss) for count, loss in self._greatest)
             if beyond >= -moved:  # rounded losses may hide that some exceed epsilon, or show some that do not
                 return _constant(self.infinite_mass, moved if beyond < moved else 0.0)
-        if is_certain(self.steps, epsilon):
+        if is_certain(self._planned, epsilon):
             return _constant(1.0)
         try:
             found = self._composed(epsilon, floor)
@@ -126,11 +121,10 @@ class FftCurve:
         unsettled = _ROUGHLY_SETTLED if self._rough else UNSETTLED
         if found.error > unsettled * found.value and self._apart is not None:
             found = min(found, self._by_atoms(epsilon, *self._apart), key=lambda delta: delta.error)
-        if self._coarser is not None and doubted:
-            found = found.worse(_IN_DOUBT * abs(found.value - self._coarser.delta(epsilon).value))
         if self._added:  # what a proof of groups adds, so far as an estimate can say it
             shift = self._added * epsilon
-            more = min(self._added * found.value + shift * found.slope, 0.5 * SAYS_LITTLE * found.value)
+            room = max(0.0, 0.9 * SAYS_LITTLE * found.value - found.error)  # no estimate is refused for its proof
+            more = min(self._added * found.value + shift * found.slope, room)
             found = found._replace(error=found.error + more, moved=found.moved + shift)
         return found
 
@@ -163,30 +157,30 @@ class FftCurve:
         return Delta(min(1.0, value), error, numerical + rounded, slope, moved + shift)
 
     def _composed(self, epsilon: float, floor: float) -> Delta:
-        for fine, coarse, atoms, reached in reversed(self._laws):
-            if fine.covers(epsilon):
-                result, _ = compare(fine, coarse, atoms, epsilon)
+        for laws in reversed(self._laws):
+            if laws.fine.covers(epsilon):
+                result, _ = compare(laws.fine, laws.coarse, laws.atoms, epsilon)
                 # another law would do no better
-                if result.error <= max(_REUSE, 2.0 * reached) * result.value:
-                    return result
-        _, cap = limits(self.steps, epsilon)
-        jumps = Jumps.of((step.count, jump_of(step.pair, cap)) for step in self.steps)
+                if result.error <= max(_REUSE, 2.0 * laws.reached) * result.value:
+                    return laws.in_doubt(result, epsilon)
+        _, cap = limits(self._planned, epsilon)
+        jumps = jumps_beyond(self.steps, cap)
         apart = max(0.0, jumps.delta(epsilon))
         small = max(apart * _NEGLIGIBLE, floor)
         negligible = math.log(small) if small > 0.0 else -math.inf
-        plan = plan_tilt(self.steps, epsilon, negligible=max(negligible, -760.0), asked=self._asked)
+        plan = plan_tilt(self._planned, epsilon, negligible=max(negligible, -760.0), asked=self._asked)
         if plan is None:
-            table = table_error(self.steps).of(apart)
-            numerical = ROUNDED * apart + jumps.error + floor + table
+            grouped = IN_DOUBT * abs(apart - max(0.0, jumps_beyond(self._planned, cap).delta(epsilon)))
+            numerical = ROUNDED * apart + jumps.error + floor + table_error(self.steps).of(apart) + grouped
             return Delta(apart, numerical, numerical, jumps.slope(epsilon), 0.0)
         most = SIZES[-1] if self._apart is None else SIZES[5]  # there is another way
         sizes = tuple(size for size in self._sizes if size <= most)
         # what is beyond the cap is counted with the jumps
         atoms = atoms_of(self.steps, cap=plan.cap) if self._atoms is not None else None
         fine, coarse, result = refine(plan, self.steps, atoms, epsilon, sizes, self._wanted)
-        reached = result.error / result.value if result.value > 0 else 0.0
-        self._laws.append((fine, coarse, atoms, reached))
-        return result
+        fewer = law_on_grid(plan, self._planned, SIZES[0], with_atoms=False) if self._planned != self.steps else None
+        self._laws.append(Laws(fine, coarse, fewer, atoms, result.error / result.value if result.value > 0 else 0.0))
+        return self._laws[-1].in_doubt(result, epsilon)
 
 
 @lru_cache(maxsize=64)

@@ -200,7 +200,7 @@ def _points(plan: GridPlan, steps: tuple[Step, ...], cells: int, width: float) -
     """Those of each step, finest where the sum is epsilon: of a narrow law, each epsilon that is asked for."""
     asked = None if plan.bulk <= 3.0 * width else 1
     make = partial(points_of, order=plan.order, cap=plan.cap, cells=cells, width=width, bottom=plan.bottom)
-    return [make(step.pair, kinks=plan.kinks[step.pair][:asked]) for step in steps]
+    return [make(step.pair, kinks=plan.kinks.get(step.pair, ())[:asked]) for step in steps]
 
 
 def law_on_grid(plan: GridPlan, steps: tuple[Step, ...], size: int, *, with_atoms: bool) -> TiltedLaw:

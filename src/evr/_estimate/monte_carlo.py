@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,8 @@ class Effort:
     proposal: str = "capped"
     seed: int | None = None
     workers: int | None = None
+    most: int = field(default=MOST_SAMPLES, init=False)
+    kept: dict[Direction, list[WeightedSamples]] | None = field(default=None, init=False)  # to serve other epsilons
 
     def __post_init__(self) -> None:
         samples, relative = self.samples, self.relative_error
@@ -75,15 +78,35 @@ class Effort:
     def measured(self, source: Proposal, direction: Direction, measure: Measured, worth: float = 0.0) -> Estimate:
         stream = Stream(self.entropy, "estimate", 1, direction.value)
         least = self.samples or (DEFAULT_SAMPLES if self.relative_error is None else _FIRST)
-        samples = drawn_until(source, stream, measure, least, self.relative_error, worth, self.workers)
+        samples = drawn_until(source, stream, measure, least, self.relative_error, worth, self.workers, self.most)
+        if self.kept is not None:
+            self.kept.setdefault(direction, []).append(samples)
         return _estimated(*measure(samples), direction, samples.size)
+
+    def served(self, direction: Direction, epsilon: float) -> Estimate | None:
+        """Delta by samples that were drawn for an epsilon nearby."""
+        for samples in (self.kept or {}).get(direction, []):
+            value, error = samples.delta(epsilon)
+            if 0 < error <= _SERVES * RELATIVE * value:
+                return _estimated(value, error, direction, samples.size)
+        return None
 
 
 def monte_carlo_delta(
     composition: Composition, epsilon: float, direction: str | None = None, **options: Any
 ) -> Estimate:
     """Delta at epsilon by weighted samples; by their number, or until the standard error is small enough."""
-    effort = Effort(**options)
+    return _greatest_delta(composition, direction, Effort(**options), epsilon)
+
+
+def sampled_deltas(composition: Composition, direction: str | None) -> Callable[[float], Estimate]:
+    """From an epsilon to delta, for laws in many dimensions, by a fixed seed. Samples serve epsilons near their own."""
+    effort = Effort(relative_error=RELATIVE, seed=0)
+    effort.most, effort.kept = _MOST, {}
+    return partial(_greatest_delta, composition, direction, effort)
+
+
+def _greatest_delta(composition: Composition, direction: str | None, effort: Effort, epsilon: float) -> Estimate:
     best: Estimate | None = None
     for one in composition.directions(direction):
         steps = composition.simplified(one)
@@ -98,6 +121,8 @@ def monte_carlo_delta(
             found = _known(infinite_mass(steps), one)
         elif on_a_line(steps) and is_certain(steps, epsilon):
             found = _known(1.0, one)
+        elif (served := effort.served(one, epsilon)) is not None:
+            found = served
         else:
             source = proposal_for(effort.proposal, steps, epsilon)
             if best is not None and math.exp(source.log_greatest(epsilon)) <= best.value:
@@ -210,37 +235,6 @@ def drawn_until(
         wanted = 1.1 * found.size * (error / max(relative * value, 1e-300)) ** 2
         samples = int(min(max(wanted, 2 * found.size), most))
     return found
-
-
-class SampledCurve:
-    """Delta of one direction, for laws in many dimensions, by a fixed seed. Samples serve epsilons near their own."""
-
-    def __init__(self, steps: tuple[Step, ...], direction: Direction) -> None:
-        self.steps, self.direction = steps, direction
-        self._sets: list[WeightedSamples] = []
-
-    def delta(self, epsilon: float, worth: float = 0.0) -> Estimate:
-        """Delta at an epsilon; where it is proved to be below ``worth``, its order of magnitude is enough."""
-        if math.isinf(epsilon):
-            return _known(0.0, self.direction)
-        for samples in self._sets:
-            value, error = samples.delta(epsilon)
-            if 0 < error <= _SERVES * RELATIVE * value:
-                return _estimated(value, error, self.direction, samples.size)
-        source = mixture_proposal(self.steps, epsilon)
-        relative = RELATIVE if math.exp(source.log_greatest(epsilon)) > worth else 0.1
-        stream = Stream(0, "estimate", 1, self.direction.value)
-        samples = drawn_until(source, stream, lambda w: w.delta(epsilon), _FIRST, relative, worth, most=_MOST)
-        self._sets.append(samples)
-        return _estimated(*samples.delta(epsilon), self.direction, samples.size)
-
-
-def sampled_delta(curves: Sequence[SampledCurve], epsilon: float) -> Estimate:
-    """The greatest delta of the directions."""
-    best = curves[0].delta(epsilon)
-    for curve in curves[1:]:
-        best = max(best, curve.delta(epsilon, best.value), key=lambda found: found.value)
-    return best
 
 
 def blocks(proposal: Proposal, stream: Stream, size: int, workers: int | None = None) -> Iterator[Block]:

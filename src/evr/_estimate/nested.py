@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -21,11 +21,12 @@ from evr._kernel.order import power
 from evr._kernel.pairs import DiscretePair, DominatingPair, Floats, Measure, Step, infinite_loss_mass, infinite_mass
 from evr._kernel.pairs.line.poisson import outcomes, sampled, sampled_without_replacement
 from evr._kernel.pairs.nested import NestedLaw, OneOf, SampledSteps, inner_epsilon
+from evr._kernel.pairs.selection import Selection
 from evr._kernel.strict.ratios import Ratios, Sum, grid_of_ratios
 from evr.types import Direction
 
 _PLACES = 1 << 15  # of ratios
-_SMOOTH, _ROUGH = TableError(1e-7, 1e-24), TableError(1e-5, 1e-18)
+_SMOOTH, _ROUGH, _EXACT = TableError(1e-7, 1e-24), TableError(1e-5, 1e-18), TableError(0.0, 0.0)
 _HIGHEST = 8.0  # loss of one of several groups, in compositions
 _BITS = 180
 _MATTERS = 1e-3  # delta at which a law is judged
@@ -33,14 +34,17 @@ _TIMES = 4.0  # by how much more than at some epsilons a law may be wrong at oth
 
 
 @dataclass(frozen=True)
-class NestedPair(DiscretePair):
+class LawOutcomes(DiscretePair):
     """A law of compositions as a pair on finitely many outcomes, for composition."""
 
-    law: NestedLaw | None = field(default=None, kw_only=True)
-    table: TableError = field(default=_SMOOTH, kw_only=True)
+    law: NestedLaw | Selection = field(kw_only=True)
+    table: TableError = field(kw_only=True)
+
+    @classmethod
+    def of(cls, pair: DiscretePair, law: NestedLaw | Selection, table: TableError = _EXACT) -> Self:
+        return cls(pair.loss_values, pair.log_p, pair.log_q, pair.is_cut, pair.error, law=law, table=table)
 
     def describe(self) -> str:
-        assert self.law is not None
         return self.law.describe()
 
 
@@ -54,7 +58,7 @@ class AlonePair(DominatingPair):
     steps: tuple[tuple[Step, ...], ...]  # the compositions inside, on lines
 
     @property
-    def outcomes(self) -> NestedPair:
+    def outcomes(self) -> LawOutcomes:
         return nested_pair(self.law, self.steps)
 
     def privacy_loss(self, t: Any) -> Floats:
@@ -116,17 +120,17 @@ def _(pair: AlonePair, epsilon: float) -> float:
 
 
 @outcomes_of.register
-def _(pair: AlonePair) -> NestedPair:
+def _(pair: AlonePair) -> LawOutcomes:
     return pair.outcomes
 
 
 @delta_error.register
-def _(pair: NestedPair, epsilon: float) -> float:
+def _(pair: LawOutcomes, epsilon: float) -> float:
     return pair.table.of(pair_delta(pair, epsilon))
 
 
 @table_error_of.register
-def _(pair: NestedPair) -> TableError:
+def _(pair: LawOutcomes) -> TableError:
     return pair.table
 
 
@@ -138,7 +142,7 @@ def line_pair_of(law: NestedLaw, steps: tuple[tuple[Step, ...], ...], *, is_alon
 
 
 @lru_cache(maxsize=64)
-def nested_pair(law: NestedLaw, steps: tuple[tuple[Step, ...], ...]) -> NestedPair:
+def nested_pair(law: NestedLaw, steps: tuple[tuple[Step, ...], ...]) -> LawOutcomes:
     """The pair of a law, given its compositions with all laws on a line."""
     smooth = all(any(not len(step.pair.flats) for step in own) for own in steps)
     if isinstance(law, SampledSteps):
@@ -157,7 +161,7 @@ def nested_pair(law: NestedLaw, steps: tuple[tuple[Step, ...], ...]) -> NestedPa
         cut = max(0.0, infinite_loss_mass(found) - true / law.groups)  # beyond the grid, and counted as infinite
         table = TableError(max(_ROUGH.relative, _TIMES * wrong), _ROUGH.beyond + cut)
     table = table._replace(relative=table.relative + _relative_error(steps))
-    return NestedPair(found.loss_values, found.log_p, found.log_q, law=law, table=table)
+    return LawOutcomes.of(found, law, table)
 
 
 def _relative_error(steps: tuple[tuple[Step, ...], ...]) -> float:

@@ -119,7 +119,7 @@ def log_mgf(pair: DominatingPair, order: float) -> float:
     with np.errstate(invalid="ignore"):
         most = np.maximum(order * losses[:-1], order * losses[1:])
         size = pair.log_mass(Measure.P, coarse[:-1], coarse[1:]) + np.where(np.isfinite(most), most, -np.inf)
-    held = np.flatnonzero(size > np.max(size) - 50.0)
+    held = np.flatnonzero(size >= np.max(size) - 50.0)
     first, last = (held[0], held[-1] + 1) if held.size else (0, -1)
     previous = np.nan
     for exponent in range(9, 20):
@@ -208,7 +208,7 @@ def _place(pair: DominatingPair, order: float, cap: float, *, tilted_only: bool 
         with np.errstate(invalid="ignore"):
             tilted = log_p + order * np.where(np.isfinite(losses[1:]), losses[1:], losses[:-1])
         tilted = np.where(np.isfinite(tilted), tilted, -np.inf)
-        held = np.flatnonzero((tilted > np.max(tilted) - 80.0) | ((not tilted_only) & (log_p > np.max(log_p) - 80.0)))
+        held = np.flatnonzero((tilted >= np.max(tilted) - 80.0) | ((not tilted_only) & (log_p >= np.max(log_p) - 80.0)))
         if held.size:
             low, high = float(edges[held[0]]), float(edges[held[-1] + 1])
         if not held.size or held[-1] + 1 - held[0] > 64:
@@ -260,7 +260,7 @@ def points_of(
     if not points.losses.size:
         return points
     tilted = points.log_weights + order * points.losses
-    kept = (tilted > tilted.max() - keep) | (points.log_weights > -60.0)
+    kept = (tilted >= tilted.max() - keep) | (points.log_weights > -60.0)  # the greatest may have no digits left
     return not_below(LossPoints(points.losses[kept], points.log_weights[kept], points.is_atom[kept]), bottom)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from evr._estimate.atoms import Atoms, Delta
 from evr._estimate.grid import TiltedLaw, law_on_grid
 from evr._estimate.tilting import GridPlan
@@ -14,6 +16,7 @@ UNSETTLED = 1e-6  # a change, relative to delta, after which a grid is not trust
 _RAGGED = 1e-6  # relative to delta, what a ragged law may add to the error
 ROUNDED = 1e-11  # relative error of closed forms
 SIZES = tuple(2**n for n in range(12, 22))
+IN_DOUBT = 4.0  # times the change from half as many groups: what their number may matter
 
 
 def compare(fine: TiltedLaw, coarse: TiltedLaw, atoms: Atoms | None, epsilon: float) -> tuple[Delta, float]:
@@ -81,3 +84,22 @@ def refine(
         coarse = fine
     assert best is not None
     return best
+
+
+class Laws(NamedTuple):
+    """Laws made for one epsilon, that of fewer groups among them where steps are grouped, and the relative error that
+    was reached.
+    """
+
+    fine: TiltedLaw
+    coarse: TiltedLaw
+    fewer: TiltedLaw | None
+    atoms: Atoms | None
+    reached: float
+
+    def in_doubt(self, result: Delta, epsilon: float) -> Delta:
+        """With the error of grouping."""
+        if self.fewer is None:
+            return result
+        other = self.fewer.delta(epsilon) + self.fewer.jumps.delta(epsilon)
+        return result.worse(IN_DOUBT * abs(result.value - other))

@@ -15,6 +15,7 @@ from evr._kernel.pairs.grouping import Group, Sampled, grouped, groups_of, sampl
 from evr.types import Direction
 
 _MOST_KINDS = 256  # that an estimate takes as they are
+_STRAIGHT = 1e-4  # of variances: what a group of steps on a curve has across it
 _STEEPEST = 50.0  # square of a mean, beyond which variances are not told apart
 
 
@@ -35,23 +36,25 @@ def condensed(steps: tuple[Step, ...], groups: int) -> tuple[tuple[Step, ...], f
 
 
 def _nodes(group: Group, direction: Direction | None) -> list[Step]:
-    """Two kinds of steps, and one in the middle if their number is odd, as many as a group has together, that have the
-    mean and the deviation of its means and of its rates: what is smooth in both has about the same sum.
+    """As many steps as a group has, of a few kinds: two or four around the middle, and the rest there, such that their
+    means and rates have the mean, the deviations and the correlation of the group's. What is smooth in both has about
+    the same sum.
     """
     counts = np.array([one.times for one in group.members], float)
     rows = np.array([(math.sqrt(one.square), float(one.rate)) for one in group.members])
-    mean = np.average(rows, axis=0, weights=counts)
-    apart = rows - mean
-    deviation = np.sqrt(np.average(apart**2, axis=0, weights=counts))
-    if not deviation.any() or group.size == 1:
-        return [_step(mean, group.size, direction)]
-    if np.average(apart[:, 0] * apart[:, 1], weights=counts) < 0:
-        deviation[1] = -deviation[1]
-    half, odd = divmod(group.size, 2)
-    reach = deviation * math.sqrt(group.size / (2 * half))
+    scale = rows.max(axis=0)
+    mean = np.average(rows / scale, axis=0, weights=counts)
+    squares, axes = np.linalg.eigh(np.atleast_2d(np.cov((rows / scale).T, bias=True, fweights=counts.astype(int))))
+    axes = axes[:, squares > _STRAIGHT * max(squares[-1], 1e-24)]
+    held = squares[squares > _STRAIGHT * max(squares[-1], 1e-24)]
+    each = group.size // (2 * held.size) if held.size else 0
+    if not each:
+        return [_step(row, one.times, direction) for row, one in zip(rows, group.members, strict=True)]
+    rest = group.size - 2 * each * held.size
+    reach = (axes * np.sqrt(held * group.size / (2 * each))).T
+    nodes = [(mean + sign * one, each) for one in reach for sign in (1, -1)] + [(mean, rest)] * (rest > 0)
     ends = rows.min(axis=0), rows.max(axis=0)
-    nodes = [(mean + reach, half), (mean - reach, half), *([(mean, 1)] if odd else [])]
-    return [_step(np.clip(node, *ends), count, direction) for node, count in nodes]
+    return [_step(np.clip(node * scale, *ends), count, direction) for node, count in nodes]
 
 
 def _step(row: Floats, count: int, direction: Direction | None) -> Step:

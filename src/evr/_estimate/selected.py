@@ -5,7 +5,6 @@ points the proof takes chords, which may be some percent of delta above the curv
 
 import contextlib
 import math
-from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 
@@ -14,7 +13,7 @@ import numpy as np
 from evr._estimate.bins import BinsPair
 from evr._estimate.closed_forms import pair_delta
 from evr._estimate.fft import FftCurve, epsilon_of
-from evr._estimate.nested import line_pair_of
+from evr._estimate.nested import LawOutcomes, line_pair_of
 from evr._kernel.pairs import DiscretePair, Step
 from evr._kernel.pairs.exact.law import Ball, at_precision
 from evr._kernel.pairs.nested import NestedLaw
@@ -83,29 +82,17 @@ def outcomes_at(law: Selection) -> tuple[Fraction, ...]:
     return tuple(Fraction(last) * k / _OUTCOMES for k in range(_OUTCOMES + 1))
 
 
-@dataclass(frozen=True)
-class SelectedPair(DiscretePair):
-    """A selection as a pair on finitely many outcomes, for composition; alone, its delta comes from the formulas."""
-
-    law: Selection | None = field(default=None, kw_only=True)
-
-    def describe(self) -> str:
-        assert self.law is not None
-        return self.law.describe()
-
-
 @lru_cache(maxsize=64)
-def _pair(law: Selection) -> SelectedPair:
+def _pair(law: Selection) -> LawOutcomes:
     outcomes = outcomes_above(*([(e, side.delta(e)) for e in outcomes_at(law)] for side in _sides(law)))
     with np.errstate(divide="ignore"):
         log_p, log_q = (np.log(np.array([float(x) for x in side])) for side in (outcomes.p, outcomes.q))
-    found = DiscretePair.from_logs(log_p, log_q)
-    return SelectedPair(found.loss_values, found.log_p, found.log_q, law=law)
+    return LawOutcomes.of(DiscretePair.from_logs(log_p, log_q), law)
 
 
 @pair_delta.register
-def _(pair: SelectedPair, epsilon: float) -> float:
-    if pair.law is not None and 0 <= epsilon <= _FARTHEST:
+def _(pair: LawOutcomes, epsilon: float) -> float:
+    if isinstance(pair.law, Selection) and 0 <= epsilon <= _FARTHEST:  # alone, its delta comes from the formulas
         return float(selected_of(pair.law).delta(Fraction(epsilon)))
     return pair_delta.dispatch(DiscretePair)(pair, epsilon)
 

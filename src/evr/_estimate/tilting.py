@@ -4,6 +4,7 @@ what exceeds epsilon (``excess``), so that a loss of 1e17 beside one of 1e-17 sp
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
@@ -26,6 +27,7 @@ _GREATEST_ORDER = 1e200
 _REACH = 1.02  # times an epsilon: what a plan serves, too
 _CENTRED = 0.1  # of the deviation: as near to epsilon as the mean of a tilted sum has to be
 _FOLLOWED = 4  # times that points of one order may lead to another
+_NARROWEST = 1.001  # ratio of two orders between which the mean crosses epsilon: near enough
 _SEEN = -70.0  # log of a probability that points made without a tilt hold for sure
 _UPWARDS = (2.0, 4.0, 16.0, 256.0, 2.0**16)
 _FACTORS = 20  # of 8, by which the order that centres a sum is searched
@@ -251,48 +253,40 @@ def _centred(at: _At, epsilon: float, negligible: float) -> TiltedSum | None:
     # the points seen so far may tell
     if negligible > _SEEN and start.at(start.guess(epsilon)).log_bound(epsilon) < negligible:
         return None
-    below = -start.mean_excess(epsilon)
+    below, high = -start.mean_excess(epsilon), math.inf
     if start.guess(epsilon) * below >= -8.0 * negligible:  # points of the order that centres it may take minutes
         modest = at(-2.0 * negligible / below)
         if modest is not None and modest.log_bound(epsilon) < negligible:
             return None
-    found = _followed(at, start, epsilon) or _searched(at, start, epsilon, negligible)
-    return None if found is None or found.log_bound(epsilon) < negligible else found
+        if modest is not None and modest.mean_excess(epsilon) > 0.0:
+            high = modest.order
+    return _crossed(at, start, epsilon, negligible, high)
 
 
-def _followed(at: _At, found: TiltedSum, epsilon: float) -> TiltedSum | None:
-    """The sum at an order that the points of the order before show; None where these do not hold what then matters."""
-    order = found.guess(epsilon)
-    for _ in range(_FOLLOWED):
-        crossing = found.crossing(order, epsilon)
-        if crossing is None or (following := at(crossing)) is None:
-            return None
-        if abs(following.mean_excess(epsilon)) < _CENTRED * following.deviation:
-            return following
-        order, found = crossing, following
-    return None
-
-
-def _searched(at: _At, start: TiltedSum, epsilon: float, negligible: float) -> TiltedSum | None:
-    """The same with points made for every order on the way, by growing factors, until the mean has passed epsilon."""
-
-    def mean(order: float) -> float:
-        between = at(order)
-        assert between is not None  # a steeper order has points
-        return between.mean_excess(epsilon)
-
-    order, factor = start.guess(epsilon), 2.0
-    while (found := at(order)) is None:  # so steep that a law has no point left
-        order /= 16.0
-    below = found.mean_excess(epsilon) < 0.0
-    while 1e-100 < order < _GREATEST_ORDER:
-        if below and found.log_bound(epsilon) < negligible:
-            return None
-        other = at(order * factor if below else order / factor)
-        if other is None:
+def _crossed(at: _At, found: TiltedSum, epsilon: float, negligible: float, high: float) -> TiltedSum | None:
+    """The sum at an order below ``high`` that the points of the order before show; where these do not hold what then
+    matters, orders change by factors until the mean has passed epsilon, and are bisected.
+    """
+    low, factor = 0.0, 2.0  # ``low`` and ``high`` are orders whose means are below epsilon, and beyond it
+    order = min(found.guess(epsilon), high / factor)
+    for turn in itertools.count():
+        crossing = found.crossing(order, epsilon) if turn < _FOLLOWED else None
+        if crossing is not None and low < crossing < high:
+            order = crossing
+        elif low > 0.0 and high < math.inf:
+            order = math.sqrt(low * high)
+        elif turn > 0:
+            order, factor = (order * factor if low > 0.0 else order / factor), min(16.0, factor**2)
+        if not 1e-100 < order < _GREATEST_ORDER or high < _NARROWEST * low:
             break
-        if (other.mean_excess(epsilon) < 0.0) != below:
-            first, last = ((one.order, one.mean_excess(epsilon)) for one in (found, other))
-            return at(root(mean, first, last, 1e-3))
-        order, factor, found = other.order, min(16.0, factor**2), other
+        following = at(order)
+        if following is None:  # so steep that a law has no point left
+            high = order
+            continue
+        found, beyond = following, following.mean_excess(epsilon)
+        if found.log_bound(epsilon) < negligible:
+            return None
+        if abs(beyond) < _CENTRED * found.deviation:
+            break
+        low, high = (order, high) if beyond < 0.0 else (low, order)
     return found
