@@ -50,7 +50,7 @@ def test_attempts_at_one_claim_share_a_release_whatever_tau(ledger: evr.Ledger) 
 
 
 def test_strict_proofs_at_one_release_share_next_to_nothing(ledger: evr.Ledger) -> None:
-    """The first one's kappa was that of samples, 5e-4, and what `calibrate` found for another mechanism was rejected."""
+    """With the kappa of samples, what `calibrate` found for a second mechanism was rejected by a hair."""
     pair = {"epsilon": 1.0, "delta": 1e-5}
     makers = (
         lambda noise: evr.dpsgd(noise_multiplier=noise, sampling_probability=0.01, steps=500),
