@@ -14,7 +14,7 @@ from evr._kernel.pairs.nested import NestedLaw, OneOf, SampledSteps
 from evr._kernel.pairs.selection import Selection
 from evr._kernel.pairs.steps import Step
 from evr._kernel.strict.grid_law import either
-from evr._kernel.strict.rounding import GUARD, ceil_div, end_above, power_above, power_below, units_above
+from evr._kernel.strict.rounding import GUARD, end_above, power_above, power_below, units_above
 from evr.types import Direction
 
 _COARSE = 53  # bits of greatest losses
@@ -47,9 +47,9 @@ def infinite_delta(steps: Sequence[Step], bits: int = 256) -> Fraction:
     for step in steps:
         law, one = step.exact_law, 0
         if isinstance(law, Selection):
-            one = min(ceil_div(law.rule.factor * infinite_delta(law.steps, bits) * (1 << bits)), 1 << bits)
+            one = min(math.ceil(law.rule.factor * infinite_delta(law.steps, bits) * (1 << bits)), 1 << bits)
         elif isinstance(law, NestedLaw):
-            one = ceil_div(_nested_infinite(law, bits) * (1 << bits))
+            one = math.ceil(_nested_infinite(law, bits) * (1 << bits))
         elif isinstance(law, ExactOutcomes):
             one = units_above(partial(_infinite, law), bits)
         if one:

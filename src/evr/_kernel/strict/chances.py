@@ -13,12 +13,13 @@ from typing import Any, cast
 
 from flint import arb, arb_series, ctx, fmpq, fmpz
 
+from evr._kernel.order import power
 from evr._kernel.pairs.exact import ExactBins, ExactCurve, ExactGaussian, ExactLaw, ExactOutcomes
 from evr._kernel.pairs.exact.law import at_precision, ball
 from evr._kernel.pairs.nested import NestedLaw
 from evr._kernel.strict.masses import Masses
 from evr._kernel.strict.one_step import Losses, stretches
-from evr._kernel.strict.plan import Grid, power
+from evr._kernel.strict.plan import Grid
 from evr._kernel.strict.ratios import MORE_BITS, MOST_PLACES, places_for, ratios_of
 from evr._kernel.strict.rounding import GUARD, end_above
 from evr._kernel.strict.series import Part

@@ -187,8 +187,8 @@ def _outcomes(steps: Sequence[Step], plan: ProofPlan) -> ExactOutcomes:
 def _points(steps: tuple[Step, ...], curves: tuple[CurvePlan, ...]) -> tuple[tuple[Fraction, Fraction], ...]:
     """Epsilons with their deltas, each proved here."""
     found: dict[Fraction, Fraction] = {}
-    for epsilons, plan in curves:
-        for proof in prove_curve(steps, epsilons, plan) if epsilons else ():
+    for curve in curves:
+        for proof in prove_curve(steps, curve.epsilons, curve.plan) if curve.epsilons else ():
             known = needs_no_plan(steps, proof.epsilon) or proof
             found[proof.epsilon] = min(known.delta, proof.delta, found.get(proof.epsilon, Fraction(1)))
     return tuple(found.items())
