@@ -200,12 +200,8 @@ class SelectionPlan:
 
     def __post_init__(self) -> None:
         epsilons = [*self.at, *(epsilon for curve in self.curves for epsilon in curve.epsilons)]
-        sizes = (
-            (len(self.curves), MOST_CURVES),
-            (len(epsilons), MOST_POINTS),
-            (self.fineness, MOST_FINENESS),
-        )
-        if self.fineness < 1 or any(size > most for size, most in sizes):
+        is_long = len(self.curves) > MOST_CURVES or len(epsilons) > MOST_POINTS
+        if is_long or not 1 <= self.fineness <= MOST_FINENESS:
             raise ValueError(
                 f"the plan of a selection has at most {MOST_CURVES} curves, {MOST_POINTS:,} epsilons"
                 f" and a fineness from 1 to {MOST_FINENESS:,}"
@@ -236,7 +232,7 @@ class NestedPlan:
 
 
 def _written(value: Any) -> Any:
-    """Fractions as text, tuples as lists, plans by the names of their fields, but for empty ones by default."""
+    """Fractions as text, tuples as lists, plans by the names of their fields: no empty ones by default."""
     if isinstance(value, Fraction):
         return str(value)
     if isinstance(value, tuple):
