@@ -39,9 +39,7 @@ def bounds_below(
         )
     if plan.grids:
         return _composed(steps, plan)
-    if len(steps) != 1 or steps[0].count != 1:
-        raise ValueError("a plan without grids serves one step alone")
-    law, bits = steps[0].exact_law, plan.bits
+    law, bits = plan.of_law(steps), plan.bits
     if isinstance(law, SampledSteps):
         (inside,) = plan.nested[0].plans
         return partial(sampled_delta, law, bounds_below(law.steps, inside, low, high), bits=bits, above=False)

@@ -133,6 +133,12 @@ class ProofPlan:
         """For a single step, which needs no grid; ``spacing`` is that of ratios, for bins."""
         return cls(bits, spacing, (), ())
 
+    def of_law(self, steps: Sequence[Step]) -> ExactLaw:
+        """The law of the one step that a plan without grids serves."""
+        if len(steps) != 1 or steps[0].count != 1:
+            raise ValueError("a plan without grids serves one step alone")
+        return steps[0].exact_law
+
     @property
     def places(self) -> int:
         """The most places that a law has on the way: what memory and time go with."""

@@ -21,7 +21,6 @@ from evr._kernel.strict.tradeoff import Selected, outcomes_above
 from evr.types import Direction
 
 _SEAL = object()
-_COARSE = 53  # bits of greatest losses
 
 Plans = Generator[ProofPlan, Fraction, None]
 """Plans, finer and finer. Each is answered with the bound that follows from it."""
@@ -92,9 +91,9 @@ def bounds_by(
     if plan.grids:
         found = halves(resolved(steps, plan), plan)
         return found.delta, found.digest(plan)
-    _check_alone(steps)
+    law = plan.of_law(steps)
     _check_nested(steps, plan)
-    if isinstance(law := steps[0].exact_law, Selection):
+    if isinstance(law, Selection):
         return selected(law, plan.selections[0]).delta, None
     if isinstance(law, SampledSteps):
         inside, digest = bounds_by(law.steps, _plans_of(law, plan.nested[0])[0], low, high)
@@ -112,11 +111,6 @@ def selected(law: Selection, plan: SelectionPlan, *, reverse: bool = False) -> S
     """
     ahead, back = _points(law.steps, plan.ahead), _points(law.reverse, plan.back)
     return Selected.of(law.rule, *((back, ahead) if reverse else (ahead, back)), plan.fineness)
-
-
-def _check_alone(steps: Sequence[Step]) -> None:
-    if len(steps) != 1 or steps[0].count != 1:
-        raise ValueError("a plan without grids serves one step alone")
 
 
 def _check_nested(steps: Sequence[Step], plan: ProofPlan) -> None:
@@ -177,8 +171,7 @@ def _outcomes(steps: Sequence[Step], plan: ProofPlan) -> ExactOutcomes:
         two = halves(known, plan)
         whole = (two.first * two.second).rounded_up(two.bits)
         return GridOutcomes(whole, two.infinite, two.offset, two.spacing, two.bits)
-    _check_alone(known)
-    if not isinstance(law := known[0].exact_law, ExactOutcomes):
+    if not isinstance(law := plan.of_law(known), ExactOutcomes):
         raise ValueError(f"a plan without grids serves a step of outcomes, and {type(law).__name__} has none")
     return law
 
