@@ -24,6 +24,8 @@ _SEAL = object()
 
 Plans = Generator[ProofPlan, Fraction, None]
 """Plans, finer and finer. Each is answered with the bound that follows from it."""
+Composed = Callable[[Sequence[Step], ProofPlan], ExactOutcomes]
+"""From the steps of a composition, and a plan with grids, to outcomes that stand for it."""
 
 
 @dataclass(frozen=True)
@@ -123,8 +125,17 @@ def _check_nested(steps: Sequence[Step], plan: ProofPlan) -> None:
             raise ValueError(f"the plan has {len(plans)} {what}, and the steps have {number}")
 
 
-def resolved(steps: Sequence[Step], plan: ProofPlan) -> tuple[Step, ...]:
-    """The steps, with selections and laws of compositions as laws on outcomes that dominate them."""
+def _covered(steps: Sequence[Step], plan: ProofPlan) -> ExactOutcomes:
+    """A composition on the grids of its plan, as outcomes that dominate it."""
+    two = halves(steps, plan)
+    whole = (two.first * two.second).rounded_up(two.bits)
+    return GridOutcomes(whole, two.infinite, two.offset, two.spacing, two.bits)
+
+
+def resolved(steps: Sequence[Step], plan: ProofPlan, composed: Composed = _covered) -> tuple[Step, ...]:
+    """The steps, with selections and laws of compositions as laws on outcomes that dominate them; without
+    selections and groups, below them if ``composed`` makes outcomes that its composition dominates.
+    """
     _check_nested(steps, plan)
     selections, nested, found = iter(plan.selections), iter(plan.nested), []
     for step in steps:
@@ -134,16 +145,17 @@ def resolved(steps: Sequence[Step], plan: ProofPlan) -> tuple[Step, ...]:
             ahead, back = ([(epsilon, side.delta(epsilon)) for epsilon in how.at] for side in sides)
             step = replace(step, law=outcomes_above(ahead, back))
         elif isinstance(law, NestedLaw):
-            step = replace(step, law=outcomes_from(law, next(nested), plan.bits))
+            step = replace(step, law=outcomes_from(law, next(nested), plan.bits, composed))
         found.append(step)
     return tuple(found)
 
 
-def outcomes_from(law: NestedLaw, plan: NestedPlan, bits: int) -> ExactOutcomes:
+def outcomes_from(
+    law: NestedLaw, plan: NestedPlan, bits: int, composed: Composed = _covered
+) -> ExactOutcomes:
     """A law on finitely many outcomes that dominates one of compositions, whatever the plan (G1.5, G2.4)."""
-    inside = [
-        _outcomes(steps, one) for steps, one in zip(law.compositions, _plans_of(law, plan), strict=True)
-    ]
+    plans = zip(law.compositions, _plans_of(law, plan), strict=True)
+    inside = [_outcomes(steps, one, composed) for steps, one in plans]
     if isinstance(law, OneOf):
         laws = [(own, number) for own, (_, number) in zip(inside, law.parts, strict=True)]
         return mean_of(laws, law.direction, plan.top, plan.spacing, bits)
@@ -164,13 +176,11 @@ def _plans_of(law: NestedLaw, plan: NestedPlan) -> tuple[ProofPlan, ...]:
     return plan.plans
 
 
-def _outcomes(steps: Sequence[Step], plan: ProofPlan) -> ExactOutcomes:
+def _outcomes(steps: Sequence[Step], plan: ProofPlan, composed: Composed) -> ExactOutcomes:
     """A composition as outcomes, by its plan; without grids, its one step, which has outcomes."""
-    known = resolved(steps, plan)
+    known = resolved(steps, plan, composed)
     if plan.grids:
-        two = halves(known, plan)
-        whole = (two.first * two.second).rounded_up(two.bits)
-        return GridOutcomes(whole, two.infinite, two.offset, two.spacing, two.bits)
+        return composed(known, plan)
     if not isinstance(law := plan.of_law(known), ExactOutcomes):
         raise ValueError(f"a plan without grids serves a step of outcomes, and {type(law).__name__} has none")
     return law
