@@ -19,7 +19,7 @@ from evr._kernel.pairs.exact import RationalOutcomes
 from evr._kernel.pairs.nested import NestedLaw, OneOf, SampledSteps
 from evr._kernel.strict import Grid, NestedPlan, ProofPlan, Window, prove, schedule
 from evr._kernel.strict.lower import _outcomes, bounds_below
-from evr._plan.lower import delta_below
+from evr._plan.lower import delta_below, epsilon_below
 from evr._plan.strict import StrictCurve
 from evr.errors import UnsupportedEventError
 from evr.types import Direction
@@ -229,3 +229,13 @@ def test_both_sides_of_samples_in_compositions(event: dp_event.DpEvent, relation
         estimate, lower, upper = curve.estimate(1.0), delta_below(curve, 1.0).delta, curve.bound(1.0)
         assert lower <= upper
         assert (1 - 5e-4) * estimate <= lower <= estimate * (1 + 1e-6)
+
+
+def test_an_epsilon_of_a_sample_whose_losses_are_bounded() -> None:
+    """It was planned at an epsilon that no loss exceeds, and was infinite."""
+    event = dp_event.PoissonSampledDpEvent(0.5, repeated(dp_event.LaplaceDpEvent(2.0), 3))
+    for steps in Composition.of(dp_event.PoissonSampledDpEvent(0.3, event)).exact_directions().values():
+        curve = StrictCurve(steps)
+        least = curve.estimated_epsilon(1e-4)
+        assert least * (1 - 1e-4) <= epsilon_below(curve, 1e-4) <= least * (1 + 1e-9)
+        assert least * (1 - 1e-9) <= curve.epsilon(1e-4) <= least * (1 + 1e-4)

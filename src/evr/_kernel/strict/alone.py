@@ -14,7 +14,7 @@ from evr._kernel.pairs.nested import OneOf, SampledSteps
 from evr._kernel.pairs.selection import Selection
 from evr._kernel.pairs.steps import Step
 from evr._kernel.strict.grid_law import either
-from evr._kernel.strict.rounding import GUARD, end_above, power_above, power_below, units_above
+from evr._kernel.strict.rounding import GUARD, end_above, power_below, units_above
 from evr.types import Direction
 
 _COARSE = 53  # bits of greatest losses
@@ -70,18 +70,12 @@ def _infinite_units(law: ExactLaw, bits: int) -> int:
 
 
 def sampled_delta(
-    law: SampledSteps,
-    inside: Callable[[Fraction], Fraction],
-    epsilon: Fraction,
-    bits: int,
-    *,
-    above: bool = True,
+    law: SampledSteps, inside: Callable[[Fraction], Fraction], epsilon: Fraction, bits: int
 ) -> Fraction:
-    """Delta of one sample of a composition, from a bound on that of the composition (G1.2). For a bound from
-    ``above`` the ratio ``e^epsilon`` is rounded down, and so is the epsilon inside; else both are rounded up.
+    """At least delta of one sample of a composition, from a bound on that of the composition (G1.2): the
+    ratio ``e^epsilon`` is rounded down, and so is the epsilon inside.
     """
-    power_of, share = power_below if above else power_above, law.share
-    ratio = Fraction(power_of(epsilon, bits), 1 << bits)
+    ratio, share = Fraction(power_below(epsilon, bits), 1 << bits), law.share
     if law.direction is Direction.ADD or (law.direction is None and ratio < 1):
         factor = 1 - (1 - share) * ratio
         if factor <= 0:
@@ -92,6 +86,5 @@ def sampled_delta(
     else:
         factor, inner = share, 1 + (ratio - 1) / share
     with at_precision(bits + GUARD):
-        logarithm = ball(inner).log()
-        units = -end_above(-logarithm, bits) if above else end_above(logarithm, bits)
+        units = -end_above(-ball(inner).log(), bits)
     return min(Fraction(1), factor * inside(Fraction(units, 1 << bits)))

@@ -20,7 +20,6 @@ from evr._kernel.pairs.exact.sampled import ExactEither
 from evr._kernel.pairs.nested import OneOf, SampledSteps
 from evr._kernel.pairs.selection import Selection
 from evr._kernel.pairs.steps import Step
-from evr._kernel.strict.alone import sampled_delta
 from evr._kernel.strict.chances import chances_of, floor, sets_of
 from evr._kernel.strict.grid_law import GridLaw, Rules, falling, raised
 from evr._kernel.strict.masses import NOTHING, Masses
@@ -38,12 +37,10 @@ def bounds_below(
     delta(epsilon) of the steps' pairs in one direction, whatever the plan.
     """
     _check(steps)
+    known = resolved(steps, plan, _outcomes)
     if plan.grids:
-        return _composed(resolved(steps, plan, _outcomes), plan)
-    law, bits = plan.of_law(steps), plan.bits
-    if isinstance(law, SampledSteps):
-        (inside,) = plan.nested[0].plans
-        return partial(sampled_delta, law, bounds_below(law.steps, inside, low, high), bits=bits, above=False)
+        return _composed(known, plan)
+    law, bits = plan.of_law(known), plan.bits
     top = high if isinstance(law, ExactBins) and law.direction is Direction.REMOVE else -low
     sets = cache(partial(sets_of, law, top, plan.spacing, bits))
 
