@@ -148,11 +148,8 @@ def _whole(steps: Sequence[Step], plan: ProofPlan) -> _Whole:
     halves, (second, *_), offset = plan.composed(steps, _Score.of_step, _Score.times)
     spacing, bits = plan.spacing, plan.bits
     start = Masses.of(0, [1 << bits])  # without steps all mass is at the loss 0
-    first = (
-        halves[0]
-        if halves
-        else _Score(*(GridLaw(0, NOTHING, start, 0, spacing, bits, one) for one in _RULES))
-    )
+    nothing = _Score(*(GridLaw(0, NOTHING, start, 0, spacing, bits, one) for one in _RULES))
+    first = halves[0] if halves else nothing
     p, q = (x.all_coarse() * y.all_coarse() for x, y in zip(first, second, strict=True))
     ps, qs = [*p], [*q.part(p.first, p.last)]
     qs = [0] * (q.first - p.first) + qs + [0] * len(ps)  # at the places of p

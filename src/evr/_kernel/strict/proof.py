@@ -116,10 +116,8 @@ def selected(law: Selection, plan: SelectionPlan, *, reverse: bool = False) -> S
 
 
 def _check_nested(steps: Sequence[Step], plan: ProofPlan) -> None:
-    for kind, plans, what in (
-        (Selection, plan.selections, "selections"),
-        (NestedLaw, plan.nested, "nested laws"),
-    ):
+    held = (Selection, plan.selections, "selections"), (NestedLaw, plan.nested, "nested laws")
+    for kind, plans, what in held:
         number = sum(isinstance(step.exact_law, kind) for step in steps)
         if len(plans) != number:
             raise ValueError(f"the plan has {len(plans)} {what}, and the steps have {number}")
@@ -160,12 +158,8 @@ def outcomes_from(
         laws = [(own, number) for own, (_, number) in zip(inside, law.parts, strict=True)]
         return mean_of(laws, law.direction, plan.top, plan.spacing, bits)
     assert isinstance(law, SampledSteps)
-    share, direction = law.share, law.direction
-    found = (
-        exact_sampled(inside[0], share, direction)
-        if direction
-        else exact_without_replacement(inside[0], share)
-    )
+    (base,), way = inside, law.direction
+    found = exact_sampled(base, law.share, way) if way else exact_without_replacement(base, law.share)
     assert isinstance(found, ExactOutcomes)
     return found
 
