@@ -7,7 +7,7 @@ from functools import partial
 
 from flint import arb
 
-from evr._kernel.order import power
+from evr._kernel.order import ceil_div, power
 from evr._kernel.pairs.exact import ExactCurve, ExactLaw, ExactOutcomes
 from evr._kernel.pairs.exact.law import at_precision, ball
 from evr._kernel.pairs.nested import OneOf, SampledSteps
@@ -66,7 +66,7 @@ def _infinite_units(law: ExactLaw, bits: int) -> int:
             found = math.prod((one**number for one, number in groups), start=Fraction(1))
         else:
             found = sum((one * number for one, number in groups), Fraction(0)) / law.groups
-    return min(math.ceil(found * (1 << bits)), 1 << bits)
+    return min(ceil_div(found * (1 << bits)), 1 << bits)
 
 
 def sampled_delta(

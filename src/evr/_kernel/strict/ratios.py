@@ -6,7 +6,6 @@ them is a power of a polynomial with integer coefficients; what is beyond the to
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -93,7 +92,7 @@ def grid_of_ratios(number: int, top: Fraction, spacing: Fraction, bits: int) -> 
     if size > MOST_SIZE:
         raise ValueError(
             f"bins on grids of ratios would have more than {MOST_PLACES:,} places, for losses up to "
-            f"{math.ceil(top):,}: a smaller epsilon or a wider spacing is wanted"
+            f"{ceil_div(top):,}: a smaller epsilon or a wider spacing is wanted"
         )
     ends = (places, 0) if size == 1 else (MOST_PLACES // 4, ceil_div(places, size))
     return Ratios(spacing, size, *ends, bits=bits)
@@ -101,7 +100,7 @@ def grid_of_ratios(number: int, top: Fraction, spacing: Fraction, bits: int) -> 
 
 def places_for(number: int, top: Fraction, spacing: Fraction) -> int:
     """How many places a grid of the sum of so many ratios has whose losses reach up to ``top``."""
-    return max(1, math.ceil(sum_at(number, top) / spacing))
+    return max(1, ceil_div(sum_at(number, top), spacing))
 
 
 def sum_at(number: int, loss: Fraction) -> Fraction:

@@ -6,7 +6,6 @@ Everything is an integer or a rational number.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,6 +15,7 @@ from typing import NamedTuple
 
 from flint import arb
 
+from evr._kernel.order import ceil_div
 from evr._kernel.pairs.exact import RationalOutcomes
 from evr._kernel.pairs.exact.law import at_precision, ball
 from evr._kernel.pairs.exact.points import falling_hull, hull
@@ -173,8 +173,8 @@ class Selected:
     @cached_property
     def _whole_curve(self) -> list[tuple[int, int, int]]:
         """Its points in integers: where, how high, and how steeply it falls from there on."""
-        places = [math.ceil(line.slope * (1 << self.bits)) for line in self.curve]
-        heights = [math.ceil(line.height * (1 << self._wide)) for line in self.curve]
+        places = [ceil_div(line.slope * (1 << self.bits)) for line in self.curve]
+        heights = [ceil_div(line.height * (1 << self._wide)) for line in self.curve]
         falls = [
             ((a - b) << self.bits) // (y - x) if y > x else 0
             for (x, y), (a, b) in zip(pairwise(places), pairwise(heights), strict=True)
