@@ -169,7 +169,7 @@ def _plan() -> tuple[Any, ProofPlan]:
     steps = Composition.of(EVENTS["geometric"]).exact("remove")
     epsilons = tuple(Fraction(k, 10) for k in range(40))
     curve = CurvePlan(epsilons, ProofPlan.of_one_step(120))
-    selection = SelectionPlan(100, (curve,), (curve,))
+    selection = SelectionPlan(100, (curve,), (curve,), ())
     return steps, dataclasses.replace(ProofPlan.of_one_step(120), selections=(selection,))
 
 

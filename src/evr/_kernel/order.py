@@ -7,6 +7,7 @@ its delta is nowhere less, and stays so in compositions. A law is above what it 
 """
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -36,7 +37,7 @@ def power(one: T, count: int, times: Callable[[T, T], T]) -> T:
     return found
 
 
-def ceil_div(number: int, by: int) -> int:
+def ceil_div(number: int | Fraction, by: int | Fraction = 1) -> int:
     """The least integer that is not below ``number / by``.
 
     >>> ceil_div(7, 2), ceil_div(-7, 2)

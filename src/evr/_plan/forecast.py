@@ -56,7 +56,7 @@ def _nested(law: NestedLaw, how: NestedPlan, *, alone: bool) -> float:
 def _selection(law: Selection, how: SelectionPlan) -> float:
     sides = ((law.steps, how.ahead), (law.reverse, how.back))
     return sum(
-        seconds_of(steps, plan) + (_POINT * plan.places + 1e-3) * len(epsilons)
+        seconds_of(steps, curve.plan) + (_POINT * curve.plan.places + 1e-3) * len(curve.epsilons)
         for steps, curves in sides
-        for epsilons, plan in curves
+        for curve in curves
     )

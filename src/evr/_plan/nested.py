@@ -15,6 +15,7 @@ from evr._estimate.fft import rough_delta_of
 from evr._estimate.selected import on_lines
 from evr._kernel.pairs import Direction, Floats, Step
 from evr._kernel.pairs.exact import ExactOutcomes
+from evr._kernel.pairs.line.pair import unmix
 from evr._kernel.pairs.nested import NestedLaw, OneOf, SampledSteps, inner_epsilon
 from evr._kernel.strict import NestedPlan, ProofPlan, schedule
 from evr._kernel.strict.ratios import places_for
@@ -47,25 +48,24 @@ def _steepness(law: NestedLaw, losses: Floats) -> Floats:
     """How fast the loss of a law changes with that of a composition inside, about."""
     if not isinstance(law, SampledSteps):
         return np.ones(losses.size)
-    sides: dict[Direction | None, Any] = {
-        Direction.REMOVE: 1.0,
-        Direction.ADD: -1.0,
-        None: np.where(losses < 0, -1.0, 1.0),
-    }
-    sign = sides[law.direction]
     with np.errstate(over="ignore"):
-        return np.clip(1.0 - (1.0 - float(law.share)) * np.exp(-sign * losses), 1e-6, 1.0)
+        return np.clip(1.0 - (1.0 - float(law.share)) * np.exp(-_sign(law, losses) * losses), 1e-6, 1.0)
+
+
+def _sign(law: SampledSteps, losses: Any) -> Any:
+    """1 where the sample mixes the law under ``P``, as for remove, and -1 where it mixes that under ``Q``."""
+    if law.direction is None:
+        return np.where(losses < 0, -1.0, 1.0)
+    return 1.0 if law.direction is Direction.REMOVE else -1.0
 
 
 def nested_plan(law: NestedLaw, at: float, variance: float, low: float, high: float) -> NestedPlan:
     """A plan for a law from the loss ``low`` to ``high``, which may add a variance to its losses about ``at``."""
     if isinstance(law, SampledSteps):
-        share, direction = float(law.share), law.direction
 
         def inner(loss: float) -> float:
-            sign = 1.0 if direction is Direction.REMOVE or (direction is None and loss >= 0) else -1.0
-            held = math.exp(min(sign * loss, 600.0)) - (1.0 - share)
-            return sign * math.log(held / share) if held > 0 else -sign * math.inf
+            sign = float(_sign(law, loss))
+            return sign * float(unmix(sign * loss, float(law.share)))
 
         steep = float(_steepness(law, np.array([at]))[0])
         return NestedPlan((_whole(law.steps, inner(at), variance / steep**2, inner(low), inner(high)),))

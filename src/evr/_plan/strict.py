@@ -244,8 +244,8 @@ class StrictCurve:
 
     def _search(self, guess: float, target: Fraction, tolerance: float) -> float:
         """About the least float from ``guess`` on whose bound is at most the target."""
-        one_step = (1.01 * guess, float(target), tolerance / 2, _AT_ONCE)
-        plan = self.plan_for(*one_step if self.is_one_step else (guess, self.fft.delta(guess).value, tolerance))
+        fineness = (tolerance / 2, _AT_ONCE) if self.is_one_step else (tolerance,)
+        plan = self.plan_for(guess, self.fft.delta(guess).value, *fineness)
         bound, _ = bounds_by(self.steps, plan, *(Fraction(guess) * Fraction(part, 100) for part in (99, 101)))
         low, step = guess * (1 - 1e-9), 1e-3 * tolerance * max(guess, 1e-3)
         high = guess

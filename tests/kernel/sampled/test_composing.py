@@ -25,6 +25,7 @@ import evr._kernel.sampled.composing as kernel
 from evr._basics.randomness import Stream
 from evr._estimate.capped import capped_plan
 from evr._kernel.events import Composition
+from evr._kernel.order import power as composed_by_squares
 from evr._kernel.pairs import DiscretePair, Step
 from evr._kernel.pairs.law import UNIT
 from evr._kernel.sampled.composing import LossMasses, Places, masses_of, product_count
@@ -33,7 +34,6 @@ from evr._kernel.sampled.line import on_outcomes, spread_steps
 from evr._kernel.sampled.moments import Rounding, sum_error
 from evr._kernel.sampled.plan import CappedPlan, DrawPlan
 from evr._kernel.sampled.proposals import built
-from evr._kernel.strict.plan import power as composed_by_squares
 from evr._kernel.verdict import attempts
 from evr._kernel.verdict.settings import Claim, Settings
 from evr._plan.sampled import planned

@@ -2,19 +2,28 @@
 A bound below the truth would be a false guarantee.
 """
 
+import importlib
 import math
 import random
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
+from dp_accounting import dp_event
 
+from evr._kernel.events import Composition
 from evr._kernel.pairs import Step
 from evr._kernel.pairs.exact import RationalOutcomes
 from evr._kernel.pairs.nested import NestedLaw, OneOf, SampledSteps
 from evr._kernel.strict import Grid, NestedPlan, ProofPlan, Window, prove, schedule
+from evr._kernel.strict.lower import _outcomes, bounds_below
+from evr._plan.lower import delta_below, epsilon_below
+from evr._plan.strict import StrictCurve
+from evr.errors import UnsupportedEventError
 from evr.types import Direction
+from kernel.strict.stress import plant
 
 REMOVE, ADD = Direction.REMOVE, Direction.ADD
 EPSILONS = (0.0, 0.3, 1.0, 2.5)
@@ -82,20 +91,21 @@ def steps_of(node: Tree, direction: Direction) -> tuple[Step, ...]:
     return (Step(law, 1),)
 
 
-def plan_of(steps: tuple[Step, ...], rng: random.Random, *, grids: bool) -> ProofPlan:
+def plan_of(steps: tuple[Step, ...], rng: random.Random, *, grids: bool, bits: int = BITS) -> ProofPlan:
     """Any plan: the bound has to hold whatever it says."""
-    nested = tuple(nested_plan(step.exact_law, rng) for step in steps if isinstance(step.exact_law, NestedLaw))
+    laws = [step.exact_law for step in steps]
+    nested = tuple(nested_plan(law, rng, bits) for law in laws if isinstance(law, NestedLaw))
     if not grids:
-        return ProofPlan(BITS, Fraction(1), (), (), nested=nested)
+        return ProofPlan(bits, Fraction(1), (), (), nested=nested)
     spacing = Fraction(1, rng.choice((4, 16, 64, 256)))
     floor, top = math.floor(-rng.choice((2, 6, 12)) / spacing), math.ceil(rng.choice((3, 8, 14)) / spacing)
     windows = [Window(0, 0, 1, floor, top)] * len(schedule([step.count for step in steps]))
-    return ProofPlan(BITS, spacing, (Grid(Fraction(0), 0, 0, 1, floor, top),) * len(steps), tuple(windows), (), nested)
+    return ProofPlan(bits, spacing, (Grid(Fraction(0), 0, 0, 1, floor, top),) * len(steps), tuple(windows), (), nested)
 
 
-def nested_plan(law: NestedLaw, rng: random.Random) -> NestedPlan:
+def nested_plan(law: NestedLaw, rng: random.Random, bits: int) -> NestedPlan:
     alone = [len(steps) == 1 and steps[0].count == 1 and rng.random() < 0.5 for steps in law.compositions]
-    plans = tuple(plan_of(s, rng, grids=not one) for s, one in zip(law.compositions, alone, strict=True))
+    plans = tuple(plan_of(s, rng, grids=not one, bits=bits) for s, one in zip(law.compositions, alone, strict=True))
     return NestedPlan(plans, Fraction(1, rng.choice((2, 8, 32, 128))), Fraction(rng.choice((1, 3))))
 
 
@@ -128,3 +138,104 @@ def test_a_bound_is_never_below_the_truth(seed: int) -> None:
     rng = random.Random(seed)
     ratios = [ratio for _ in range(60) for ratio in compared(rng)]
     assert np.median(ratios) < 1.05  # and it says something
+
+
+def below(rng: random.Random) -> list[tuple[float, float]]:
+    """Lower bounds, by the functions as they are now, and the true deltas of one tree without groups."""
+    now = importlib.import_module("evr._kernel.strict.lower")
+    inner = tree(rng, rng.choice((1, 2)), "composed", "sampled")
+    node: Tree = ("composed", [(inner, rng.choice((1, 2, 3)))])
+    try:
+        worlds = enumerated(node)
+    except OverflowError:
+        return []
+    if "one of" in repr(node):
+        return []
+    found = []
+    bits = rng.choice((12, BITS))
+    for direction in Direction:
+        steps = steps_of(node, direction)
+        p, q = worlds if direction is REMOVE else worlds[::-1]
+        for epsilon in map(Fraction, EPSILONS):
+            plan = plan_of(steps, rng, grids=True, bits=bits)
+            bound = float(now.bounds_below(steps, plan, epsilon, epsilon)(epsilon))
+            found.append((bound, float(np.maximum(p - math.exp(epsilon) * q, 0).sum())))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_lower_bound_is_never_above_the_truth(seed: int) -> None:
+    rng = random.Random(seed)
+    found = [one for _ in range(40) for one in below(rng)]
+    assert all(bound <= truth * (1 + 1e-11) + 1e-15 for bound, truth in found)
+    assert np.median([bound / truth for bound, truth in found if truth > 1e-6]) > 0.8  # and it says something
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("below + (factor * there >> wide) + 1", "below + (factor * there >> wide + 1)"),
+        ("above, below = infinite, 0", "above, below = infinite + (unit * unit >> 8), 0"),
+        ("ratio = power_above(plan.spacing, wide)", "ratio = power_above(plan.spacing / 2, wide)"),
+        ("- (first + len(p) - 1) * plan.spacing", "- (first + len(p)) * plan.spacing"),
+        ("resolved(steps, plan, _outcomes)", "resolved(steps, plan)"),
+    ],
+)
+def test_a_fault_in_a_lower_bound_is_seen(right: str, wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch, "lower", right, wrong)
+    rng = random.Random(1)
+    seen = (bound > truth * (1 + 1e-11) + 1e-15 for _ in range(150) for bound, truth in below(rng))
+    assert any(seen)
+
+
+@pytest.mark.parametrize("bits", [10, BITS])
+def test_outcomes_below_a_composition_are_a_pair_whose_losses_fall(bits: int) -> None:
+    """Of the greatest chances of tests: else what roundings leave would count as outcomes of a great loss."""
+    rng = random.Random(bits)
+    for _ in range(20):
+        steps = (Step(RationalOutcomes(*leaf(rng)[1:]), rng.randint(1, 5)),)
+        law = _outcomes(steps, plan_of(steps, rng, grids=True, bits=bits))
+        assert sum(law.p) == sum(law.q) == 1
+        sets = [(p, q) for p, q in zip(law.p, law.q, strict=True) if p or q]
+        assert all(a * d > b * c for (a, b), (c, d) in pairwise(sets))
+
+
+def test_groups_have_no_lower_bound_at_any_depth() -> None:
+    base = (Step(RationalOutcomes.of([0.25, 0.75], [0.75, 0.25]), 1),)
+    groups = (Step(OneOf(REMOVE, ((base, 2),)), 2),)
+    for steps in (groups, (Step(SampledSteps(groups, Fraction(1, 2), REMOVE), 1),)):
+        with pytest.raises(UnsupportedEventError, match=r"one of 2 groups.* has no lower bound here"):
+            bounds_below(steps, ProofPlan.of_one_step(8), Fraction(1), Fraction(1))
+
+
+def repeated(event: dp_event.DpEvent, count: int) -> dp_event.DpEvent:
+    return dp_event.SelfComposedDpEvent(event, count)
+
+
+HALF = dp_event.PoissonSampledDpEvent(0.5, dp_event.GaussianDpEvent(2.0))
+ANSWERS = dp_event.RandomizedResponseDpEvent(0.3, 4)  # outcomes below three of them have losses next to 0
+SAMPLES = [
+    (dp_event.PoissonSampledDpEvent(0.05, repeated(HALF, 4)), "add-or-remove"),
+    (dp_event.PoissonSampledDpEvent(0.2, repeated(dp_event.LaplaceDpEvent(3.0), 2)), "add-or-remove"),
+    (dp_event.SampledWithoutReplacementDpEvent(100, 20, repeated(ANSWERS, 3)), "replace-one"),
+]
+
+
+@pytest.mark.parametrize(("event", "relation"), SAMPLES)
+def test_both_sides_of_samples_in_compositions(event: dp_event.DpEvent, relation: Any) -> None:
+    for steps in Composition.of(repeated(event, 10), relation).exact_directions().values():
+        assert isinstance(steps[0].law, SampledSteps)
+        curve = StrictCurve(steps)
+        estimate, lower, upper = curve.estimate(1.0), delta_below(curve, 1.0).delta, curve.bound(1.0)
+        assert lower <= upper
+        assert (1 - 5e-4) * estimate <= lower <= estimate * (1 + 1e-6)
+
+
+def test_an_epsilon_of_a_sample_whose_losses_are_bounded() -> None:
+    """It was planned at an epsilon that no loss exceeds, and was infinite."""
+    event = dp_event.PoissonSampledDpEvent(0.5, repeated(dp_event.LaplaceDpEvent(2.0), 3))
+    for steps in Composition.of(dp_event.PoissonSampledDpEvent(0.3, event)).exact_directions().values():
+        curve = StrictCurve(steps)
+        least = curve.estimated_epsilon(1e-4)
+        assert least * (1 - 1e-4) <= epsilon_below(curve, 1e-4) <= least * (1 + 1e-9)
+        assert least * (1 - 1e-9) <= curve.epsilon(1e-4) <= least * (1 + 1e-4)

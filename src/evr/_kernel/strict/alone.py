@@ -7,14 +7,14 @@ from functools import partial
 
 from flint import arb
 
-from evr._kernel.order import power
+from evr._kernel.order import ceil_div, power
 from evr._kernel.pairs.exact import ExactCurve, ExactLaw, ExactOutcomes
 from evr._kernel.pairs.exact.law import at_precision, ball
-from evr._kernel.pairs.nested import NestedLaw, OneOf, SampledSteps
+from evr._kernel.pairs.nested import OneOf, SampledSteps
 from evr._kernel.pairs.selection import Selection
 from evr._kernel.pairs.steps import Step
 from evr._kernel.strict.grid_law import either
-from evr._kernel.strict.rounding import GUARD, ceil_div, end_above, power_above, power_below, units_above
+from evr._kernel.strict.rounding import GUARD, end_above, power_below, units_above
 from evr.types import Direction
 
 _COARSE = 53  # bits of greatest losses
@@ -36,60 +36,46 @@ def stays_within(steps: Sequence[Step], epsilon: Fraction) -> bool:
 def one_step_delta(law: ExactLaw, epsilon: Fraction, bits: int) -> Fraction:
     """At least delta of one step alone: its curve, rounded up to a multiple of ``2^-bits`` (S5.1)."""
     assert isinstance(law, ExactCurve | ExactOutcomes)
-    return min(
-        Fraction(max(0, units_above(partial(law.hockey_stick, epsilon), bits)), 1 << bits), Fraction(1)
-    )
+    units = units_above(partial(law.hockey_stick, epsilon), bits)
+    return Fraction(min(max(0, units), 1 << bits), 1 << bits)
 
 
 def infinite_delta(steps: Sequence[Step], bits: int = 256) -> Fraction:
     """At least the chance that some loss is infinite: delta at an infinite epsilon. Curves have none."""
     total = 0
     for step in steps:
-        law, one = step.exact_law, 0
-        if isinstance(law, Selection):
-            one = min(ceil_div(law.rule.factor * infinite_delta(law.steps, bits) * (1 << bits)), 1 << bits)
-        elif isinstance(law, NestedLaw):
-            one = ceil_div(_nested_infinite(law, bits) * (1 << bits))
-        elif isinstance(law, ExactOutcomes):
-            one = units_above(partial(_infinite, law), bits)
-        if one:
-            total = either(total, power(one, step.count, lambda a, b: either(a, b, bits)), bits)
+        one = _infinite_units(step.exact_law, bits)
+        total = either(total, power(one, step.count, lambda a, b: either(a, b, bits)), bits) if one else total
     return Fraction(total, 1 << bits)
 
 
-def _nested_infinite(law: NestedLaw, bits: int) -> Fraction:
-    """At least the probability that the loss of a law of compositions is infinite."""
-    each = [infinite_delta(steps, bits) for steps in law.compositions]
-    if isinstance(law, OneOf):
-        numbers = [number for _, number in law.parts]
-        if law.direction is Direction.ADD:  # the ratio of every group is 0
-            return math.prod(
-                (one**number for one, number in zip(each, numbers, strict=True)), start=Fraction(1)
-            )
-        return (
-            sum((one * number for one, number in zip(each, numbers, strict=True)), Fraction(0)) / law.groups
+def _infinite_units(law: ExactLaw, bits: int) -> int:
+    """``2^bits`` times the probability that the loss is infinite, rounded up."""
+    if isinstance(law, ExactOutcomes):
+        return units_above(
+            lambda: sum((one.p for one in law.checked_sets() if one.loss == arb.pos_inf()), arb(0)), bits
         )
-    assert isinstance(law, SampledSteps)
-    return Fraction(0) if law.direction is Direction.ADD else law.share * each[0]
-
-
-def _infinite(law: ExactOutcomes) -> arb:
-    return sum((one.p for one in law.checked_sets() if one.loss == arb.pos_inf()), arb(0))
+    each, found = [infinite_delta(steps, bits) for steps in law.compositions], Fraction(0)
+    if isinstance(law, Selection):
+        found = law.rule.factor * each[0]
+    elif isinstance(law, SampledSteps) and law.direction is not Direction.ADD:
+        found = law.share * each[0]
+    elif isinstance(law, OneOf):
+        groups = [(one, number) for one, (_, number) in zip(each, law.parts, strict=True)]
+        if law.direction is Direction.ADD:  # the ratio of every group is 0
+            found = math.prod((one**number for one, number in groups), start=Fraction(1))
+        else:
+            found = sum((one * number for one, number in groups), Fraction(0)) / law.groups
+    return min(ceil_div(found * (1 << bits)), 1 << bits)
 
 
 def sampled_delta(
-    law: SampledSteps,
-    inside: Callable[[Fraction], Fraction],
-    epsilon: Fraction,
-    bits: int,
-    *,
-    above: bool = True,
+    law: SampledSteps, inside: Callable[[Fraction], Fraction], epsilon: Fraction, bits: int
 ) -> Fraction:
-    """Delta of one sample of a composition, from a bound on that of the composition (G1.2). For a bound from
-    ``above`` the ratio ``e^epsilon`` is rounded down, and so is the epsilon inside; else both are rounded up.
+    """At least delta of one sample of a composition, from a bound on that of the composition (G1.2): the
+    ratio ``e^epsilon`` is rounded down, and so is the epsilon inside.
     """
-    power_of, share = power_below if above else power_above, law.share
-    ratio = Fraction(power_of(epsilon, bits), 1 << bits)
+    ratio, share = Fraction(power_below(epsilon, bits), 1 << bits), law.share
     if law.direction is Direction.ADD or (law.direction is None and ratio < 1):
         factor = 1 - (1 - share) * ratio
         if factor <= 0:
@@ -100,6 +86,5 @@ def sampled_delta(
     else:
         factor, inner = share, 1 + (ratio - 1) / share
     with at_precision(bits + GUARD):
-        logarithm = ball(inner).log()
-        units = -end_above(-logarithm, bits) if above else end_above(logarithm, bits)
+        units = -end_above(-ball(inner).log(), bits)
     return min(Fraction(1), factor * inside(Fraction(units, 1 << bits)))

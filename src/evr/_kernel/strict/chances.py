@@ -13,16 +13,15 @@ from typing import Any, cast
 
 from flint import arb, arb_series, ctx, fmpq, fmpz
 
+from evr._kernel.order import power
 from evr._kernel.pairs.exact import ExactBins, ExactCurve, ExactGaussian, ExactLaw, ExactOutcomes
 from evr._kernel.pairs.exact.law import at_precision, ball
-from evr._kernel.pairs.nested import NestedLaw
 from evr._kernel.strict.masses import Masses
 from evr._kernel.strict.one_step import Losses, stretches
-from evr._kernel.strict.plan import Grid, power
+from evr._kernel.strict.plan import Grid
 from evr._kernel.strict.ratios import MORE_BITS, MOST_PLACES, places_for, ratios_of
 from evr._kernel.strict.rounding import GUARD, end_above
 from evr._kernel.strict.series import Part
-from evr.errors import UnsupportedEventError
 from evr.types import Direction
 
 Chances = tuple[arb, arb]
@@ -119,14 +118,15 @@ def _of_curve(law: ExactCurve, losses: Losses, bits: int) -> tuple[list[int], li
 def sets_of(law: ExactLaw, top: Fraction, spacing: Fraction, bits: int) -> list[Chances]:
     """The chances of disjoint sets of outcomes; of bins, those of sums of ratios up to ``e^top``."""
     if isinstance(law, ExactOutcomes):
-        return [(one.p, one.q) for one in law.sets()]
+        try:
+            found = law.sets()
+        except ArithmeticError:  # the sign of a loss is not certain
+            with at_precision(4 * ctx.prec):
+                found = law.sets()
+        return [(one.p, one.q) for one in found]
     if isinstance(law, ExactBins):
         return _sums_of_ratios(law, top, spacing, bits + MORE_BITS)
-    name = law.describe() if isinstance(law, NestedLaw) else type(law).__name__
-    raise UnsupportedEventError(
-        f"{name} has no lower bound here: what is known of it bounds delta from above."
-        " Ask for an upper bound (evr.certify, method='strict')"
-    )
+    raise TypeError(f"{law!r} has neither a curve nor outcomes nor bins: it has no score")
 
 
 def _sums_of_ratios(law: ExactBins, top: Fraction, spacing: Fraction, bits: int) -> list[Chances]:

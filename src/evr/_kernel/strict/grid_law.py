@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 from flint import arb
 
+from evr._kernel.order import power
 from evr._kernel.pairs.exact.law import at_precision, ball
 from evr._kernel.strict.masses import NOTHING, Masses, alike
-from evr._kernel.strict.plan import Grid, Window, power
+from evr._kernel.strict.plan import Grid, Window
 from evr._kernel.strict.rounding import GUARD, ceiling, decided, power_below
 
 _FEW = 1 << 16  # places, one by one

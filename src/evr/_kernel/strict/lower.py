@@ -6,21 +6,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache, lru_cache, partial
+from itertools import pairwise
 from operator import mul
 from typing import NamedTuple, Self
 
 from flint import fmpz
 
-from evr._kernel.pairs.exact import ExactBins, ExactCurve, ExactLaw
+from evr._kernel.order import ceil_div
+from evr._kernel.pairs.exact import ExactBins, ExactCurve, ExactLaw, RationalOutcomes
 from evr._kernel.pairs.exact.law import at_precision, ball
+from evr._kernel.pairs.exact.points import falling_hull
 from evr._kernel.pairs.exact.sampled import ExactEither
-from evr._kernel.pairs.nested import SampledSteps
+from evr._kernel.pairs.nested import OneOf, SampledSteps
+from evr._kernel.pairs.selection import Selection
 from evr._kernel.pairs.steps import Step
-from evr._kernel.strict.alone import sampled_delta
 from evr._kernel.strict.chances import chances_of, floor, sets_of
 from evr._kernel.strict.grid_law import GridLaw, Rules, falling, raised
 from evr._kernel.strict.masses import NOTHING, Masses
 from evr._kernel.strict.plan import Grid, ProofPlan, Window
+from evr._kernel.strict.proof import resolved
 from evr._kernel.strict.rounding import GUARD, power_above
 from evr.errors import UnsupportedEventError
 from evr.types import Direction
@@ -32,19 +36,11 @@ def bounds_below(
     """A function from an epsilon, from ``low`` to ``high``, to a rational number that is at most
     delta(epsilon) of the steps' pairs in one direction, whatever the plan.
     """
-    if any(isinstance(step.law, ExactEither) for step in steps):
-        raise UnsupportedEventError(
-            "so many kinds of steps are grouped to the safe side, which has no lower bound here:"
-            " ask for an upper bound (evr.certify, method='strict'), or give fewer kinds"
-        )
+    _check(steps)
+    known = resolved(steps, plan, _outcomes)
     if plan.grids:
-        return _composed(steps, plan)
-    if len(steps) != 1 or steps[0].count != 1:
-        raise ValueError("a plan without grids serves one step alone")
-    law, bits = steps[0].exact_law, plan.bits
-    if isinstance(law, SampledSteps):
-        (inside,) = plan.nested[0].plans
-        return partial(sampled_delta, law, bounds_below(law.steps, inside, low, high), bits=bits, above=False)
+        return _composed(known, plan)
+    law, bits = plan.of_law(known), plan.bits
     top = high if isinstance(law, ExactBins) and law.direction is Direction.REMOVE else -low
     sets = cache(partial(sets_of, law, top, plan.spacing, bits))
 
@@ -57,6 +53,23 @@ def bounds_below(
             return Fraction(sum(floor(gain * unit) for gain in gains), 1 << bits)
 
     return delta
+
+
+def _check(steps: Sequence[Step]) -> None:
+    """Refuse laws that are known from above only."""
+    for law in (step.exact_law for step in steps):
+        if isinstance(law, ExactEither):
+            raise UnsupportedEventError(
+                "so many kinds of steps are grouped to the safe side, which has no lower bound here:"
+                " ask for an upper bound (evr.certify, method='strict'), or give fewer kinds"
+            )
+        if isinstance(law, OneOf | Selection):
+            raise UnsupportedEventError(
+                f"{law.describe()} has no lower bound here: what is known of it bounds delta from above."
+                " Ask for an upper bound (evr.certify, method='strict')"
+            )
+        if isinstance(law, SampledSteps):
+            _check(law.steps)
 
 
 # --- the two lists of a score (L2, L4) ------------------------------------------------------------
@@ -118,31 +131,44 @@ class _Score(NamedTuple):
         return type(self)(*(x.times(y).within(window) for x, y in zip(self, other, strict=True)))
 
 
-# --- the last sum (L5) ----------------------------------------------------------------------------
+# --- a whole composition (L5, L6) -----------------------------------------------------------------
 
 
-def _composed(steps: Sequence[Step], plan: ProofPlan) -> Callable[[Fraction], Fraction]:
+class _Whole(NamedTuple):
+    """The score of a composition at the places from ``first`` on; masses in units of ``2^-2 bits``."""
+
+    first: int
+    p: list[int]
+    q: list[int]
+    infinite: int
+    offset: Fraction
+
+
+def _whole(steps: Sequence[Step], plan: ProofPlan) -> _Whole:
     halves, (second, *_), offset = plan.composed(steps, _Score.of_step, _Score.times)
     spacing, bits = plan.spacing, plan.bits
     start = Masses.of(0, [1 << bits])  # without steps all mass is at the loss 0
-    first = (
-        halves[0]
-        if halves
-        else _Score(*(GridLaw(0, NOTHING, start, 0, spacing, bits, one) for one in _RULES))
-    )
+    nothing = _Score(*(GridLaw(0, NOTHING, start, 0, spacing, bits, one) for one in _RULES))
+    first = halves[0] if halves else nothing
     p, q = (x.all_coarse() * y.all_coarse() for x, y in zip(first, second, strict=True))
     ps, qs = [*p], [*q.part(p.first, p.last)]
     qs = [0] * (q.first - p.first) + qs + [0] * len(ps)  # at the places of p
-    infinite, wide = _RULES[0].infinite(first.p, second.p) << bits, bits + GUARD
+    return _Whole(p.first, ps, qs[: len(ps)], _RULES[0].infinite(first.p, second.p) << bits, offset)
+
+
+def _composed(steps: Sequence[Step], plan: ProofPlan) -> Callable[[Fraction], Fraction]:
+    first, p, q, infinite, offset = _whole(steps, plan)
+    last, spacing, bits = first + len(p) - 1, plan.spacing, plan.bits
+    wide = bits + GUARD
 
     def delta(epsilon: Fraction) -> Fraction:
         near, total = (epsilon - offset) // spacing, infinite
-        upwards, downwards = range(max(near + 1, p.first), p.last + 1), range(near, p.first - 1, -1)
-        for places in (upwards, downwards) if near <= p.last else ():
+        upwards, downwards = range(max(near + 1, first), last + 1), range(near, first - 1, -1)
+        for places in (upwards, downwards) if near <= last else ():
             ratio = power_above(-places.step * spacing, wide)
             factor = power_above(epsilon - offset - places.start * spacing, wide)
-            for i in (place - p.first for place in places):
-                gain = ps[i] - (factor * qs[i] >> wide) - 1
+            for i in (place - first for place in places):
+                gain = p[i] - (factor * q[i] >> wide) - 1
                 if gain > 0:
                     total += gain
                 elif places is downwards:
@@ -151,3 +177,23 @@ def _composed(steps: Sequence[Step], plan: ProofPlan) -> Callable[[Fraction], Fr
         return Fraction(total, 1 << 2 * bits)
 
     return delta
+
+
+def _outcomes(steps: Sequence[Step], plan: ProofPlan) -> RationalOutcomes:
+    """Outcomes that a composition dominates: of the tests "the score is at least n", and what coins make of
+    them, the greatest chances under ``P``.
+    """
+    first, p, q, infinite, offset = _whole(steps, plan)
+    bits, unit, wide = plan.bits, 1 << plan.bits, plan.bits + GUARD
+    ratio = power_above(plan.spacing, wide)
+    factor = power_above(-offset - (first + len(p) - 1) * plan.spacing, wide)
+    above, below = infinite, 0
+    tests = [(0, -(infinite >> bits))]
+    for here, there in zip(reversed(p), reversed(q), strict=True):
+        above, below = above + here, below + (factor * there >> wide) + 1
+        factor = (factor * ratio >> wide) + 1
+        tests.append((ceil_div(below, unit), -(above >> bits)))
+    ends = falling_hull([*(test for test in tests if test[0] < unit), (unit, -unit)])
+    ends += [(unit, -unit)] if ends[-1][0] < unit else []
+    sets = [(infinite >> bits, 0), *((b - d, c - a) for (a, b), (c, d) in pairwise(ends))]
+    return RationalOutcomes.of(*zip(*((Fraction(x, unit), Fraction(y, unit)) for x, y in sets), strict=True))

@@ -11,7 +11,7 @@ from struct import unpack
 
 from flint import fmpz
 
-from evr._kernel.strict.rounding import ceil_div
+from evr._kernel.order import ceil_div
 
 _FEW = 16  # doublings of places: what is kept in memory
 _TOGETHER = 16  # neighbouring masses that are moved together

@@ -8,10 +8,10 @@ from fractions import Fraction
 
 from flint import arb
 
+from evr._kernel.order import power
 from evr._kernel.pairs.exact import ExactOutcomes, OutcomeSet
 from evr._kernel.pairs.exact.law import at_precision, ball
 from evr._kernel.strict.masses import Masses
-from evr._kernel.strict.plan import power
 from evr._kernel.strict.ratios import MORE_BITS, MeanOutcomes, Ratios, Sum, grid_of_ratios
 from evr._kernel.strict.rounding import GUARD, end_above
 from evr.types import Direction

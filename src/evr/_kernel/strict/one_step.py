@@ -55,8 +55,6 @@ class Losses(Sequence[fmpq]):
         return self._number
 
     def __getitem__(self, place: Any) -> Any:
-        if isinstance(place, slice):
-            return [self[j] for j in range(*place.indices(len(self)))]
         place = range(self._number)[place]
         fine = min(max(place - self._below, 0), self._above - self._below)
         return self._start + self.unit * ((place - fine) * self._size + fine)

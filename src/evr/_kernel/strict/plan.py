@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
 from functools import cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
-from evr._kernel.order import power as power
+from evr._kernel.order import power
 from evr._kernel.pairs.exact.law import ExactLaw
 from evr._kernel.pairs.steps import Step
 
@@ -133,6 +133,12 @@ class ProofPlan:
         """For a single step, which needs no grid; ``spacing`` is that of ratios, for bins."""
         return cls(bits, spacing, (), ())
 
+    def of_law(self, steps: Sequence[Step]) -> ExactLaw:
+        """The law of the one step that a plan without grids serves."""
+        if len(steps) != 1 or steps[0].count != 1:
+            raise ValueError("a plan without grids serves one step alone")
+        return steps[0].exact_law
+
     @property
     def places(self) -> int:
         """The most places that a law has on the way: what memory and time go with."""
@@ -165,52 +171,28 @@ class ProofPlan:
         offset = sum((s.count * grid.offset for s, grid in zip(steps, self.grids, strict=True)), Fraction(0))
         return first, second, offset
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> dict[str, Any]:
         """The plan as JSON has it: integers, and rational numbers as text."""
-        return {
-            "bits": self.bits,
-            "spacing": str(self.spacing),
-            "grids": [[str(grid.offset), *grid[1:]] for grid in self.grids],
-            "windows": [list(window) for window in self.windows],
-            **({"selections": [one.to_json() for one in self.selections]} if self.selections else {}),
-            **({"nested": [one.to_json() for one in self.nested]} if self.nested else {}),
-        }
+        return _written(self)
 
     @classmethod
     def from_json(cls, document: Any) -> ProofPlan:
         """What ``to_json`` wrote, or a ``ValueError``: written again it has to be the same document."""
         try:
-            found = cls._read(document)
+            found: ProofPlan = _read(cls, document)
             if json.dumps(found.to_json(), sort_keys=True) != json.dumps(document, sort_keys=True):
                 raise TypeError("a key or a value is of another kind")
         except (TypeError, LookupError, AttributeError, OverflowError, RecursionError) as error:
             raise ValueError(f"this is not a plan as evr writes it ({error})") from None
         return found
 
-    @classmethod
-    def _read(cls, document: Any) -> ProofPlan:
-        return cls(
-            int(document["bits"]),
-            fraction_of(document["spacing"]),
-            tuple(Grid(fraction_of(offset), *map(int, rest)) for offset, *rest in document["grids"]),
-            tuple(Window(*map(int, row)) for row in document["windows"]),
-            tuple(SelectionPlan.read(one) for one in document.get("selections", ())),
-            tuple(NestedPlan.read(one) for one in document.get("nested", ())),
-        )
 
-
-class CurvePlan(NamedTuple):
+@dataclass(frozen=True)
+class CurvePlan:
     """Epsilons at which the curve of one composition is bounded, and the plan for all of them."""
 
     epsilons: tuple[Fraction, ...]
     plan: ProofPlan
-
-    def to_json(self) -> dict[str, object]:
-        return {"epsilons": [str(epsilon) for epsilon in self.epsilons], "plan": self.plan.to_json()}
-
-    @classmethod
-    def read(cls, document: Any) -> CurvePlan:
-        return cls(tuple(map(fraction_of, document["epsilons"])), ProofPlan._read(document["plan"]))
 
 
 @dataclass(frozen=True)
@@ -220,33 +202,24 @@ class SelectionPlan:
     fineness: int  # how narrow cells are
     ahead: tuple[CurvePlan, ...]  # points of the curve of one run in this direction
     back: tuple[CurvePlan, ...]  # and in the other
-    at: tuple[Fraction, ...] = ()  # epsilons at which it is asked, where it is composed with other steps
+    at: tuple[Fraction, ...]  # epsilons at which it is asked, where it is composed with other steps
 
     def __post_init__(self) -> None:
-        points = len(self.at) + sum(len(curve.epsilons) for curve in self.curves)
-        if not 1 <= self.fineness <= MOST_FINENESS or len(self.curves) > MOST_CURVES or points > MOST_POINTS:
+        epsilons = [*self.at, *(epsilon for curve in self.curves for epsilon in curve.epsilons)]
+        is_long = len(self.curves) > MOST_CURVES or len(epsilons) > MOST_POINTS
+        if is_long or not 1 <= self.fineness <= MOST_FINENESS:
             raise ValueError(
                 f"the plan of a selection has at most {MOST_CURVES} curves, {MOST_POINTS:,} epsilons"
                 f" and a fineness from 1 to {MOST_FINENESS:,}"
             )
         if any(curve.plan.selections for curve in self.curves):
             raise ValueError("one run of a selection holds no selection")
-        if any(epsilon < 0 for epsilon in (*self.at, *(e for curve in self.curves for e in curve.epsilons))):
+        if min(epsilons, default=0) < 0:
             raise ValueError("the epsilons of a selection are not negative")
 
     @property
     def curves(self) -> tuple[CurvePlan, ...]:
         return self.ahead + self.back
-
-    def to_json(self) -> dict[str, object]:
-        ahead, back = ([curve.to_json() for curve in side] for side in (self.ahead, self.back))
-        return {"fineness": self.fineness, "ahead": ahead, "back": back, "at": [str(e) for e in self.at]}
-
-    @classmethod
-    def read(cls, document: Any) -> SelectionPlan:
-        """What ``to_json`` wrote, inside of the plan of a proof, which compares the whole."""
-        ahead, back = (tuple(map(CurvePlan.read, document[side])) for side in ("ahead", "back"))
-        return cls(int(document["fineness"]), ahead, back, tuple(map(fraction_of, document["at"])))
 
 
 @dataclass(frozen=True)
@@ -263,15 +236,32 @@ class NestedPlan:
         if self.spacing <= 0:
             raise ValueError(f"spacing={self.spacing!r} of ratios is not positive")
 
-    def to_json(self) -> dict[str, object]:
-        plans = [one.to_json() for one in self.plans]
-        return {"plans": plans, "spacing": str(self.spacing), "top": str(self.top)}
 
-    @classmethod
-    def read(cls, document: Any) -> NestedPlan:
-        """What ``to_json`` wrote, inside of the plan of a proof, which compares the whole."""
-        spacing, top = (fraction_of(document[key]) for key in ("spacing", "top"))
-        return cls(tuple(ProofPlan._read(one) for one in document["plans"]), spacing, top)
+def _written(value: Any) -> Any:
+    """Fractions as text, tuples as lists, plans by the names of their fields: no empty ones by default."""
+    if isinstance(value, Fraction):
+        return str(value)
+    if isinstance(value, tuple):
+        return [_written(one) for one in value]
+    if not is_dataclass(value):
+        return value
+    named = [(one, getattr(value, one.name)) for one in fields(value)]
+    return {one.name: _written(held) for one, held in named if held or one.default != ()}
+
+
+def _read(kind: Any, document: Any) -> Any:
+    """What ``_written`` wrote of this kind, as its annotations have it."""
+    if kind in (int, Fraction):
+        return int(document) if kind is int else fraction_of(document)
+    if get_origin(kind) is tuple:
+        return tuple(_read(get_args(kind)[0], one) for one in document)
+    kinds = _kinds_of(kind)
+    if issubclass(kind, tuple):
+        return kind(*map(_read, kinds.values(), document))
+    return kind(**{name: _read(kinds[name], one) for name, one in document.items()})
+
+
+_kinds_of = cache(get_type_hints)
 
 
 class StatedProof(NamedTuple):

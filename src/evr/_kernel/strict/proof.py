@@ -21,10 +21,11 @@ from evr._kernel.strict.tradeoff import Selected, outcomes_above
 from evr.types import Direction
 
 _SEAL = object()
-_COARSE = 53  # bits of greatest losses
 
 Plans = Generator[ProofPlan, Fraction, None]
 """Plans, finer and finer. Each is answered with the bound that follows from it."""
+Composed = Callable[[Sequence[Step], ProofPlan], ExactOutcomes]
+"""From the steps of a composition, and a plan with grids, to outcomes that stand for it."""
 
 
 @dataclass(frozen=True)
@@ -92,9 +93,9 @@ def bounds_by(
     if plan.grids:
         found = halves(resolved(steps, plan), plan)
         return found.delta, found.digest(plan)
-    _check_alone(steps)
+    law = plan.of_law(steps)
     _check_nested(steps, plan)
-    if isinstance(law := steps[0].exact_law, Selection):
+    if isinstance(law, Selection):
         return selected(law, plan.selections[0]).delta, None
     if isinstance(law, SampledSteps):
         inside, digest = bounds_by(law.steps, _plans_of(law, plan.nested[0])[0], low, high)
@@ -114,23 +115,25 @@ def selected(law: Selection, plan: SelectionPlan, *, reverse: bool = False) -> S
     return Selected.of(law.rule, *((back, ahead) if reverse else (ahead, back)), plan.fineness)
 
 
-def _check_alone(steps: Sequence[Step]) -> None:
-    if len(steps) != 1 or steps[0].count != 1:
-        raise ValueError("a plan without grids serves one step alone")
-
-
 def _check_nested(steps: Sequence[Step], plan: ProofPlan) -> None:
-    for kind, plans, what in (
-        (Selection, plan.selections, "selections"),
-        (NestedLaw, plan.nested, "nested laws"),
-    ):
+    held = (Selection, plan.selections, "selections"), (NestedLaw, plan.nested, "nested laws")
+    for kind, plans, what in held:
         number = sum(isinstance(step.exact_law, kind) for step in steps)
         if len(plans) != number:
             raise ValueError(f"the plan has {len(plans)} {what}, and the steps have {number}")
 
 
-def resolved(steps: Sequence[Step], plan: ProofPlan) -> tuple[Step, ...]:
-    """The steps, with selections and laws of compositions as laws on outcomes that dominate them."""
+def _covered(steps: Sequence[Step], plan: ProofPlan) -> ExactOutcomes:
+    """A composition on the grids of its plan, as outcomes that dominate it."""
+    two = halves(steps, plan)
+    whole = (two.first * two.second).rounded_up(two.bits)
+    return GridOutcomes(whole, two.infinite, two.offset, two.spacing, two.bits)
+
+
+def resolved(steps: Sequence[Step], plan: ProofPlan, composed: Composed = _covered) -> tuple[Step, ...]:
+    """The steps, with selections and laws of compositions as laws on outcomes that dominate them; without
+    selections and groups, below them if ``composed`` makes outcomes that its composition dominates.
+    """
     _check_nested(steps, plan)
     selections, nested, found = iter(plan.selections), iter(plan.nested), []
     for step in steps:
@@ -140,26 +143,23 @@ def resolved(steps: Sequence[Step], plan: ProofPlan) -> tuple[Step, ...]:
             ahead, back = ([(epsilon, side.delta(epsilon)) for epsilon in how.at] for side in sides)
             step = replace(step, law=outcomes_above(ahead, back))
         elif isinstance(law, NestedLaw):
-            step = replace(step, law=outcomes_from(law, next(nested), plan.bits))
+            step = replace(step, law=outcomes_from(law, next(nested), plan.bits, composed))
         found.append(step)
     return tuple(found)
 
 
-def outcomes_from(law: NestedLaw, plan: NestedPlan, bits: int) -> ExactOutcomes:
+def outcomes_from(
+    law: NestedLaw, plan: NestedPlan, bits: int, composed: Composed = _covered
+) -> ExactOutcomes:
     """A law on finitely many outcomes that dominates one of compositions, whatever the plan (G1.5, G2.4)."""
-    inside = [
-        _outcomes(steps, one) for steps, one in zip(law.compositions, _plans_of(law, plan), strict=True)
-    ]
+    plans = zip(law.compositions, _plans_of(law, plan), strict=True)
+    inside = [_outcomes(steps, one, composed) for steps, one in plans]
     if isinstance(law, OneOf):
         laws = [(own, number) for own, (_, number) in zip(inside, law.parts, strict=True)]
         return mean_of(laws, law.direction, plan.top, plan.spacing, bits)
     assert isinstance(law, SampledSteps)
-    share, direction = law.share, law.direction
-    found = (
-        exact_sampled(inside[0], share, direction)
-        if direction
-        else exact_without_replacement(inside[0], share)
-    )
+    (base,), way = inside, law.direction
+    found = exact_sampled(base, law.share, way) if way else exact_without_replacement(base, law.share)
     assert isinstance(found, ExactOutcomes)
     return found
 
@@ -170,15 +170,12 @@ def _plans_of(law: NestedLaw, plan: NestedPlan) -> tuple[ProofPlan, ...]:
     return plan.plans
 
 
-def _outcomes(steps: Sequence[Step], plan: ProofPlan) -> ExactOutcomes:
+def _outcomes(steps: Sequence[Step], plan: ProofPlan, composed: Composed) -> ExactOutcomes:
     """A composition as outcomes, by its plan; without grids, its one step, which has outcomes."""
-    known = resolved(steps, plan)
+    known = resolved(steps, plan, composed)
     if plan.grids:
-        two = halves(known, plan)
-        whole = (two.first * two.second).rounded_up(two.bits)
-        return GridOutcomes(whole, two.infinite, two.offset, two.spacing, two.bits)
-    _check_alone(known)
-    if not isinstance(law := known[0].exact_law, ExactOutcomes):
+        return composed(known, plan)
+    if not isinstance(law := plan.of_law(known), ExactOutcomes):
         raise ValueError(f"a plan without grids serves a step of outcomes, and {type(law).__name__} has none")
     return law
 
@@ -187,8 +184,8 @@ def _outcomes(steps: Sequence[Step], plan: ProofPlan) -> ExactOutcomes:
 def _points(steps: tuple[Step, ...], curves: tuple[CurvePlan, ...]) -> tuple[tuple[Fraction, Fraction], ...]:
     """Epsilons with their deltas, each proved here."""
     found: dict[Fraction, Fraction] = {}
-    for epsilons, plan in curves:
-        for proof in prove_curve(steps, epsilons, plan) if epsilons else ():
+    for curve in curves:
+        for proof in prove_curve(steps, curve.epsilons, curve.plan) if curve.epsilons else ():
             known = needs_no_plan(steps, proof.epsilon) or proof
             found[proof.epsilon] = min(known.delta, proof.delta, found.get(proof.epsilon, Fraction(1)))
     return tuple(found.items())

@@ -15,11 +15,12 @@ from typing import NamedTuple
 
 from flint import arb, fmpz
 
+from evr._kernel.order import ceil_div, power
 from evr._kernel.pairs.exact import ExactBins, ExactOutcomes, OutcomeSet
 from evr._kernel.pairs.exact.law import at_precision, ball
 from evr._kernel.strict.masses import NOTHING, Masses
-from evr._kernel.strict.plan import Grid, power
-from evr._kernel.strict.rounding import GUARD, ceil_div, ceiling, decided, power_above, units_above
+from evr._kernel.strict.plan import Grid
+from evr._kernel.strict.rounding import GUARD, ceiling, decided, power_above, units_above
 from evr.types import Direction
 
 MOST_PLACES = 1 << 18  # of a grid of ratios

@@ -13,11 +13,6 @@ _MOST_EXPONENT = 10**7
 _LARGEST = arb((1, 1 << 25))  # 2^(2^25): beyond any power of e that is admitted
 
 
-def ceil_div(number: int | Fraction, divisor: int | Fraction = 1) -> int:
-    """``number / divisor``, rounded up."""
-    return -(-number // divisor)
-
-
 def ceiling(number: arb) -> int | None:
     """The number rounded up, if the ball decides it and memory has room: FLINT ends a process without."""
     if not abs(number) < _LARGEST:
@@ -38,14 +33,9 @@ def end_above(number: arb, bits: int = 0) -> int:
 
 def units_above(number: Callable[[], arb], bits: int) -> int:
     """``2^bits`` times the number, rounded up at a precision that decides it, or its upper end after some."""
-    for raises in range(RAISES):
-        with at_precision((bits + GUARD) << raises):
-            scaled = number() * (fmpz(1) << bits)
-            rounded = ceiling(scaled)
-            if rounded is not None:
-                return rounded
-    with at_precision((bits + GUARD) << raises):
-        return end_above(scaled)
+    with at_precision(bits + GUARD):
+        rounded = ceiling(number() * (fmpz(1) << bits))
+    return decided([rounded], lambda: lambda _: number(), bits)[0]
 
 
 def decided(

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 from flint import arb, arb_poly, arb_series, ctx, fmpq, fmpz
 
+from evr._kernel.order import ceil_div
 from evr._kernel.pairs.exact.law import ball
 from evr._kernel.strict.masses import WORD, at_each, unpacked
-from evr._kernel.strict.rounding import ceil_div, end_above
+from evr._kernel.strict.rounding import end_above
 
 _BLOCK, _LEAST_BLOCK, _MOST_BLOCK = 32, 24, 1024  # places that share a series: at first, at least, at most
 _POINT = 24  # bits of a mass behind the point, before it is rounded up

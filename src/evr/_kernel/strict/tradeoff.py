@@ -15,11 +15,12 @@ from typing import NamedTuple
 
 from flint import arb
 
+from evr._kernel.order import ceil_div
 from evr._kernel.pairs.exact import RationalOutcomes
 from evr._kernel.pairs.exact.law import at_precision, ball
 from evr._kernel.pairs.exact.points import falling_hull, hull
 from evr._kernel.pairs.selection import Rule, UntilGood
-from evr._kernel.strict.rounding import GUARD, ceil_div, end_above, power_above, power_below
+from evr._kernel.strict.rounding import GUARD, end_above, power_above, power_below
 
 MOST_CELLS = 1 << 17
 _BITS = 128  # behind the point: of slopes, of the exponential function, of terms
