@@ -51,7 +51,7 @@ def test_attempts_at_one_claim_share_a_release_whatever_tau(ledger: evr.Ledger) 
 
 def test_strict_proofs_at_one_release_share_next_to_nothing(ledger: evr.Ledger) -> None:
     """With the kappa of samples, what `calibrate` found for a second mechanism was rejected by a hair."""
-    pair = {"epsilon": 1.0, "delta": 1e-5}
+    pair: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5}
     makers = (
         lambda noise: evr.dpsgd(noise_multiplier=noise, sampling_probability=0.01, steps=500),
         lambda noise: evr.events.RandomAllocationDpEvent(noise, 50, 1),

@@ -132,8 +132,8 @@ def audit(
 def read_scores(path: Path) -> tuple[list[float], list[bool]]:
     """The scores and the coins of a file."""
     scores, coins = list[float](), list[bool]()
-    with atomic.reading(path, ValueError) as file:
-        rows = csv.DictReader(io.StringIO(file.read().decode("utf-8-sig"), newline=""))
+    with atomic.reading(path, ValueError) as data:
+        rows = csv.DictReader(io.StringIO(data.decode("utf-8-sig"), newline=""))
         try:
             if missing := {"score", "included"} - set(rows.fieldnames or ()):
                 raise ValueError(f"it has no column {' and no column '.join(sorted(missing))}: begin it with a header")
