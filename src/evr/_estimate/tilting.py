@@ -267,7 +267,7 @@ def _crossed(at: _At, found: TiltedSum, epsilon: float, negligible: float, high:
     """The sum at an order below ``high`` that the points of the order before show; where these do not hold what then
     matters, orders change by factors until the mean has passed epsilon, and are bisected.
     """
-    low, factor = 0.0, 2.0  # ``low`` and ``high`` are orders whose means are below epsilon, and beyond it
+    low, factor, under = 0.0, 2.0, found  # ``low`` and ``high``: orders whose means are below epsilon, and beyond it
     order = min(found.guess(epsilon), high / factor)
     for turn in itertools.count():
         crossing = found.crossing(order, epsilon) if turn < _FOLLOWED else None
@@ -288,5 +288,8 @@ def _crossed(at: _At, found: TiltedSum, epsilon: float, negligible: float, high:
             return None
         if abs(beyond) < _CENTRED * found.deviation:
             break
-        low, high = (order, high) if beyond < 0.0 else (low, order)
-    return found
+        if beyond < 0.0:
+            low, under = order, found
+        else:
+            high = order
+    return min(found, under, key=lambda one: abs(one.mean_excess(epsilon)) / max(one.deviation, 1e-300))
