@@ -253,7 +253,8 @@ def test_no_script_takes_a_refutation_for_a_proof():
     for words in (
         "delta is greater than",
         "Answer: refuted for DP-SGD.",
-        "It says nothing about one training. The mathematics is on paper",
+        "It says nothing about one training. Coq has proved that the laws of the steps have this delta",
+        "that a\ntraining attains them is proved on paper",
     ):
         assert words in said
     assert "at most" not in said
