@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import scipy
-from dp_accounting.dp_event import DpEvent, GaussianDpEvent
+from dp_accounting.dp_event import DpEvent, GaussianDpEvent, NoOpDpEvent
 
 from evr._accounting import estimate_epsilon, privacy_curve
 from evr._accounting.noise import scaled_noise
@@ -223,11 +223,13 @@ def _attack(values: Floats, coins: Any) -> Curve:
 def _family_bound(found: Several, tree: Any, relation: Any, delta: float, level: float) -> tuple[str, float]:
     """The family, and its lower bound on epsilon (U4): noise, unless no noise at all fits the scores."""
     if tree is not None and scaled(tree, 2.0) is not None:
-        strength = _greatest(lambda one: found.rejects(_estimated(scaled(tree, 1 / one), relation), level))
-        if not strength:
-            return "noise", 0.0
-        if strength < 0.99 * _FARTHEST:
-            weaker = scaled(tree, 1 / strength)
+
+        def rejected(strength: float) -> bool:
+            return found.rejects(_estimated(scaled(tree, 1 / strength), relation), level)
+
+        if not rejected(_FARTHEST):
+            strength = _greatest(rejected)
+            weaker = scaled(tree, 1 / strength) if strength else NoOpDpEvent()
             return "noise", estimate_epsilon(weaker, delta=delta, neighboring_relation=relation).value
     mu = _greatest(lambda mu: found.rejects(gaussian(mu), level))
     return "gaussian", estimate_epsilon(GaussianDpEvent(1 / mu), delta=delta).value if mu else 0.0
