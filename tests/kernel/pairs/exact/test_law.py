@@ -92,6 +92,24 @@ def test_a_curve_with_negative_masses_is_refused() -> None:
         prove([Step(Rising(), 2)], Fraction(1), plan(2))
 
 
+def test_a_law_that_is_derived_from_another_is_refused() -> None:
+    """What is known of a law by its class is not true of what is derived from it: outcomes of equal probabilities
+    count as nothing, whatever ``sets`` says, and a Gaussian's floats are those of its parameter.
+    """
+    why = r"is derived from \w+, which is a law by itself: derive it from ExactOutcomes or ExactCurve"
+    with pytest.raises(TypeError, match=why):
+
+        class Lifted(RationalOutcomes):
+            def sets(self) -> list[OutcomeSet]:
+                return Listed(((Fraction(9, 10), Fraction(1, 10), 3), (Fraction(1, 10), Fraction(9, 10), 0))).sets()
+
+    with pytest.raises(TypeError, match=why):
+
+        class Louder(ExactGaussian):
+            def curve(self) -> Callable[[Ball], Ball]:
+                return ExactGaussian(100 * self.square).curve()
+
+
 @contextmanager
 def working_beside(work: Callable[[], object]) -> Iterator[None]:
     """Another thread does the work again and again, and takes turns with this one as often as Python lets it."""

@@ -4,6 +4,7 @@ how narrow a ball is, and never whether it is right.
 
 import abc
 import contextlib
+import inspect
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -67,7 +68,15 @@ def proved_root(function: Callable[[Ball], tuple[Ball, Ball]], start: float) -> 
 
 
 class ExactLaw(abc.ABC):
-    """One step in one direction, known exactly. Immutable, hashable, comparable by value."""
+    """One step in one direction, known exactly. Immutable, hashable, comparable by value; abstract or final,
+    since sums of laws, their floats and how they are sampled are chosen by their classes.
+    """
+
+    def __init_subclass__(cls) -> None:
+        for base in cls.__bases__:
+            if issubclass(base, ExactLaw) and not inspect.isabstract(base):
+                why = f"{cls.__name__} is derived from {base.__name__}, which is a law by itself"
+                raise TypeError(f"{why}: derive it from ExactOutcomes or ExactCurve")
 
     @property
     def compositions(self) -> "tuple[tuple[Step, ...], ...]":
