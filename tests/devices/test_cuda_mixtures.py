@@ -22,7 +22,7 @@ from evr._kernel.sampled.components import LocalBins, Replicas, ScaledBins, Scal
 from evr._kernel.sampled.mixtures import MOST_COPIES, MixtureProposal
 from evr._kernel.sampled.moments import Tilt
 from evr._kernel.sampled.philox import Counter
-from evr._kernel.sampled.plan import ByOrder, ByScale, ByShift, ByWindow, DrawPlan, Kind, MixturePlan
+from evr._kernel.sampled.plan import ByOrder, ByScale, ByShift, ByWindow, DrawPlan, MixturePlan, StepPlan
 from evr._kernel.sampled.proposals import built
 from evr._kernel.sampled.replica_tables import OccupancyTable
 from evr._kernel.sampled.ring_table import RingTable
@@ -74,7 +74,7 @@ case = pytest.mark.parametrize("name", CASES)
 def proposal_of(name, *, by_place=True):
     event, direction, plan = CASES[name]
     steps = Composition.of(event).simplified(Direction(direction))
-    line = Kind(Tilt(1.0, 50.0, -1.0), tuple(np.linspace(-8.0, 8.0, 400).tolist()))
+    line = StepPlan(Tilt(1.0, 50.0, -1.0), tuple(np.linspace(-8.0, 8.0, 400).tolist()))
     kinds = (line,) * sum(step.is_on_a_line for step in steps)
     found = built(replace(plan, kinds=kinds, by_place=by_place), steps)
     assert isinstance(found, MixtureProposal)

@@ -19,7 +19,7 @@ from evr._estimate.composed import composed, outcomes_of
 from evr._estimate.fft import FftCurve
 from evr._kernel.order import power
 from evr._kernel.pairs import DiscretePair, DominatingPair, Floats, Measure, Step, infinite_loss_mass, infinite_mass
-from evr._kernel.pairs.line.poisson import outcomes, sampled, sampled_without_replacement
+from evr._kernel.pairs.line.poisson import outcomes, poisson_sampled, sampled_without_replacement
 from evr._kernel.pairs.nested import NestedLaw, OneOf, SampledSteps, inner_epsilon
 from evr._kernel.pairs.selection import Selection
 from evr._kernel.strict.ratios import Ratios, Sum, grid_of_ratios
@@ -147,7 +147,9 @@ def nested_pair(law: NestedLaw, steps: tuple[tuple[Step, ...], ...]) -> LawOutco
     smooth = all(any(not len(step.pair.flats) for step in own) for own in steps)
     if isinstance(law, SampledSteps):
         base, direction = composed(steps[0]), law.direction
-        mixed = sampled(base, law.share, direction) if direction else sampled_without_replacement(base, law.share)
+        mixed = (
+            poisson_sampled(base, law.share, direction) if direction else sampled_without_replacement(base, law.share)
+        )
         found = outcomes(mixed)
         assert isinstance(found, DiscretePair)
     else:
@@ -157,7 +159,7 @@ def nested_pair(law: NestedLaw, steps: tuple[tuple[Step, ...], ...]) -> LawOutco
     if isinstance(law, OneOf):  # a grid for all epsilons is coarser than that for one
         pairs = [(one_of_delta(law, steps, at), pair_delta(found, at)) for at in (0.0, 0.5)]
         wrong = max(abs(other - value) / max(value, _MATTERS) for value, other in pairs)
-        true = math.fsum(number * infinite_mass(own) for own, (_, number) in zip(steps, law.parts, strict=True))
+        true = math.fsum(number * infinite_mass(own) for own, (_, number) in zip(steps, law.alike, strict=True))
         cut = max(0.0, infinite_loss_mass(found) - true / law.groups)  # beyond the grid, and counted as infinite
         table = TableError(max(_ROUGH.relative, _TIMES * wrong), _ROUGH.beyond + cut)
     table = table._replace(relative=table.relative + _relative_error(steps))
@@ -176,7 +178,7 @@ def _sum(law: OneOf, steps: tuple[tuple[Step, ...], ...], top: float, spacing: F
     """
     grid = grid_of_ratios(law.groups, Fraction(top), spacing, _BITS)
     places, total = np.array(grid.places, float), None
-    for own, (_, number) in zip(steps, law.parts, strict=True):
+    for own, (_, number) in zip(steps, law.alike, strict=True):
         pair = composed(own)
         sign, measure = (1.0, Measure.Q) if law.direction is Direction.REMOVE else (-1.0, Measure.P)
         held = np.isfinite(pair.losses) & np.isfinite(pair.logs[measure])

@@ -15,9 +15,9 @@ from dp_accounting import dp_event
 import evr
 from evr._kernel.events import Composition
 from evr._kernel.pairs import DiscretePair
-from evr._kernel.sampled.composing import Places
+from evr._kernel.sampled.composing import LossGrid
 from evr._kernel.sampled.moments import Tilt
-from evr._kernel.sampled.plan import ByOrder, ByScale, ByShift, CappedPlan, DrawPlan, Kind, MixturePlan
+from evr._kernel.sampled.plan import ByOrder, ByScale, ByShift, CappedPlan, DrawPlan, MixturePlan, StepPlan
 from evr._kernel.sampled.proposals import built
 from evr._kernel.verdict.attempts import Attempt, Trial
 from evr._kernel.verdict.settings import Claim, Settings
@@ -53,12 +53,12 @@ def hostile_edges(draw: random.Random) -> tuple[float, ...]:
     return tuple(sorted(set(marks)))
 
 
-def hostile_places(draw: random.Random, counts: list[int]) -> tuple[Places, ...]:
+def hostile_places(draw: random.Random, counts: list[int]) -> tuple[LossGrid, ...]:
     number = sum(count.bit_length() + count.bit_count() - 1 for count in counts) - 1
     found = []
     for _ in range(number):
         knots = {draw.gauss(0.5, draw.choice((0.1, 2.0, 50.0))) for _ in range(draw.randint(2, 40))}
-        found.append(Places(tuple(sorted(knots)), draw.choice((1, 5, 40))))
+        found.append(LossGrid(tuple(sorted(knots)), draw.choice((1, 5, 40))))
     return tuple(found)
 
 
@@ -66,7 +66,7 @@ def capped(draw: random.Random, composing: bool = False) -> Callable[[Trial], Dr
     def plan(trial: Trial) -> DrawPlan:
         tilt = hostile_tilt(draw)
         kinds = tuple(
-            Kind(
+            StepPlan(
                 tilt if composing else hostile_tilt(draw),
                 None if isinstance(step.floats, DiscretePair) else hostile_edges(draw),
             )
@@ -123,7 +123,7 @@ def test_parts_at_the_ends_of_floats_are_refused_in_words(
     event: dp_event.DpEvent, part: ByOrder | ByScale | ByShift, by_place: bool
 ) -> None:
     steps = Composition.of(event).simplified("add" if isinstance(part, ByShift) else "remove")
-    kinds = (Kind(),) if isinstance(event, dp_event.GaussianDpEvent) else ()
+    kinds = (StepPlan(),) if isinstance(event, dp_event.GaussianDpEvent) else ()
     with pytest.raises(ValueError, match=r"of a part|no affordable table|there are none"):
         built(MixturePlan(part, kinds, by_place=by_place), steps)
 

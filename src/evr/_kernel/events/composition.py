@@ -78,8 +78,8 @@ class Composition:
         cls, counts: Iterable[tuple[Pairs, int]], relation: NeighboringRelation = ADD_OR_REMOVE
     ) -> Composition:
         """The composition of mechanisms with their counts; in each direction equal laws are merged."""
-        parts = list(counts)
-        remove, add = (merged(parts, direction) for direction in Direction)
+        mechanisms = list(counts)
+        remove, add = (merged(mechanisms, direction) for direction in Direction)
         return cls(remove, add, relation)
 
     def steps(self, direction: Direction | str) -> tuple[Step, ...]:

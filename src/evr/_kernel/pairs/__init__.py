@@ -11,8 +11,8 @@ from evr._kernel.pairs.line.discrete import DiscretePair as DiscretePair
 from evr._kernel.pairs.line.pair import DominatingPair as DominatingPair
 from evr._kernel.pairs.line.pair import Measure as Measure
 from evr._kernel.pairs.line.pair import line_pair as line_pair
-from evr._kernel.pairs.line.poisson import finite_part as finite_part
 from evr._kernel.pairs.line.poisson import outcomes as outcomes
+from evr._kernel.pairs.line.poisson import without_infinite as without_infinite
 from evr._kernel.pairs.steps import Law as Law
 from evr._kernel.pairs.steps import Pairs as Pairs
 from evr._kernel.pairs.steps import Step as Step

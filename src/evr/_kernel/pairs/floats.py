@@ -18,7 +18,7 @@ from evr._kernel.pairs.line.gaussian import GaussianPair, MixturePair, ShiftedPa
 from evr._kernel.pairs.line.labelled import EitherPair
 from evr._kernel.pairs.line.laplace import BoundedRangePair, LaplacePair, TwoSidedLaplacePair
 from evr._kernel.pairs.line.pair import DominatingPair, line_pair
-from evr._kernel.pairs.line.poisson import sampled, sampled_without_replacement
+from evr._kernel.pairs.line.poisson import poisson_sampled, sampled_without_replacement
 from evr._kernel.pairs.patterns.bins import IndependentBins
 from evr.errors import UnsupportedEventError
 
@@ -114,7 +114,7 @@ as_floats.register(exact.ExactTwoSidedOutcomes, lambda law: _on_integers(law.bas
 # Sampling: the probability is the least float that is not below it: more records leak no less (Section 6.2).
 @as_floats.register
 def _(law: exact.SampledCurve | exact.SampledOutcomes) -> DominatingPair:
-    return sampled(line_pair(as_floats(law.base)), law.q, law.direction)
+    return poisson_sampled(line_pair(as_floats(law.base)), law.q, law.direction)
 
 
 @as_floats.register
@@ -153,4 +153,4 @@ def _(law: exact.ExactTruncated) -> DominatingPair:
         return whole
     doubled = GaussianPair(root(4 / law.noise**2))
     share = min(math.nextafter(share, 1.0), float(law.q))
-    return EitherPair((whole, sampled(doubled, share, law.direction)), (kept, cut))
+    return EitherPair((whole, poisson_sampled(doubled, share, law.direction)), (kept, cut))

@@ -47,29 +47,29 @@ class SampledSteps(NestedLaw):
 
 @dataclass(frozen=True)
 class OneOf(NestedLaw):
-    """One of several groups, drawn uniformly for each record: ``parts`` are their compositions, each with how
-    many groups are like it.
+    """One of several groups, drawn uniformly for each record: ``alike`` are their compositions, each with how
+    many groups have it.
     """
 
     direction: Direction
-    parts: tuple[tuple[tuple[Step, ...], int], ...]
+    alike: tuple[tuple[tuple[Step, ...], int], ...]
 
     @property
     def compositions(self) -> tuple[tuple[Step, ...], ...]:
-        return tuple(steps for steps, _ in self.parts)
+        return tuple(steps for steps, _ in self.alike)
 
     @property
     def groups(self) -> int:
-        return sum(number for _, number in self.parts)
+        return sum(number for _, number in self.alike)
 
     def greatest(self) -> Ball:
         sign = 1 if self.direction is Direction.REMOVE else -1
         with at_precision(_COARSE):
-            total = sum((n * (sign * _greatest_of(steps)).exp() for steps, n in self.parts), Ball(0))
+            total = sum((n * (sign * _greatest_of(steps)).exp() for steps, n in self.alike), Ball(0))
             return Ball.pos_inf() if total.is_zero() else sign * (total / self.groups).log()
 
     def describe(self) -> str:
-        groups = "; ".join(f"{n:,} of {_described(steps)}" for steps, n in self.parts)
+        groups = "; ".join(f"{n:,} of {_described(steps)}" for steps, n in self.alike)
         return f"one of {self.groups:,} groups: {groups}"
 
 

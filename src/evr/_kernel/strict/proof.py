@@ -117,8 +117,8 @@ def selected(law: Selection, plan: SelectionPlan, *, reverse: bool = False) -> S
 
 def _check_nested(steps: Sequence[Step], plan: ProofPlan) -> None:
     held = (Selection, plan.selections, "selections"), (NestedLaw, plan.nested, "nested laws")
-    for kind, plans, what in held:
-        number = sum(isinstance(step.exact_law, kind) for step in steps)
+    for family, plans, what in held:
+        number = sum(isinstance(step.exact_law, family) for step in steps)
         if len(plans) != number:
             raise ValueError(f"the plan has {len(plans)} {what}, and the steps have {number}")
 
@@ -155,7 +155,7 @@ def outcomes_from(
     plans = zip(law.compositions, _plans_of(law, plan), strict=True)
     inside = [_outcomes(steps, one, composed) for steps, one in plans]
     if isinstance(law, OneOf):
-        laws = [(own, number) for own, (_, number) in zip(inside, law.parts, strict=True)]
+        laws = [(own, number) for own, (_, number) in zip(inside, law.alike, strict=True)]
         return mean_of(laws, law.direction, plan.top, plan.spacing, bits)
     assert isinstance(law, SampledSteps)
     (base,), way = inside, law.direction
