@@ -1,5 +1,6 @@
 """Exact laws: rational parameters, and balls that enclose the numbers they determine. The precision decides
-how narrow a ball is, and never whether it is right.
+how narrow a ball is, and never whether it is right. Floats only say where a search begins, or which of many
+valid parameters is taken: what is found is enclosed anew, or proved by a bracket (``proved_root``).
 """
 
 import abc
