@@ -19,8 +19,9 @@ from evr._estimate.composed import composed, outcomes_of
 from evr._estimate.fft import FftCurve
 from evr._kernel.order import power
 from evr._kernel.pairs import DiscretePair, DominatingPair, Floats, Measure, Step, infinite_loss_mass, infinite_mass
+from evr._kernel.pairs.line.pair import unmix
 from evr._kernel.pairs.line.poisson import outcomes, poisson_sampled, sampled_without_replacement
-from evr._kernel.pairs.nested import NestedLaw, OneOf, SampledSteps, inner_epsilon
+from evr._kernel.pairs.nested import NestedLaw, OneOf, SampledSteps
 from evr._kernel.pairs.selection import Selection
 from evr._kernel.strict.ratios import Ratios, Sum, grid_of_ratios
 from evr.types import Direction
@@ -46,6 +47,17 @@ class LawOutcomes(DiscretePair):
 
     def describe(self) -> str:
         return self.law.describe()
+
+
+def inner_epsilon(law: SampledSteps, epsilon: float) -> tuple[float, float]:
+    """A factor and an epsilon: delta of a sample, at ``epsilon >= 0``, is the factor times delta of the composition
+    inside at that epsilon (G1.2).
+    """
+    share = float(law.share)
+    if law.direction is not Direction.ADD:
+        return share, float(unmix(epsilon, share))
+    factor = -math.expm1(min(epsilon + math.log1p(-share), 0.0))
+    return factor, -float(unmix(-epsilon, share))
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@ groups of mechanisms, drawn at random (docs/guarantees_nested.md). A strict proo
 inside, and what is made of them. No sample can be drawn of these laws.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,7 +10,6 @@ from fractions import Fraction
 from evr._kernel.pairs.exact.law import Ball, ExactLaw, at_precision, ball
 from evr._kernel.pairs.exact.sampled import sampled_loss
 from evr._kernel.pairs.law import LossLaw
-from evr._kernel.pairs.line.pair import unmix
 from evr._kernel.pairs.steps import Step
 from evr.types import Direction
 
@@ -81,14 +79,3 @@ def _greatest_of(steps: Sequence[Step]) -> Ball:
 
 def _described(steps: Sequence[Step]) -> str:
     return ", ".join(f"{step.count:,} x {step.floats.describe()}" for step in steps)
-
-
-def inner_epsilon(law: SampledSteps, epsilon: float) -> tuple[float, float]:
-    """A factor and an epsilon: delta of a sample, at ``epsilon >= 0``, is the factor times delta of the
-    composition inside at that epsilon (G1.2).
-    """
-    share = float(law.share)
-    if law.direction is not Direction.ADD:
-        return share, float(unmix(epsilon, share))
-    factor = -math.expm1(min(epsilon + math.log1p(-share), 0.0))
-    return factor, -float(unmix(-epsilon, share))

@@ -141,9 +141,7 @@ class Ratios:
 
     @cached_property
     def places(self) -> list[int]:
-        first = (
-            self.top // self.size + 1
-        ) * self.size  # of the coarse places, which are multiples of their size
+        first = (self.top // self.size + 1) * self.size  # coarse places are multiples of their size
         return [*range(self.top + 1), *range(first, self.wide * self.size + 1, self.size)]
 
     def sum_of(self, masses: Sequence[int], excess: Fraction) -> Sum:
@@ -164,8 +162,11 @@ class Ratios:
             slopes = [
                 (a - b) / ((j - i) * step) for (i, a), (j, b) in pairwise(zip(ends, curve, strict=True))
             ]
-            before, after = [arb(1)] * (first == 0), [arb(0)] * (end == last)
-            return [a - b for a, b in pairwise([*before, *slopes, *after])]
+            if first == 0:
+                slopes.insert(0, arb(1))
+            if end == last:
+                slopes.append(arb(0))
+            return [a - b for a, b in pairwise(slopes)]
 
         with at_precision(self.bits + GUARD):
             found = [ceiling(mass * unit) for mass in enclosed(0, last)]
