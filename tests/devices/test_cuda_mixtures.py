@@ -26,7 +26,7 @@ from evr._kernel.sampled.plan import ByOrder, ByScale, ByShift, ByWindow, DrawPl
 from evr._kernel.sampled.proposals import built
 from evr._kernel.sampled.replica_tables import OccupancyTable
 from evr._kernel.sampled.ring_table import RingTable
-from evr._kernel.sampled.summary import Work, on_processor, summed
+from evr._kernel.sampled.summary import Work, on_processor, summarize
 
 E = evr.events
 
@@ -114,8 +114,8 @@ def test_other_arrays_and_kernels_draw_the_numbers_of_numpy(bench, name):
     assert held.sum() > size / 4
     np.testing.assert_allclose(log_weights[held], expected.log_weights[held], rtol=1e-10, atol=1e-9)
     values = expected.values(0.1, -1.0)
-    one = summed(values, 0, 5.0, 0.9, 0.1)
-    other = summed(found.values(0.1, -1.0), 0, 5.0, 0.9, 0.1)
+    one = summarize(values, 0, 5.0, 0.9, 0.1)
+    other = summarize(found.values(0.1, -1.0), 0, 5.0, 0.9, 0.1)
     np.testing.assert_allclose(other[2:7], one[2:7], rtol=1e-9)
 
 

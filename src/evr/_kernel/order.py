@@ -31,14 +31,14 @@ def share_up(low: Any, loss: Any, high: Any, fall: Callable[[Any], Any]) -> Any:
     return fall(low - loss) / fall(low - high)
 
 
-def power(one: T, count: int, times: Callable[[T, T], T]) -> T:
+def power(base: T, count: int, times: Callable[[T, T], T]) -> T:
     """The product of ``count >= 1`` copies, by squares, from the leading bit of the count down."""
-    found = one
+    product = base
     for bit in bin(count)[3:]:
-        found = times(found, found)
+        product = times(product, product)
         if bit == "1":
-            found = times(found, one)
-    return found
+            product = times(product, base)
+    return product
 
 
 def ceil_div(number: int | Fraction, by: int | Fraction = 1) -> int:

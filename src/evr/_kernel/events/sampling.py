@@ -23,7 +23,7 @@ from evr._kernel.events.schemes import (
 )
 from evr._kernel.events.training import MOST_BINS
 from evr._kernel.events.users import binomial
-from evr._kernel.pairs import Direction, Pairs, Step, merged, reveals_nothing, simplify
+from evr._kernel.pairs import Direction, Pairs, Step, merge_equal, reveals_nothing, simplify
 from evr._kernel.pairs.exact import NON_PRIVATE_LAW, ExactBins, ExactGaussian
 from evr._kernel.pairs.nested import NestedLaw, OneOf, SampledSteps
 from evr._kernel.pairs.selection import (
@@ -45,11 +45,11 @@ _MOST_DRAWS = 10_000  # with replacement: weights are computed exactly
 SELECTED = (dp_event.RepeatAndSelectDpEvent, BinomialSelectDpEvent, ThresholdSelectDpEvent)
 
 
-def gathered(inner: Sequence[tuple[Pairs, int]]) -> dict[Direction, tuple[Step, ...]] | Pairs | None:
+def steps_inside(inner: Sequence[tuple[Pairs, int]]) -> dict[Direction, tuple[Step, ...]] | Pairs | None:
     """The steps of a part in each direction, or pairs if it is not private; None if it costs nothing."""
     if any(pairs == NON_PRIVATE_PAIRS for pairs, _ in inner):
         return NON_PRIVATE_PAIRS
-    steps = {one: simplify(merged(inner, one)) for one in Direction}
+    steps = {one: simplify(merge_equal(inner, one)) for one in Direction}
     if not any(steps.values()):
         return None
     return {one: own or (NOTHING.step(one, 1),) for one, own in steps.items()}
@@ -77,7 +77,7 @@ class Sampling:
 
     def pairs(self, inner: list[tuple[Pairs, int]]) -> Pairs | None:
         """The pairs of the mechanisms inside, sampled; None if they cost nothing."""
-        steps = None if self.share == 0 else gathered(inner)
+        steps = None if self.share == 0 else steps_inside(inner)
         # as dp_accounting: sampling does not make anything private
         if steps is None or isinstance(steps, Pairs):
             return steps
@@ -172,7 +172,7 @@ def one_of(node: Any, path: str, groups: Mapping[tuple[tuple[Pairs, int], ...], 
     """
     alike = dict[Direction, list[tuple[tuple[Step, ...], int]]]({one: [] for one in Direction})
     for inner, number in groups.items():
-        steps = gathered(inner)
+        steps = steps_inside(inner)
         if isinstance(steps, Pairs):
             return steps
         for one in Direction:
@@ -253,7 +253,7 @@ class Selecting:
 
     def pairs(self, inner: list[tuple[Pairs, int]]) -> Pairs | None:
         """The laws of what is selected among runs of the mechanisms inside; None if they cost nothing."""
-        steps = gathered(inner)
+        steps = steps_inside(inner)
         if steps is None or isinstance(steps, Pairs):
             return steps
         for step in steps[Direction.REMOVE]:

@@ -22,7 +22,7 @@ from evr._kernel.pairs.steps import infinite_loss_mass as infinite_loss_mass
 from evr._kernel.pairs.steps import infinite_mass as infinite_mass
 from evr._kernel.pairs.steps import is_cut as is_cut
 from evr._kernel.pairs.steps import loss_range as loss_range
-from evr._kernel.pairs.steps import merged as merged
+from evr._kernel.pairs.steps import merge_equal as merge_equal
 from evr._kernel.pairs.steps import on_a_line as on_a_line
 from evr._kernel.pairs.steps import stated_error as stated_error
 from evr.types import Direction as Direction

@@ -92,7 +92,7 @@ class Pairs:
         return Step(self.of(direction), count)
 
 
-def merged(counted: Iterable[tuple[Pairs, int]], direction: Direction) -> tuple[Step, ...]:
+def merge_equal(counted: Iterable[tuple[Pairs, int]], direction: Direction) -> tuple[Step, ...]:
     """The laws of one direction, each once, in the order of their first appearance."""
     counts: dict[Law, int] = {}
     for pairs, count in counted:

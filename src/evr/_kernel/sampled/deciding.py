@@ -200,7 +200,7 @@ def init(stake: Stake) -> State:
     return State(stakes=(first, first))
 
 
-def turned(stake: Stake, state: State) -> State:
+def next_round(stake: Stake, state: State) -> State:
     """The state, in its next round if one has just ended: the stake of the round after it is placed now."""
     if state.blocks < state.end:
         return state

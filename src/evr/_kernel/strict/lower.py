@@ -26,7 +26,7 @@ from evr._kernel.strict.chances import chances_of, floor, sets_of
 from evr._kernel.strict.grid_law import GridLaw, Rules, falling, raised
 from evr._kernel.strict.masses import NOTHING, Masses
 from evr._kernel.strict.plan import Grid, ProofPlan, Window
-from evr._kernel.strict.proof import resolved
+from evr._kernel.strict.proof import with_outcomes
 from evr._kernel.strict.rounding import GUARD, power_above
 from evr.errors import UnsupportedEventError
 from evr.types import Direction
@@ -39,7 +39,7 @@ def bounds_below(
     delta(epsilon) of the steps' pairs in one direction, whatever the plan.
     """
     _check(steps)
-    known = resolved(steps, plan, _outcomes)
+    known = with_outcomes(steps, plan, _outcomes)
     if plan.grids:
         return _composed(known, plan)
     law, bits = plan.of_law(known), plan.bits

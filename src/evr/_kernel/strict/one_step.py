@@ -70,7 +70,7 @@ class Losses(Sequence[fmpq]):
             yield range(low + 1, high)
 
 
-def held(law: ExactCurve, losses: Losses) -> tuple[int, int]:
+def support(law: ExactCurve, losses: Losses) -> tuple[int, int]:
     """A place below which certainly no loss is, and the first beyond which certainly none is."""
     least, greatest = law.least(), law.greatest()
     most = ball(greatest) if isinstance(greatest, Fraction) else greatest
@@ -85,7 +85,7 @@ def stretches(
     """All places that may have mass, in order: blocks with their masses by series; and between them, without
     masses, places that are left to be done one by one.
     """
-    first, end = held(law, losses)
+    first, end = support(law, losses)
     last = len(losses) - 1
     place = min(first, last)
     for run in losses.runs(first + 1, min(end - 2, last - 1)) if law.is_analytic else ():
@@ -98,7 +98,7 @@ def stretches(
 
 def _tails(law: ExactCurve, losses: Losses) -> Callable[[int], arb]:
     """``G_j`` of Section S3 as a function of ``j``: how much of ``P`` is put beyond place ``j``."""
-    value, last, (first, end) = law.curve(), len(losses) - 1, held(law, losses)
+    value, last, (first, end) = law.curve(), len(losses) - 1, support(law, losses)
 
     @lru_cache(maxsize=3)  # the curve at one place, which the next masses need too
     def curve(j: int) -> arb:
