@@ -35,7 +35,7 @@ _TIMES = 4.0  # by how much more than at some epsilons a law may be wrong at oth
 
 
 @dataclass(frozen=True)
-class LawOutcomes(DiscretePair):
+class LawOutcomes(DiscretePair, for_estimates=True):
     """A law of compositions as a pair on finitely many outcomes, for composition."""
 
     law: NestedLaw | Selection = field(kw_only=True)

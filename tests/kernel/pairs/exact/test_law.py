@@ -15,7 +15,7 @@ from dp_accounting import dp_event
 from flint import ctx
 
 import evr
-from evr._kernel.pairs import Direction, Pairs, Step, as_floats
+from evr._kernel.pairs import Direction, DiscretePair, Floats, Pairs, Step, as_floats
 from evr._kernel.pairs.exact import (
     Ball,
     ExactCurve,
@@ -94,9 +94,10 @@ def test_a_curve_with_negative_masses_is_refused() -> None:
 
 def test_a_law_that_is_derived_from_another_is_refused() -> None:
     """What is known of a law by its class is not true of what is derived from it: outcomes of equal probabilities
-    count as nothing, whatever ``sets`` says, and a Gaussian's floats are those of its parameter.
+    count as nothing, whatever ``sets`` says, a Gaussian's floats are those of its parameter, and losses of outcomes
+    are those that are listed.
     """
-    why = r"is derived from \w+, which is a law by itself: derive it from ExactOutcomes or ExactCurve"
+    why = r"is derived from \w+, a law by itself: derive it from ExactOutcomes, ExactCurve or DominatingPair"
     with pytest.raises(TypeError, match=why):
 
         class Lifted(RationalOutcomes):
@@ -108,6 +109,12 @@ def test_a_law_that_is_derived_from_another_is_refused() -> None:
         class Louder(ExactGaussian):
             def curve(self) -> Callable[[Ball], Ball]:
                 return ExactGaussian(100 * self.square).curve()
+
+    with pytest.raises(TypeError, match=why):
+
+        class Tripled(DiscretePair):
+            def privacy_loss(self, t: object) -> Floats:
+                return 3 * super().privacy_loss(t)
 
 
 @contextmanager

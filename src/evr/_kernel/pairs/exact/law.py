@@ -5,15 +5,16 @@ valid parameters is taken: what is found is enclosed anew, or proved by a bracke
 
 import abc
 import contextlib
-import inspect
 import os
 import threading
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import reduce
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from flint import arb, ctx, fmpq
+
+from evr._kernel.pairs.law import check_final
 
 if TYPE_CHECKING:
     from evr._kernel.pairs.steps import Step
@@ -69,15 +70,11 @@ def proved_root(function: Callable[[Ball], tuple[Ball, Ball]], start: float) -> 
 
 
 class ExactLaw(abc.ABC):
-    """One step in one direction, known exactly. Immutable, hashable, comparable by value; abstract or final,
-    since sums of laws, their floats and how they are sampled are chosen by their classes.
-    """
+    """One step in one direction, known exactly. Immutable, hashable, equal by value; abstract or final."""
 
-    def __init_subclass__(cls) -> None:
-        for base in cls.__bases__:
-            if issubclass(base, ExactLaw) and not inspect.isabstract(base):
-                why = f"{cls.__name__} is derived from {base.__name__}, which is a law by itself"
-                raise TypeError(f"{why}: derive it from ExactOutcomes or ExactCurve")
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        check_final(cls, ExactLaw)
 
     @property
     def compositions(self) -> "tuple[tuple[Step, ...], ...]":
