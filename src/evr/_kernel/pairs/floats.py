@@ -67,8 +67,20 @@ as_floats.register(LossLaw, lambda law: law)
 # Outcomes: logarithms of probabilities, and losses, are right to an ulp. Sets of one loss become one outcome.
 @as_floats.register
 def _(law: exact.ExactOutcomes) -> DiscretePair:
-    rows = floats_of(lambda: [(_log(p), _log(q), loss) for p, q, loss in law.checked_sets()])
+    rows = floats_of(lambda: [row for one in law.checked_sets() for row in _rows(*one)])
     return DiscretePair.from_logs(*zip(*rows, strict=True))
+
+
+def _rows(p: Ball, q: Ball, loss: Ball) -> list[tuple[Ball, ...]]:
+    """Given a set and a loss that none of it exceeds, ensures outcomes above it (Section 3.9): ``p`` and ``p
+    e^-loss`` at the loss; and what more ``q`` has, where ``P`` has nothing.
+    """
+    none, inside = Ball.neg_inf(), p * (-loss).exp()
+    if p.is_zero():
+        return [(none, _log(q), none)]
+    if q > inside:  # not all of it has that loss
+        return [(p.log(), _log(inside), loss), (none, (q - inside).log(), none)]
+    return [(p.log(), _log(q), loss)]
 
 
 def _log(number: Ball) -> Ball:
