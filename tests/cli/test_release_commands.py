@@ -214,14 +214,14 @@ import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from evr.cli import main
 from evr._kernel.sampled import driver
-turned = driver.turned
+next_round = driver.next_round
 
 def slowly(*arguments):  # so that the interruption comes before the end
     time.sleep(0.1)
     print("drawing", file=sys.stderr, flush=True)
-    return turned(*arguments)
+    return next_round(*arguments)
 
-driver.turned = slowly
+driver.next_round = slowly
 sys.argv = ["evr", "certify", "noise.toml", "--tau", "0.997"]
 sys.argv += ["--workers", "1", "--seed", "1", "--quiet"]
 main()

@@ -18,13 +18,19 @@ from conformance import cases
 from conformance.reference import Laplace, Normal, OnTheLine, delta
 from evr._estimate.closed_forms import pair_delta
 from evr._estimate.points import log_mgf
-from evr._kernel.events import schemes
+from evr._kernel.events import MECHANISMS, Mechanism, schemes
 from evr._kernel.events.relations import Meaning, name_of
 from evr._kernel.events.table import BUILT_IN
 from evr._kernel.pairs import Direction, DiscretePair, Measure, infinite_loss_mass, loss_range
 from evr.events import DiscreteGaussianDpEvent
 from helpers import assert_mean_within, assert_uniform, ks_radius, near
 
+REGISTERED = {
+    event: one
+    for event, one in MECHANISMS.items()
+    if one.is_registered and not event.__module__.startswith("attacking")
+}
+"""Mechanisms of somebody else's file, where pytest has loaded it (``-p alarms``)."""
 DIRECTIONS = ("remove", "add")
 SAMPLES = 10_000
 ULPS = 8 * np.finfo(float).eps
@@ -82,12 +88,23 @@ def epsilons(event, direction):
     return sorted({0.0, 0.1, 1.0, 5.0, -0.5, *(float(x) for x in places)})
 
 
-def test_every_registered_mechanism_has_cases():
+def test_every_mechanism_has_cases():
+    check_cases(BUILT_IN | REGISTERED)
+
+
+def test_a_registered_mechanism_without_cases_is_found():
+    one = Mechanism(dp_event.NoOpDpEvent, (), is_registered=True)
+    with pytest.raises(AssertionError, match="give every registered event type a reference"):
+        check_cases(BUILT_IN | {dp_event.NoOpDpEvent: one})
+
+
+def check_cases(mechanisms: dict[type[dp_event.DpEvent], Mechanism]):
+    """Fails unless each mechanism has a reference, events, and sampled ones."""
     tried = {type(cases.base(event)) for event in cases.EVENTS}
     sampled = {type(cases.base(event)) for event in cases.EVENTS if cases.base(event) is not event}
     under = {(type(case.event), case.relation) for case in cases.EVENTS if isinstance(case, cases.Under)}
     # schemes that run over a whole training have tests of their own
-    lines = set(BUILT_IN) - {
+    lines = set(mechanisms) - {
         schemes.BallsInBinsDpEvent,
         schemes.RedrawnBinsDpEvent,
         schemes.RandomAllocationDpEvent,
@@ -108,14 +125,14 @@ def test_every_registered_mechanism_has_cases():
     }
     assert lines == set(cases.REFERENCES), "give every registered event type a reference in cases.py"
     for event in lines:
-        answers = [one for variant in BUILT_IN[event].variants for one in variant.answers.values()]
+        answers = [one for variant in mechanisms[event].variants for one in variant.answers.values()]
         first, *others = [one for one in answers if isinstance(one, Meaning)]
         for relation in {one.relation for one in others if one.pair is not first.pair} - {first.relation}:
             case = (event, name_of(relation))
             assert case in cases.UNDER, f"give {case} a reference in cases.py"
             assert case in under, f"give {case} an event in cases.py"
     assert lines <= tried, "give every registered event type at least one event in cases.py"
-    taking = {event for event in lines if BUILT_IN[event].takes_sampling}
+    taking = {event for event in lines if mechanisms[event].takes_sampling}
     taking.remove(dp_event.RandomizedResponseDpEvent)  # refused, sampled by Poisson
     assert taking <= sampled, "give every registered event type a sampled event in cases.py"
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from evr._kernel.pairs import Direction
 from evr._kernel.pairs.line.gaussian import GaussianPair
-from evr._kernel.pairs.line.poisson import SampledPair, sampled
+from evr._kernel.pairs.line.poisson import SampledPair, poisson_sampled
 
 probabilities = st.floats(1e-9, 1.0, exclude_max=True)
 
@@ -20,7 +20,7 @@ def test_the_product_is_rounded_up(one: float, other: float) -> None:
     pair = GaussianPair(1.0)
     exact = Fraction(one) * Fraction(other)
     for direction in Direction:
-        found = sampled(sampled(pair, one, direction), other, direction)
+        found = poisson_sampled(poisson_sampled(pair, one, direction), other, direction)
         assert isinstance(found, SampledPair)
         assert exact <= Fraction(found.q) <= exact * (1 + Fraction(1, 2**52))
         assert found.q < 1.0

@@ -22,11 +22,11 @@ from evr._kernel.sampled.components import LocalBins, Replicas, ScaledBins, Scal
 from evr._kernel.sampled.mixtures import MOST_COPIES, MixtureProposal
 from evr._kernel.sampled.moments import Tilt
 from evr._kernel.sampled.philox import Counter
-from evr._kernel.sampled.plan import ByOrder, ByScale, ByShift, ByWindow, DrawPlan, Kind, MixturePlan
+from evr._kernel.sampled.plan import ByOrder, ByScale, ByShift, ByWindow, DrawPlan, MixturePlan, StepPlan
 from evr._kernel.sampled.proposals import built
 from evr._kernel.sampled.replica_tables import OccupancyTable
 from evr._kernel.sampled.ring_table import RingTable
-from evr._kernel.sampled.summary import Work, on_processor, summed
+from evr._kernel.sampled.summary import Work, on_processor, summarize
 
 E = evr.events
 
@@ -74,7 +74,7 @@ case = pytest.mark.parametrize("name", CASES)
 def proposal_of(name, *, by_place=True):
     event, direction, plan = CASES[name]
     steps = Composition.of(event).simplified(Direction(direction))
-    line = Kind(Tilt(1.0, 50.0, -1.0), tuple(np.linspace(-8.0, 8.0, 400).tolist()))
+    line = StepPlan(Tilt(1.0, 50.0, -1.0), tuple(np.linspace(-8.0, 8.0, 400).tolist()))
     kinds = (line,) * sum(step.is_on_a_line for step in steps)
     found = built(replace(plan, kinds=kinds, by_place=by_place), steps)
     assert isinstance(found, MixtureProposal)
@@ -114,8 +114,8 @@ def test_other_arrays_and_kernels_draw_the_numbers_of_numpy(bench, name):
     assert held.sum() > size / 4
     np.testing.assert_allclose(log_weights[held], expected.log_weights[held], rtol=1e-10, atol=1e-9)
     values = expected.values(0.1, -1.0)
-    one = summed(values, 0, 5.0, 0.9, 0.1)
-    other = summed(found.values(0.1, -1.0), 0, 5.0, 0.9, 0.1)
+    one = summarize(values, 0, 5.0, 0.9, 0.1)
+    other = summarize(found.values(0.1, -1.0), 0, 5.0, 0.9, 0.1)
     np.testing.assert_allclose(other[2:7], one[2:7], rtol=1e-9)
 
 

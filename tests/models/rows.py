@@ -176,10 +176,10 @@ def check_row(row: Row, seeds: Iterable[int]) -> list[list[Comparison]]:
     if row.subject in REFUSED:
         check_refused(row, REFUSED[row.subject])
         return []
-    assert row.subject in MODELS, f"{row.subject} has no model: write one, and name it in MODELS"
+    model = model_of(row)
     relation, comparisons = name_of(row.answer.relation), list[list[Comparison]]()
     for seed in seeds:
-        case = MODELS[row.subject].make(random.Random(seed), relation)
+        case = model.make(random.Random(seed), relation)
         used = row_of(
             case.event, row.answer.relation
         )  # of a registered mechanism, that of the event that stands for it
@@ -189,6 +189,11 @@ def check_row(row: Row, seeds: Iterable[int]) -> list[list[Comparison]]:
         else:
             comparisons.append(check_case(case, relation))
     return comparisons
+
+
+def model_of(row: Row) -> Model:
+    assert row.subject in MODELS, f"{row.subject} has no model: write one, and name it in MODELS"
+    return MODELS[row.subject]
 
 
 def check_refused(row: Row, event: dp_event.DpEvent) -> None:
@@ -212,11 +217,12 @@ def check_unit(row: Row) -> None:
     """Fails unless a row is about what the elements of its model's data sets are, and refused beside the other unit."""
     if isinstance(row.answer, Refused):
         return
-    unit, relation = MODELS[row.subject].unit, row.answer.relation
+    model, relation = model_of(row), row.answer.relation
+    unit = model.unit
     assert row.answer.unit == unit, f"{row.subject} is about {row.answer.unit}, and its model about {unit}"
     if unit is None:
         return
-    event = MODELS[row.subject].make(random.Random(0), name_of(relation)).event
+    event = model.make(random.Random(0), name_of(relation)).event
     user = schemes.PoissonSampledUsersDpEvent(1.0, 0.5, 2)
     for other, other_unit in ((dp_event.GaussianDpEvent(1.0), "record"), (user, "user")):
         message = refusal_of(dp_event.ComposedDpEvent([event, other]), relation)

@@ -14,7 +14,7 @@ from flint import arb, ctx
 from evr._kernel.pairs.exact.law import ball
 from evr._kernel.pairs.selection import NegativeBinomialRuns, PoissonRuns
 from evr._kernel.strict import tradeoff
-from evr._kernel.strict.tradeoff import Selected, Tradeoff, _parts, outcomes_above
+from evr._kernel.strict.tradeoff import Selected, Tradeoff, _summands, outcomes_above
 from evr._tuning import chances_of
 from helpers import near
 from tuning.independent import (
@@ -212,7 +212,7 @@ def test_the_envelope_is_the_greatest_of_its_lines() -> None:
     rng = np.random.default_rng(31)
     for _ in range(50):
         lines = [(int(a), int(b)) for a, b in rng.integers(1, 40, (12, 2))]
-        parts = list(_parts(lines, 20))
+        parts = list(_summands(lines, 20))
         for at in rng.uniform(0, 45, 20).tolist():
             greatest = max(0.0, *(a * at - b for a, b in lines))
             found = sum(part.weight * max(at - part.ratio / 2**20, 0) for part in parts)

@@ -19,7 +19,7 @@ from evr._kernel.pairs.line.pair import log_sum_exp
 from evr._kernel.sampled.composing import MOST_PRODUCTS, Cells, composed, even_edges, product_count
 from evr._kernel.sampled.line import TiltedProposal, on_outcomes, spread_steps
 from evr._kernel.sampled.moments import Tilt
-from evr._kernel.sampled.plan import CappedPlan, Kind
+from evr._kernel.sampled.plan import CappedPlan, StepPlan
 
 GROWTH = 1e-4  # the share by which delta may grow where nothing else is asked for
 _MOST_EPSILON = 1e8  # steps are composed below it: places have a few digits behind the point
@@ -51,7 +51,7 @@ def capped_plan(
         edges_of(step, tilts, share, delta) if cut else None
         for step, tilts, cut in zip(steps, where, wide, strict=True)
     ]
-    spread = spread_steps(steps, [Kind(edges=cut) for cut in edges])
+    spread = spread_steps(steps, [StepPlan(edges=cut) for cut in edges])
     try:
         places = composing_places(spread, where, epsilon, each) if composing else ()
     except UnplacedError:
@@ -62,7 +62,7 @@ def capped_plan(
     # where no finite loss exceeds epsilon, what spreading made infinite is all of delta
     tilts = best_tilts(drawn, epsilon) if greatest_loss(drawn) > epsilon else [None] * len(drawn)
     each_tilt = tilts * len(steps) if composing else tilts
-    kinds = tuple(Kind(tilt, cut) for tilt, cut in zip(each_tilt, edges, strict=True))
+    kinds = tuple(StepPlan(tilt, cut) for tilt, cut in zip(each_tilt, edges, strict=True))
     return CappedPlan(kinds, places)
 
 

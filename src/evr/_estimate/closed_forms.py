@@ -16,8 +16,8 @@ from evr._kernel.pairs.line.gaussian import (
     GaussianPair,
     MixturePair,
     ShiftedPair,
-    log_mean_exp,
     log_normal_mass,
+    log_weighted_mean,
 )
 from evr._kernel.pairs.line.labelled import EitherPair
 from evr._kernel.pairs.line.laplace import BoundedRangePair, LaplacePair
@@ -228,8 +228,8 @@ def _(pair: MixturePair, low: Any, high: Any) -> Floats:
     # the difference of what both laws have over N(0, 1), which is 0 for a law that is no mixture
     low, high = (np.asarray(t, float)[..., None] for t in (low, high))
     means, p = np.array(pair.means), np.array(pair.probabilities)
-    of_p: Any = log_mean_exp(_log_mass_ratio(means, low, high), p) if pair.is_mixed(Measure.P) else 0.0
-    return of_p - log_mean_exp(_log_mass_ratio(means, -high, -low), p) if pair.is_mixed(Measure.Q) else of_p
+    of_p: Any = log_weighted_mean(_log_mass_ratio(means, low, high), p) if pair.is_mixed(Measure.P) else 0.0
+    return of_p - log_weighted_mean(_log_mass_ratio(means, -high, -low), p) if pair.is_mixed(Measure.Q) else of_p
 
 
 @mean_loss.register

@@ -10,7 +10,7 @@ import numpy as np
 from evr._estimate.points import points_of, rough_points
 from evr._estimate.spectrum import spread
 from evr._estimate.tilting import TiltedSum
-from evr._kernel.pairs import DiscretePair, DominatingPair, Floats, Step, finite_part, infinite_mass
+from evr._kernel.pairs import DiscretePair, DominatingPair, Floats, Step, infinite_mass, without_infinite
 from evr._kernel.pairs.line.pair import log_sum_exp
 from evr._kernel.pairs.line.poisson import outcomes
 
@@ -36,7 +36,7 @@ def composed(steps: tuple[Step, ...]) -> DiscretePair:
         if isinstance(pair, DiscretePair):
             return pair
     infinite = infinite_mass(steps)
-    finite = tuple(Step(finite_part(step.pair), step.count) for step in steps)
+    finite = tuple(Step(without_infinite(step.pair), step.count) for step in steps)
     smooth = any(not len(step.pair.flats) for step in finite)
     tilts = _tilts(finite)
     low, high = min(one.range(0.0)[0] for one in tilts), max(one.range(0.0)[1] for one in tilts)

@@ -23,7 +23,7 @@ from evr._kernel.sampled.components import component_of
 from evr._kernel.sampled.line import on_outcomes, spread_steps
 from evr._kernel.sampled.mixtures import MixtureProposal, log_height, loss_order
 from evr._kernel.sampled.moments import Tilt
-from evr._kernel.sampled.plan import ByOrder, ByScale, ByShift, ByStar, ByWindow, Kind, MixturePlan
+from evr._kernel.sampled.plan import ByOrder, ByScale, ByShift, ByStar, ByWindow, MixturePlan, StepPlan
 from evr._kernel.sampled.proposals import Block, Proposal, drawing_of
 from evr._kernel.sampled.replica_tables import MOST_REPLICAS, affords, has_star, table_of
 
@@ -202,13 +202,15 @@ def with_lines(steps: tuple[Step, ...], part: ByOrder | ByStar | ByScale | ByShi
 
 
 @lru_cache(maxsize=256)
-def _uncapped(pair: DominatingPair, count: int, order: float) -> Kind:
+def _uncapped(pair: DominatingPair, count: int, order: float) -> StepPlan:
     """A tilt up to the greatest outcome."""
     step, edges = Step(pair, count), None
     if not isinstance(outcomes(pair), DiscretePair):
         top = float(pair.privacy_loss(pair.span(order)[1]))
         edges = edges_of(step, [Tilt(max(order, 1.0), top, min(top, -1.0))], GROWTH, 0.0)
-    drawn = on_outcomes(spread_steps([step], [Kind(edges=edges)])[0])
+    drawn = on_outcomes(spread_steps([step], [StepPlan(edges=edges)])[0])
     if order <= 0:
-        return Kind(edges=edges)
-    return Kind(Tilt(order, float(drawn.losses[-1]), min(floor_of(drawn.losses, np.array(drawn.log_p)), 0.0)), edges)
+        return StepPlan(edges=edges)
+    return StepPlan(
+        Tilt(order, float(drawn.losses[-1]), min(floor_of(drawn.losses, np.array(drawn.log_p)), 0.0)), edges
+    )

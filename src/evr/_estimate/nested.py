@@ -19,8 +19,9 @@ from evr._estimate.composed import composed, outcomes_of
 from evr._estimate.fft import FftCurve
 from evr._kernel.order import power
 from evr._kernel.pairs import DiscretePair, DominatingPair, Floats, Measure, Step, infinite_loss_mass, infinite_mass
-from evr._kernel.pairs.line.poisson import outcomes, sampled, sampled_without_replacement
-from evr._kernel.pairs.nested import NestedLaw, OneOf, SampledSteps, inner_epsilon
+from evr._kernel.pairs.line.pair import unmix
+from evr._kernel.pairs.line.poisson import outcomes, poisson_sampled, sampled_without_replacement
+from evr._kernel.pairs.nested import NestedLaw, OneOf, SampledSteps
 from evr._kernel.pairs.selection import Selection
 from evr._kernel.strict.ratios import Ratios, Sum, grid_of_ratios
 from evr.types import Direction
@@ -34,7 +35,7 @@ _TIMES = 4.0  # by how much more than at some epsilons a law may be wrong at oth
 
 
 @dataclass(frozen=True)
-class LawOutcomes(DiscretePair):
+class LawOutcomes(DiscretePair, for_estimates=True):
     """A law of compositions as a pair on finitely many outcomes, for composition."""
 
     law: NestedLaw | Selection = field(kw_only=True)
@@ -46,6 +47,17 @@ class LawOutcomes(DiscretePair):
 
     def describe(self) -> str:
         return self.law.describe()
+
+
+def inner_epsilon(law: SampledSteps, epsilon: float) -> tuple[float, float]:
+    """A factor and an epsilon: delta of a sample, at ``epsilon >= 0``, is the factor times delta of the composition
+    inside at that epsilon (G1.2).
+    """
+    share = float(law.share)
+    if law.direction is not Direction.ADD:
+        return share, float(unmix(epsilon, share))
+    factor = -math.expm1(min(epsilon + math.log1p(-share), 0.0))
+    return factor, -float(unmix(-epsilon, share))
 
 
 @dataclass(frozen=True)
@@ -147,7 +159,9 @@ def nested_pair(law: NestedLaw, steps: tuple[tuple[Step, ...], ...]) -> LawOutco
     smooth = all(any(not len(step.pair.flats) for step in own) for own in steps)
     if isinstance(law, SampledSteps):
         base, direction = composed(steps[0]), law.direction
-        mixed = sampled(base, law.share, direction) if direction else sampled_without_replacement(base, law.share)
+        mixed = (
+            poisson_sampled(base, law.share, direction) if direction else sampled_without_replacement(base, law.share)
+        )
         found = outcomes(mixed)
         assert isinstance(found, DiscretePair)
     else:
@@ -157,7 +171,7 @@ def nested_pair(law: NestedLaw, steps: tuple[tuple[Step, ...], ...]) -> LawOutco
     if isinstance(law, OneOf):  # a grid for all epsilons is coarser than that for one
         pairs = [(one_of_delta(law, steps, at), pair_delta(found, at)) for at in (0.0, 0.5)]
         wrong = max(abs(other - value) / max(value, _MATTERS) for value, other in pairs)
-        true = math.fsum(number * infinite_mass(own) for own, (_, number) in zip(steps, law.parts, strict=True))
+        true = math.fsum(number * infinite_mass(own) for own, (_, number) in zip(steps, law.alike, strict=True))
         cut = max(0.0, infinite_loss_mass(found) - true / law.groups)  # beyond the grid, and counted as infinite
         table = TableError(max(_ROUGH.relative, _TIMES * wrong), _ROUGH.beyond + cut)
     table = table._replace(relative=table.relative + _relative_error(steps))
@@ -176,7 +190,7 @@ def _sum(law: OneOf, steps: tuple[tuple[Step, ...], ...], top: float, spacing: F
     """
     grid = grid_of_ratios(law.groups, Fraction(top), spacing, _BITS)
     places, total = np.array(grid.places, float), None
-    for own, (_, number) in zip(steps, law.parts, strict=True):
+    for own, (_, number) in zip(steps, law.alike, strict=True):
         pair = composed(own)
         sign, measure = (1.0, Measure.Q) if law.direction is Direction.REMOVE else (-1.0, Measure.P)
         held = np.isfinite(pair.losses) & np.isfinite(pair.logs[measure])

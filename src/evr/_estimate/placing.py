@@ -10,7 +10,7 @@ from evr._kernel.order import power
 from evr._kernel.pairs import DiscretePair, Floats, Step, outcomes
 from evr._kernel.pairs.law import UNIT
 from evr._kernel.pairs.line.pair import log_sum_exp
-from evr._kernel.sampled.composing import MOST_PLACES, LossMasses, Places, masses_of, product, product_count
+from evr._kernel.sampled.composing import MOST_PLACES, LossGrid, LossMasses, masses_of, product, product_count
 from evr._kernel.sampled.moments import Tilt, log_peak
 
 _GROUPS = 128  # outcomes of the second law that places are chosen by
@@ -29,11 +29,11 @@ class UnplacedError(ValueError):
 
 def composing_places(
     steps: Sequence[Step], where: Sequence[Sequence[Tilt]], epsilon: float, allowance: float
-) -> tuple[Places, ...]:
+) -> tuple[LossGrid, ...]:
     """Places of each product of steps on outcomes, such that delta grows by a share of about ``allowance`` with each.
     ``where`` are tilts of each kind that lead to where delta comes from.
     """
-    found, whole, below = list[Places](), None, 0.0
+    found, whole, below = list[LossGrid](), None, 0.0
     last = product_count(steps)
 
     def times(a: LossMasses, b: LossMasses, tilts: Sequence[Tilt], floor: float, uses: float) -> LossMasses:
@@ -61,7 +61,7 @@ def composing_places(
 
 def _places(
     a: LossMasses, b: LossMasses, tilts: Sequence[Tilt], epsilon: float, allowance: float, harmless: float
-) -> Places:
+) -> LossGrid:
     """Places of the sum of two laws, for an allowance of each use: narrow where the tilted sum is, with widths in
     proportion to the cube root of its density (``edges_of`` has the rule), none wide. To raise a loss up to
     ``harmless`` adds nothing to delta.
@@ -97,7 +97,7 @@ def _places(
     # where delta bends, and the least of all, which a gap would leave out
     knots = np.unique(np.append(knots, [edges[0], np.clip(epsilon, edges[0], knots[-1])]))
     parts = min(int(np.ceil(cumulated[-1] / _KNOTS)), MOST_PLACES // knots.size)
-    return Places(tuple(knots.tolist()), parts)
+    return LossGrid(tuple(knots.tolist()), parts)
 
 
 def _costs(
@@ -123,7 +123,7 @@ def _costs(
     return costs, first
 
 
-def _lattice(a: LossMasses, b: LossMasses, low: float, top: float) -> Places | None:
+def _lattice(a: LossMasses, b: LossMasses, low: float, top: float) -> LossGrid | None:
     """Exactly where the sums are, from about ``low`` to ``top``, if all losses are multiples of one number apart."""
     gaps = np.concatenate((np.diff(a.losses), np.diff(b.losses)))
     if not gaps.size:
@@ -136,7 +136,7 @@ def _lattice(a: LossMasses, b: LossMasses, low: float, top: float) -> Places | N
         return None
     # a little above, for sums are rounded up: what passed a place would go to the next one, far beyond
     above = 16.0 * UNIT * max(abs(start), abs(start + number * unit))
-    return Places((start + above, start + number * unit + above), number)
+    return LossGrid((start + above, start + number * unit + above), number)
 
 
 def _summed(a: LossMasses, b: LossMasses) -> tuple[Floats, Floats]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from evr._kernel.pairs import Floats, Law, Step
 from evr._kernel.pairs.exact.sampled import ExactEither
-from evr._kernel.pairs.grouping import Group, Sampled, grouped, groups_of, sampled_gaussians
+from evr._kernel.pairs.grouping import Group, SampledGaussian, grouped, groups_of, sampled_gaussians
 from evr.types import Direction
 
 _MOST_KINDS = 256  # that an estimate takes as they are
@@ -59,7 +59,7 @@ def _nodes(group: Group, direction: Direction | None) -> list[Step]:
 
 def _step(row: Floats, count: int, direction: Direction | None) -> Step:
     mean, rate = map(Fraction, row.tolist())
-    return Step(Sampled(mean**2, rate, direction).exact, count)
+    return Step(SampledGaussian(mean**2, rate, direction).exact, count)
 
 
 def _variance_of(steps: Iterable[Step]) -> float:
@@ -68,7 +68,7 @@ def _variance_of(steps: Iterable[Step]) -> float:
         step.count * float(weight) * _variance(known)
         for step in steps
         for weight, law in _parts(step.law)
-        if (known := Sampled.of(law)) is not None
+        if (known := SampledGaussian.of(law)) is not None
     )
 
 
@@ -78,6 +78,6 @@ def _parts(law: Law) -> list[tuple[Fraction, Law]]:
     return [(Fraction(1), law)]
 
 
-def _variance(one: Sampled) -> float:
+def _variance(one: SampledGaussian) -> float:
     square = min(float(one.square), _STEEPEST)
     return float(one.rate) ** 2 * (4.0 * math.sinh(square) if one.direction is None else math.expm1(square))

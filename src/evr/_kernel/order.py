@@ -1,9 +1,13 @@
 """The order that both roads rest on (docs/guarantees_strict.md, S2): one law of losses is *above* another if
 its delta is nowhere less, and stays so in compositions. A law is above what it was after each of three moves:
 
-(a) the mass of a cell goes to its two ends, and both ``P`` and ``Q`` keep their amount (``share_up``);
-(b) mass goes to a greater loss;
-(c) mass is added.
+(a) the mass of a cell goes to its two ends, and both ``P`` and ``Q`` keep their amount (``share_up``): it is
+    *spread*. Strict: a step (``one_step``, ``ratios``), fewer places (``grid_law.coarsened``), what is above
+    a window (``windowed``). Sampled: ``Cells.spread``, and sums of losses (``_split``), of ``composing``;
+(b) mass goes to a greater loss. Strict: what is below a window, and what is put at infinity. Sampled: what is
+    below the first place;
+(c) mass is added. Strict: all integers are rounded up (``rounding``, ``Masses.rounded_up``, ``either``).
+    Sampled: the room for rounding in ``LossMasses.times``.
 """
 
 from collections.abc import Callable
@@ -27,14 +31,14 @@ def share_up(low: Any, loss: Any, high: Any, fall: Callable[[Any], Any]) -> Any:
     return fall(low - loss) / fall(low - high)
 
 
-def power(one: T, count: int, times: Callable[[T, T], T]) -> T:
+def power(base: T, count: int, times: Callable[[T, T], T]) -> T:
     """The product of ``count >= 1`` copies, by squares, from the leading bit of the count down."""
-    found = one
+    product = base
     for bit in bin(count)[3:]:
-        found = times(found, found)
+        product = times(product, product)
         if bit == "1":
-            found = times(found, one)
-    return found
+            product = times(product, base)
+    return product
 
 
 def ceil_div(number: int | Fraction, by: int | Fraction = 1) -> int:

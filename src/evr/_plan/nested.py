@@ -12,11 +12,12 @@ import numpy as np
 
 from evr._estimate.composed import composed
 from evr._estimate.fft import rough_delta_of
+from evr._estimate.nested import inner_epsilon
 from evr._estimate.selected import on_lines
 from evr._kernel.pairs import Direction, Floats, Step
 from evr._kernel.pairs.exact import ExactOutcomes
 from evr._kernel.pairs.line.pair import unmix
-from evr._kernel.pairs.nested import NestedLaw, OneOf, SampledSteps, inner_epsilon
+from evr._kernel.pairs.nested import NestedLaw, OneOf, SampledSteps
 from evr._kernel.strict import NestedPlan, ProofPlan, schedule
 from evr._kernel.strict.ratios import places_for
 from evr._plan.grids import choose

@@ -44,7 +44,7 @@ def mixture(first, second):
 def sampled():
     remove = DiscretePair.from_probabilities(WITH, WITHOUT)
     add = DiscretePair.from_probabilities(WITHOUT, WITH)
-    return Pairs(poisson.sampled(remove, Q, Direction.REMOVE), poisson.sampled(add, Q, Direction.ADD))
+    return Pairs(poisson.poisson_sampled(remove, Q, Direction.REMOVE), poisson.poisson_sampled(add, Q, Direction.ADD))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_small_probability_is_continuous_with_none():
 def test_a_sampled_discrete_pair_as_outcomes():
     base = DiscretePair.from_probabilities([0.1, 0.2, 0.3, 0.4, 0.0], [0.4, 0.3, 0.2, 0.0, 0.1])
     for pair in (poisson.SampledPair(base, 0.3, Direction.REMOVE), poisson.SampledPair(base, 0.3, Direction.ADD)):
-        whole, finite = poisson.outcomes(pair), poisson.finite_part(pair)
+        whole, finite = poisson.outcomes(pair), poisson.without_infinite(pair)
         assert isinstance(whole, DiscretePair)
         assert isinstance(finite, DiscretePair)
         for epsilon in (0.0, 0.1, 0.35, 2.0, math.inf):
@@ -123,4 +123,4 @@ def test_what_has_no_outcomes_to_split_stays_whole():
     )
     without_privacy = Composition.of(dp_event.NonPrivateDpEvent()).steps("remove")[0].pair
     for pair in (gaussian, without_privacy):
-        assert poisson.finite_part(pair) == pair
+        assert poisson.without_infinite(pair) == pair

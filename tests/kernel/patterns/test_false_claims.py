@@ -20,7 +20,7 @@ from evr._kernel.pairs import Direction
 from evr._kernel.sampled.deciding import SequentialTest, State
 from evr._kernel.sampled.plan import DrawPlan
 from evr._kernel.sampled.proposals import built
-from evr._kernel.sampled.summary import summed
+from evr._kernel.sampled.summary import summarize
 from evr._kernel.verdict.attempts import Attempt, Trial
 from evr._kernel.verdict.settings import Claim, Settings
 from evr._plan.sampled import planned
@@ -115,7 +115,7 @@ def test_at_the_threshold_with_a_large_budget(name: str) -> None:
         stream = Stream(run, "false accepts")
         for block in range(5):
             values = proposal.draw(stream.block(block), 4000).values(epsilon, math.log(delta))
-            state = state.added(summed(values, block, test.clip, test.mean, test.stake(state)))
+            state = state.added(summarize(values, block, test.clip, test.mean, test.stake(state)))
             if test.accepts(state):
                 accepted += 1
                 break

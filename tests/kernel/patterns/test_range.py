@@ -21,7 +21,7 @@ from evr._kernel.sampled.mixtures import MixtureProposal
 from evr._kernel.sampled.plan import ByOrder, ByShift, DrawPlan, MixturePlan
 from evr._kernel.sampled.proposals import built
 from evr._kernel.sampled.replica_tables import MOST_REPLICAS, table_of
-from evr._kernel.sampled.summary import checked
+from evr._kernel.sampled.summary import check_samples
 from evr._kernel.verdict.attempts import Trial
 from evr._kernel.verdict.settings import Claim, Settings
 from helpers import near
@@ -103,7 +103,7 @@ def test_what_is_not_a_number_does_not_pass_for_a_refused_draw(
     steps = Composition.of(event).simplified(Direction.REMOVE)
     proposal = built(MixturePlan(ByOrder(5), by_place=by_place), steps)
     assert isinstance(proposal, MixtureProposal)
-    checked(proposal.draw(Stream(1, "test").block(0), 500).values(0.1), math.inf)
+    check_samples(proposal.draw(Stream(1, "test").block(0), 500).values(0.1), math.inf)
     law = type(proposal.laws[0].law)
     correct = law.log_ratio
 
@@ -114,7 +114,7 @@ def test_what_is_not_a_number_does_not_pass_for_a_refused_draw(
 
     monkeypatch.setattr(law, "log_ratio", wrong)
     with pytest.raises(ArithmeticError, match="a sample is nan"):
-        checked(proposal.draw(Stream(1, "test").block(0), 500).values(0.1), math.inf)
+        check_samples(proposal.draw(Stream(1, "test").block(0), 500).values(0.1), math.inf)
 
 
 def test_a_refused_draw_has_no_weight_whatever_is_lost_on_a_line() -> None:

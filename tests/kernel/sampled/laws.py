@@ -20,7 +20,7 @@ from evr._kernel.sampled.driver import Lazily
 from evr._kernel.sampled.moments import Rounding
 from evr._kernel.sampled.plan import DrawPlan, SimplePlan
 from evr._kernel.sampled.proposals import Block, Proposal, drawing_of
-from evr._kernel.sampled.summary import summed
+from evr._kernel.sampled.summary import summarize
 from evr._kernel.verdict.attempts import Trial
 from evr._kernel.verdict.results import DirectionReport
 from evr._kernel.verdict.settings import Claim, Settings
@@ -109,7 +109,7 @@ def sequential_of(proposal: Proposal, claim: Claim, budget: float) -> Sequential
 
 def update(test: SequentialTest, state: State, values: Floats) -> State:
     """Play one block."""
-    return state.added(summed(values, 0, test.clip, test.mean, test.stake(state)))
+    return state.added(summarize(values, 0, test.clip, test.mean, test.stake(state)))
 
 
 def acceptances(

@@ -28,7 +28,7 @@ from evr._kernel.events import Composition
 from evr._kernel.order import power as composed_by_squares
 from evr._kernel.pairs import DiscretePair, Step
 from evr._kernel.pairs.law import UNIT
-from evr._kernel.sampled.composing import LossMasses, Places, masses_of, product_count
+from evr._kernel.sampled.composing import LossGrid, LossMasses, masses_of, product_count
 from evr._kernel.sampled.composing import composed as composed_law
 from evr._kernel.sampled.line import on_outcomes, spread_steps
 from evr._kernel.sampled.moments import Rounding, sum_error
@@ -173,7 +173,7 @@ def test_products_make_the_size(size: int) -> None:
 
 def test_all_steps_are_in_the_composite() -> None:
     pairs = [DiscretePair.from_probabilities([p, 1 - p], [0.6, 0.4]) for p in (0.3, 0.8)]
-    places = Places((-30.0, 30.0), 4000)
+    places = LossGrid((-30.0, 30.0), 4000)
     for counts in ((17,), (1, 1), (5, 3)):
         steps = [Step(pair, count) for pair, count in zip(pairs, counts, strict=False)]
         law = masses_of(composed_law(steps, (places,) * product_count(steps)))
@@ -184,7 +184,7 @@ def test_all_steps_are_in_the_composite() -> None:
 
 def test_a_pair_of_infinite_losses_only_is_composed_to_one() -> None:
     pair = DiscretePair.from_probabilities([0.0, 1.0], [1.0, 0.0])
-    law = composed_law([Step(pair, 4)], (Places((0.0, 1.0), 1),) * 2)
+    law = composed_law([Step(pair, 4)], (LossGrid((0.0, 1.0), 1),) * 2)
     assert law.losses.tolist() == [math.inf]
     assert np.exp(law.log_p) == near([1.0])
 
@@ -357,7 +357,7 @@ def test_certificates_of_composed_steps_replay_and_altered_ones_do_not(tmp_path:
 
 
 def test_places_are_cut_evenly() -> None:
-    places = Places((0.0, 0.25, 1.0), 3).losses
+    places = LossGrid((0.0, 0.25, 1.0), 3).losses
     expected = [Fraction(0), Fraction(1, 12), Fraction(1, 6), Fraction(1, 4), Fraction(1, 2)]
     np.testing.assert_allclose(places[:5], [float(x) for x in expected], atol=1e-16)
 

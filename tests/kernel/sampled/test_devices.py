@@ -18,7 +18,7 @@ from evr._basics.randomness import Stream
 from evr._devices import cuda as device
 from evr._kernel.events import Composition
 from evr._kernel.sampled.moments import Tilt
-from evr._kernel.sampled.plan import ByScale, CappedPlan, Kind, MixturePlan, SimplePlan
+from evr._kernel.sampled.plan import ByScale, CappedPlan, MixturePlan, SimplePlan, StepPlan
 from evr._kernel.sampled.proposals import built
 from evr._kernel.sampled.summary import Work, on_processor
 from evr._kernel.verdict.settings import Settings
@@ -232,7 +232,7 @@ def test_the_gpu_draws_what_numpy_draws(event, monkeypatch):
 @pytest.mark.parametrize(
     ("event", "plan"),
     [
-        (TRAINING, CappedPlan((Kind(Tilt(1.0, 3.0, -3.0), tuple(np.linspace(-8.0, 8.0, 50).tolist())),))),
+        (TRAINING, CappedPlan((StepPlan(Tilt(1.0, 3.0, -3.0), tuple(np.linspace(-8.0, 8.0, 50).tolist())),))),
         (TRAINING, SimplePlan()),
         (evr.events.BallsInBinsDpEvent(2.0, 50, 5), MixturePlan(ByScale(2.0, 1.0), by_place=True)),
     ],

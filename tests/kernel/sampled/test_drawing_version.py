@@ -18,7 +18,7 @@ from evr._kernel.pairs import DiscretePair, Step
 from evr._kernel.sampled.line import TiltedProposal
 from evr._kernel.sampled.mixtures import MixtureProposal
 from evr._kernel.sampled.moments import Tilt
-from evr._kernel.sampled.plan import DRAWING, ByOrder, ByShift, ByWindow, CappedPlan, Kind, MixturePlan
+from evr._kernel.sampled.plan import DRAWING, ByOrder, ByShift, ByWindow, CappedPlan, MixturePlan, StepPlan
 from evr._kernel.sampled.proposals import Proposal
 from evr._kernel.sampled.simple import SimpleProposal
 from helpers import answers, near, together
@@ -30,7 +30,7 @@ def tilted(order: float, cap: float, floor: float) -> Callable[[tuple[Step, ...]
 
     def make(steps: tuple[Step, ...], epsilon: float) -> Proposal:
         spread = None if isinstance(steps[0].floats, DiscretePair) else edges
-        plan = CappedPlan((Kind(Tilt(order, cap, floor), spread),))
+        plan = CappedPlan((StepPlan(Tilt(order, cap, floor), spread),))
         return TiltedProposal.from_plan(plan, steps)
 
     return make

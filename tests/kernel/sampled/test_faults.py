@@ -13,7 +13,7 @@ import pytest
 from evr._kernel.pairs import Floats
 from evr._kernel.sampled.deciding import SequentialTest, State
 from evr._kernel.sampled.proposals import Block, Drawing
-from evr._kernel.sampled.summary import summed
+from evr._kernel.sampled.summary import summarize
 from evr._kernel.verdict.settings import Claim
 from helpers import near
 from kernel.sampled import laws
@@ -56,7 +56,7 @@ def bet_with_the_current_block(patch: Patch) -> None:
 
     def update(test: SequentialTest, state: State, values: Floats) -> State:
         ahead = laws_update(test, state, values)
-        return state.added(summed(values, 0, test.clip, test.mean, test.stake(ahead)))
+        return state.added(summarize(values, 0, test.clip, test.mean, test.stake(ahead)))
 
     patch.setattr(laws, "update", update)
 
@@ -68,7 +68,7 @@ def bet_on_the_current_block(patch: Patch) -> None:
 
     def update(test: SequentialTest, state: State, values: Floats) -> State:
         stake = test.limit if values.mean() < test.mean else 0.0
-        return state.added(summed(values, 0, test.clip, test.mean, stake))
+        return state.added(summarize(values, 0, test.clip, test.mean, stake))
 
     patch.setattr(laws, "update", update)
 
@@ -80,7 +80,7 @@ def no_limit_on_stakes(patch: Patch) -> None:
     def update(test: SequentialTest, state: State, values: Floats) -> State:
         stake = test.stake(state)
         gain = float(np.sum(np.log(np.abs(1 + stake * (test.mean - values)) + 1e-300)))
-        return state.added(summed(values, 0, math.inf, test.mean, 0.0)._replace(log_wealth=gain))
+        return state.added(summarize(values, 0, math.inf, test.mean, 0.0)._replace(log_wealth=gain))
 
     patch.setattr(SequentialTest, "limit", property(lambda self: 50.0 * limit(self)))
     patch.setattr(laws, "update", update)

@@ -6,22 +6,28 @@ not deceive. Numbers at the ends of floats once did: an order whose inverse over
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
 
 import pytest
 from dp_accounting import dp_event
 
 import evr
 from evr._kernel.events import Composition
-from evr._kernel.pairs import DiscretePair
-from evr._kernel.sampled.composing import Places
+from evr._kernel.pairs import DiscretePair, Pairs, as_floats
+from evr._kernel.pairs.exact import ExactOutcomes, OutcomeSet
+from evr._kernel.pairs.exact.law import ball
+from evr._kernel.sampled.composing import LossGrid
 from evr._kernel.sampled.moments import Tilt
-from evr._kernel.sampled.plan import ByOrder, ByScale, ByShift, CappedPlan, DrawPlan, Kind, MixturePlan
+from evr._kernel.sampled.plan import ByOrder, ByScale, ByShift, CappedPlan, DrawPlan, MixturePlan, StepPlan
 from evr._kernel.sampled.proposals import built
 from evr._kernel.verdict.attempts import Attempt, Trial
 from evr._kernel.verdict.settings import Claim, Settings
-from helpers import answers, together
+from helpers import answers, near, together
+from kernel.pairs.registered import registered
 
 ORDERS = (0.0, 1e-100, 1e-12, 0.1, 1.0, 2.99, 7.0, 50.0, 1e4, 1e8, 1e15, 1e100, 1e300)
 MARKS = (0.0, 1e-300, 1e-9, 0.3, 1.0, 2.0, 5.0, 1e3, 1e9, 1.2345e16, 1e100, 1e300)
@@ -53,12 +59,12 @@ def hostile_edges(draw: random.Random) -> tuple[float, ...]:
     return tuple(sorted(set(marks)))
 
 
-def hostile_places(draw: random.Random, counts: list[int]) -> tuple[Places, ...]:
+def hostile_places(draw: random.Random, counts: list[int]) -> tuple[LossGrid, ...]:
     number = sum(count.bit_length() + count.bit_count() - 1 for count in counts) - 1
     found = []
     for _ in range(number):
         knots = {draw.gauss(0.5, draw.choice((0.1, 2.0, 50.0))) for _ in range(draw.randint(2, 40))}
-        found.append(Places(tuple(sorted(knots)), draw.choice((1, 5, 40))))
+        found.append(LossGrid(tuple(sorted(knots)), draw.choice((1, 5, 40))))
     return tuple(found)
 
 
@@ -66,7 +72,7 @@ def capped(draw: random.Random, composing: bool = False) -> Callable[[Trial], Dr
     def plan(trial: Trial) -> DrawPlan:
         tilt = hostile_tilt(draw)
         kinds = tuple(
-            Kind(
+            StepPlan(
                 tilt if composing else hostile_tilt(draw),
                 None if isinstance(step.floats, DiscretePair) else hostile_edges(draw),
             )
@@ -123,7 +129,7 @@ def test_parts_at_the_ends_of_floats_are_refused_in_words(
     event: dp_event.DpEvent, part: ByOrder | ByScale | ByShift, by_place: bool
 ) -> None:
     steps = Composition.of(event).simplified("add" if isinstance(part, ByShift) else "remove")
-    kinds = (Kind(),) if isinstance(event, dp_event.GaussianDpEvent) else ()
+    kinds = (StepPlan(),) if isinstance(event, dp_event.GaussianDpEvent) else ()
     with pytest.raises(ValueError, match=r"of a part|no affordable table|there are none"):
         built(MixturePlan(part, kinds, by_place=by_place), steps)
 
@@ -135,3 +141,26 @@ def test_parts_do_not_deceive(event: dp_event.DpEvent, part: ByOrder | ByScale) 
     plan = DrawPlan(MixturePlan(part), block_size=1024)
     claim = Claim(0.5, 1e-4, 0.9)  # the truth is 0.11 of bins, 2.4e-4 of b-min-sep sampling
     assert not accepted(event, claim, "sequential", lambda trial: plan)
+
+
+@dataclass(frozen=True)
+class Together(ExactOutcomes):
+    """Outcomes put together, none of whose losses is above 2.08; and one of loss 1.39."""
+
+    def sets(self) -> list[OutcomeSet]:
+        half, eighth, most = (ball(Fraction(x)) for x in (0.5, 0.125, 8))
+        return [OutcomeSet(half, 1 - eighth, most.log()), OutcomeSet(half, eighth, (half / eighth).log())]
+
+
+def test_a_plan_that_spreads_outcomes_put_together_hides_no_loss() -> None:
+    """Of the set, 1/4 may have the loss 2.08: then delta at 1.7 is 0.079. The mean of the cell lies below both
+    its ends. The claim of 0.01 was accepted without a sample.
+    """
+    plan = DrawPlan(CappedPlan((StepPlan(edges=()),)), block_size=1000)
+    with registered(Pairs.both(Together())) as event:
+        found = Attempt(1, seed=1).run(Composition.of(event), Claim(1.7, 0.01), Settings(), lambda trial: plan)
+    assert not found.accepted
+    pair = as_floats(Together())
+    assert isinstance(pair, DiscretePair)
+    assert [round(loss, 2) for loss in pair.loss_values] == [-math.inf, 1.39, 2.08]
+    assert math.fsum(math.exp(x) for x in pair.log_q) == near(1.0, rel=1e-15)

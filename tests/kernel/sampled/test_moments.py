@@ -17,7 +17,7 @@ from scipy.stats import laplace, norm
 from evr._kernel.pairs import Direction, DiscretePair, DominatingPair, Measure, loss_range, outcomes
 from evr._kernel.pairs.line.gaussian import GaussianPair
 from evr._kernel.pairs.line.laplace import LaplacePair
-from evr._kernel.pairs.line.poisson import SampledPair, sampled
+from evr._kernel.pairs.line.poisson import SampledPair, poisson_sampled
 from evr._kernel.sampled.composing import spread_to_edges
 from evr._kernel.sampled.moments import PER_STEP, Tilt, TiltedOutcomes, sum_error
 from helpers import near
@@ -138,7 +138,7 @@ def test_a_sum_of_sampled_losses_is_off_by_what_its_base_says(direction: Directi
     x, tiny = 0.5000000999335052, 1e-300
     base = DiscretePair.from_logs(np.log([x, 1 - x, tiny]), np.log([1 - x, x, tiny]))
     assert base.error > 1e-12
-    for law in (base, sampled(base, 0.5, direction)):
+    for law in (base, poisson_sampled(base, 0.5, direction)):
         spread = outcomes(law)
         assert isinstance(spread, DiscretePair)
         assert sum_error(law, 1000) >= 1000 * base.error >= 999 * spread.error

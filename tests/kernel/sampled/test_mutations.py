@@ -21,7 +21,7 @@ from evr._kernel.pairs.line.poisson import SampledPair
 from evr._kernel.sampled import line as drawing
 from evr._kernel.sampled.line import OutcomeSampler, TiltedProposal
 from evr._kernel.sampled.moments import Tilt, TiltedOutcomes
-from evr._kernel.sampled.plan import CappedPlan, Kind
+from evr._kernel.sampled.plan import CappedPlan, StepPlan
 from evr._kernel.sampled.proposals import Block, Proposal
 from evr.events import dpsgd
 from helpers import near
@@ -48,7 +48,7 @@ def dense() -> Proposal:
 def near_cap() -> Proposal:
     """Much of the law is beyond the cap."""
     edges = tuple(np.linspace(-9.0, 12.0, 2000).tolist())
-    plan = CappedPlan((Kind(Tilt(9.0, 1.6, math.log1p(-1e-3)), edges),))
+    plan = CappedPlan((StepPlan(Tilt(9.0, 1.6, math.log1p(-1e-3)), edges),))
     return TiltedProposal.from_plan(plan, steps_of(JUMPS))
 
 

@@ -18,7 +18,7 @@ from dp_accounting import dp_event
 import evr
 from evr._basics.randomness import Stream
 from evr._kernel.events import Composition
-from evr._kernel.sampled.plan import CappedPlan, DrawPlan, Kind
+from evr._kernel.sampled.plan import CappedPlan, DrawPlan, StepPlan
 from evr._kernel.sampled.proposals import built
 from evr._kernel.verdict.settings import Claim
 from evr._plan.sampled import planned
@@ -117,7 +117,7 @@ def test_plans_that_say_what_cannot_be_are_refused() -> None:
 def test_a_step_that_is_not_on_outcomes_is_refused() -> None:
     plan, steps = plan_of("composed")
     with pytest.raises(ValueError, match="a plan spreads it to finitely many outcomes"):
-        built(CappedPlan((Kind(plan.proposal.kinds[0].tilt),)), steps)
+        built(CappedPlan((StepPlan(plan.proposal.kinds[0].tilt),)), steps)
 
 
 def test_kinds_that_are_composed_have_one_tilt() -> None:

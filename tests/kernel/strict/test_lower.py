@@ -116,7 +116,7 @@ def gained_in_moves(cases: int) -> Iterator[str]:
         given = [rng.randrange(1 << bits) for _ in range(rng.randint(1, 30))]
         masses, halvings = Masses.of(rng.randint(-20, 20), given), rng.randint(1, 3)
         floor, top = sorted(rng.randint(-30, 30) for _ in range(2))
-        kept = masses.part(floor, masses.last)
+        kept = masses.between(floor, masses.last)
         for rules, amount, worse in zip(now._RULES, (_p, _q), (1, -1), strict=True):
             coarse = rules.coarsened(masses, spacing, halvings, bits)
             if worse * (amount(coarse, spacing * 2**halvings) - amount(masses, spacing)) > 0:
@@ -315,8 +315,8 @@ def test_settings_drawn_at_random_and_the_time_of_both_sides():
         ("return near[0] - near[1], -near[1]", "return near[0] - arb('1.01') * near[1], -near[1]"),
         ("return near[0] - near[1], -near[1]", "return near[0] - near[1], -near[1] / 2"),
         ("for one in least]", "for one in most]"),
-        ("p = [Part(-half, one, -one)", "p = [Part(-half, one * 2, -one)"),
-        ("arb(0), -up), Part(half, arb(0), 1 / up)", "arb(0), -1 / up), Part(half, arb(0), up)"),
+        ("p = [StencilTerm(-half, one, -one)", "p = [StencilTerm(-half, one * 2, -one)"),
+        ("arb(0), -up), StencilTerm(half, arb(0), 1 / up)", "arb(0), -1 / up), StencilTerm(half, arb(0), up)"),
         ("] = most\n", "] = [max(0, one - 1) for one in most]\n"),
     ],
 )

@@ -45,7 +45,7 @@ def test_masses_are_those_of_lists(seed: int) -> None:
     for masses in (x + y, product, product.rounded_up(bits), product.rounded_down(bits)):
         assert masses.total() == sum(masses) <= masses.most < 256**masses.width - 1
     low, high = sorted(rng.randint(-80, 120) for _ in range(2))
-    assert places(product.part(low, high)) == {i: m for i, m in exact.items() if low <= i <= high}
+    assert places(product.between(low, high)) == {i: m for i, m in exact.items() if low <= i <= high}
 
 
 @pytest.mark.parametrize("seed", range(100))
@@ -74,4 +74,4 @@ def test_moves_are_those_of_lists(seed: int) -> None:
 
 def test_no_masses() -> None:
     assert len(NOTHING) == NOTHING.total() == len(NOTHING * NOTHING) == len(NOTHING.rounded_up(10)) == 0
-    assert list(NOTHING.part(-3, 5)) == list(Masses.of(4, [0, 0])) == []
+    assert list(NOTHING.between(-3, 5)) == list(Masses.of(4, [0, 0])) == []

@@ -178,7 +178,7 @@ def test_a_lower_bound_is_never_above_the_truth(seed: int) -> None:
         ("above, below = infinite, 0", "above, below = infinite + (unit * unit >> 8), 0"),
         ("ratio = power_above(plan.spacing, wide)", "ratio = power_above(plan.spacing / 2, wide)"),
         ("- (first + len(p) - 1) * plan.spacing", "- (first + len(p)) * plan.spacing"),
-        ("resolved(steps, plan, _outcomes)", "resolved(steps, plan)"),
+        ("with_outcomes(steps, plan, _outcomes)", "with_outcomes(steps, plan)"),
     ],
 )
 def test_a_fault_in_a_lower_bound_is_seen(right: str, wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,13 +32,13 @@ def test_series_give_the_integers_of_the_curve(
     law: ExactCurve, grid: Grid, bits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(series, "_LEAST_BLOCK", 8)
-    used, near = list[bool](), series._attempt
+    used, near = list[bool](), series._expanded
 
     def counted(*given: Any) -> Any:
         used.append(bool(near(*given).series))
         return near(*given)
 
-    monkeypatch.setattr(series, "_attempt", counted)
+    monkeypatch.setattr(series, "_expanded", counted)
     by_series = masses_of(law, grid, bits)
     assert any(used) or grid != GRIDS[0] or bits > 100  # elsewhere blocks may have to be too short
     monkeypatch.setattr(type(law), "is_analytic", False)
@@ -49,7 +49,7 @@ FAULTS = {
     "masses are rounded down": ("places * ((1 << point) - 1 + shift)", "places * shift"),
     "the rest of the series is left out": ("error = end_above(unit * most, _SEEN)", "error = 1"),
     "masses are a little too small": ("_series_of(mass, size", "_series_of(mass * arb('0.999'), size"),
-    "places are off": ("ball(part.shift - middle)", "ball(part.shift - middle + 1)"),
+    "places are off": ("ball(term.shift - middle)", "ball(term.shift - middle + 1)"),
     "the error counts for nothing": ("for shift in (-error, error)", "for shift in (-error << 12, -error << 12)"),
 }
 

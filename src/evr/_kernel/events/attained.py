@@ -70,18 +70,18 @@ def is_attained(event: Any, composition: Composition) -> bool:
     """
     if composition.is_non_private:
         return False
-    places = [(event, False)]  # and whether records are sampled
-    while places:
-        node, sampled = places.pop()
+    todo = [(event, False)]  # and whether records are sampled
+    while todo:
+        node, sampled = todo.pop()
         node = known(node)
         if type(node) is dp_event.ComposedDpEvent:
-            places += [(child, sampled) for child in node.events]
+            todo += [(child, sampled) for child in node.events]
         elif type(node) in (
             dp_event.SelfComposedDpEvent,
             schemes.ZeroOutDpEvent,
             dp_event.PoissonSampledDpEvent,
         ):
-            places.append((node.event, sampled or type(node) is dp_event.PoissonSampledDpEvent))
+            todo.append((node.event, sampled or type(node) is dp_event.PoissonSampledDpEvent))
         else:
             entry = ATTAINED.get(type(node))
             if entry is None or composition.relation not in entry.relations or not entry.condition(node):

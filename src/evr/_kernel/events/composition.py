@@ -17,7 +17,7 @@ from evr._basics import validate
 from evr._kernel.events.meaning import relation_by_itself, units_about
 from evr._kernel.events.relations import ADD_OR_REMOVE, Relation, name_of, relation_named
 from evr._kernel.events.walk import Walk
-from evr._kernel.pairs import Direction, Pairs, Step, is_non_private, merged, simplify
+from evr._kernel.pairs import Direction, Pairs, Step, is_non_private, merge_equal, simplify
 from evr._kernel.pairs.grouping import grouped
 from evr._kernel.pairs.nested import NestedLaw
 from evr._kernel.pairs.selection import Selection
@@ -78,8 +78,8 @@ class Composition:
         cls, counts: Iterable[tuple[Pairs, int]], relation: NeighboringRelation = ADD_OR_REMOVE
     ) -> Composition:
         """The composition of mechanisms with their counts; in each direction equal laws are merged."""
-        parts = list(counts)
-        remove, add = (merged(parts, direction) for direction in Direction)
+        mechanisms = list(counts)
+        remove, add = (merge_equal(mechanisms, direction) for direction in Direction)
         return cls(remove, add, relation)
 
     def steps(self, direction: Direction | str) -> tuple[Step, ...]:

@@ -151,7 +151,7 @@ def labelled(chances: Mapping[int, Fraction], square: Fraction, share: Fraction)
     return Pairs.both(law if share == 1 else exact.exact_without_replacement(law, share))
 
 
-def replaced(base: Law, q: Fraction) -> Pairs | None:
+def sampled_replace_one(base: Law, q: Fraction) -> Pairs | None:
     """The pairs of noise sampled with probability ``q`` under replace-one (guarantees_relations, R5 and R6),
     given its law under add-or-remove, which has the norm of a record. None where there is no theorem.
     """

@@ -23,11 +23,11 @@ def unsupported(node: object, path: str, why: str) -> UnsupportedEventError:
 
 def not_an_event(node: object, path: str = "event") -> TypeError:
     """The error that says what to give instead, in one line."""
-    kind = type(node)
-    if kind.__module__.partition(".")[0] == "jax_privacy":
+    cls = type(node)
+    if cls.__module__.partition(".")[0] == "jax_privacy":
         remedy = "give evr.events.from_jax_privacy(config) of its configuration"
-        return TypeError(f"{kind.__name__} of JAX Privacy at {path} is not a DpEvent: {remedy}")
-    why = f"{validate.shown(node)} at {path} is not a DpEvent (it is a {kind.__name__})"
+        return TypeError(f"{cls.__name__} of JAX Privacy at {path} is not a DpEvent: {remedy}")
+    why = f"{validate.shown(node)} at {path} is not a DpEvent (it is a {cls.__name__})"
     return TypeError(f"{why}: give one of dp_accounting's, or what evr.dpsgd(...) returns")
 
 

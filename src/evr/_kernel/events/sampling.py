@@ -11,7 +11,7 @@ from typing import Any
 from dp_accounting import NeighboringRelation, dp_event
 
 from evr._basics import validate
-from evr._kernel.events.noise import NOTHING, gaussians_by_square, labelled, replaced
+from evr._kernel.events.noise import NOTHING, gaussians_by_square, labelled, sampled_replace_one
 from evr._kernel.events.registry import unsupported
 from evr._kernel.events.relations import ADD_OR_REMOVE, REPLACE_ONE
 from evr._kernel.events.schemes import (
@@ -23,7 +23,7 @@ from evr._kernel.events.schemes import (
 )
 from evr._kernel.events.training import MOST_BINS
 from evr._kernel.events.users import binomial
-from evr._kernel.pairs import Direction, Pairs, Step, merged, reveals_nothing, simplify
+from evr._kernel.pairs import Direction, Pairs, Step, merge_equal, reveals_nothing, simplify
 from evr._kernel.pairs.exact import NON_PRIVATE_LAW, ExactBins, ExactGaussian
 from evr._kernel.pairs.nested import NestedLaw, OneOf, SampledSteps
 from evr._kernel.pairs.selection import (
@@ -34,7 +34,7 @@ from evr._kernel.pairs.selection import (
     Selection,
     UntilGood,
 )
-from evr._kernel.pairs.subsampled import sampled, without_replacement
+from evr._kernel.pairs.subsampled import poisson_sampled, without_replacement
 from evr.errors import UnsupportedEventError
 
 NON_PRIVATE_PAIRS = Pairs.both(NON_PRIVATE_LAW)
@@ -45,11 +45,11 @@ _MOST_DRAWS = 10_000  # with replacement: weights are computed exactly
 SELECTED = (dp_event.RepeatAndSelectDpEvent, BinomialSelectDpEvent, ThresholdSelectDpEvent)
 
 
-def gathered(inner: Sequence[tuple[Pairs, int]]) -> dict[Direction, tuple[Step, ...]] | Pairs | None:
+def steps_inside(inner: Sequence[tuple[Pairs, int]]) -> dict[Direction, tuple[Step, ...]] | Pairs | None:
     """The steps of a part in each direction, or pairs if it is not private; None if it costs nothing."""
     if any(pairs == NON_PRIVATE_PAIRS for pairs, _ in inner):
         return NON_PRIVATE_PAIRS
-    steps = {one: simplify(merged(inner, one)) for one in Direction}
+    steps = {one: simplify(merge_equal(inner, one)) for one in Direction}
     if not any(steps.values()):
         return None
     return {one: own or (NOTHING.step(one, 1),) for one, own in steps.items()}
@@ -77,7 +77,7 @@ class Sampling:
 
     def pairs(self, inner: list[tuple[Pairs, int]]) -> Pairs | None:
         """The pairs of the mechanisms inside, sampled; None if they cost nothing."""
-        steps = None if self.share == 0 else gathered(inner)
+        steps = None if self.share == 0 else steps_inside(inner)
         # as dp_accounting: sampling does not make anything private
         if steps is None or isinstance(steps, Pairs):
             return steps
@@ -92,11 +92,11 @@ class Sampling:
         if not self._is_poisson:
             return Pairs.both(without_replacement(remove.law, q))
         if self.takes_norms:
-            if remove != alone[Direction.ADD] or (found := replaced(remove.law, q)) is None:
+            if remove != alone[Direction.ADD] or (found := sampled_replace_one(remove.law, q)) is None:
                 remedy = "Under replace-one, give one kind of noise on a sum."
                 raise self._no_pair(remove.floats.describe(), remedy)
             return found
-        return Pairs.each(lambda direction: sampled(alone[direction].law, q, direction))
+        return Pairs.each(lambda direction: poisson_sampled(alone[direction].law, q, direction))
 
     def _fixed_size(self, steps: tuple[Step, ...]) -> Pairs:
         """Gaussian noise on batches of a fixed size (guarantees_nested, G4)."""
@@ -170,20 +170,20 @@ def one_of(node: Any, path: str, groups: Mapping[tuple[tuple[Pairs, int], ...], 
     """The laws of one of several groups (guarantees_nested, G2), by their mechanisms and how many groups have
     these; None if all cost nothing.
     """
-    parts = dict[Direction, list[tuple[tuple[Step, ...], int]]]({one: [] for one in Direction})
+    alike = dict[Direction, list[tuple[tuple[Step, ...], int]]]({one: [] for one in Direction})
     for inner, number in groups.items():
-        steps = gathered(inner)
+        steps = steps_inside(inner)
         if isinstance(steps, Pairs):
             return steps
         for one in Direction:
-            parts[one].append((steps[one] if steps else (NOTHING.step(one, 1),), number))
-    for step in (step for own, _ in parts[Direction.REMOVE] for step in own):
+            alike[one].append((steps[one] if steps else (NOTHING.step(one, 1),), number))
+    for step in (step for own, _ in alike[Direction.REMOVE] for step in own):
         if not (step.is_on_a_line or isinstance(step.law, ExactBins | NestedLaw)):
             why = f"{step.floats.describe()} is not on a line: groups of such laws have no pair here"
             raise unsupported(node, path, why)
-    if all(reveals_nothing(step.law) for own in parts.values() for steps, _ in own for step in steps):
+    if all(reveals_nothing(step.law) for own in alike.values() for steps, _ in own for step in steps):
         return None
-    return Pairs.each(lambda one: OneOf(one, tuple(parts[one])))
+    return Pairs.each(lambda one: OneOf(one, tuple(alike[one])))
 
 
 def part_of(node: Any, path: str, relation: NeighboringRelation) -> Sampling | Selecting | None:
@@ -253,7 +253,7 @@ class Selecting:
 
     def pairs(self, inner: list[tuple[Pairs, int]]) -> Pairs | None:
         """The laws of what is selected among runs of the mechanisms inside; None if they cost nothing."""
-        steps = gathered(inner)
+        steps = steps_inside(inner)
         if steps is None or isinstance(steps, Pairs):
             return steps
         for step in steps[Direction.REMOVE]:

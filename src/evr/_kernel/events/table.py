@@ -80,7 +80,7 @@ def _law(name: str, kind: str, relation: NeighboringRelation) -> relations.Trans
     if relation is not REPLACE_ONE:
         return laws
     if laws in (training.balls_in_bins, training.min_sep, training.cyclic_poisson):
-        return partial(training.replaced, laws)
+        return partial(training.mirrored, laws)
     return partial(laws, times=2) if kind in NOISE or laws is users.sampled else laws
 
 

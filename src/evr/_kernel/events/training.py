@@ -201,7 +201,7 @@ def truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Laws:
     return Pairs.each(partial(exact.ExactTruncated, size, Fraction(q), most, Fraction(noise)))
 
 
-def replaced(laws: Translator, event: dp_event.DpEvent) -> Laws:
+def mirrored(laws: Translator, event: dp_event.DpEvent) -> Laws:
     """Laws in many dimensions under replace-one, known by samples only (guarantees_relations, R8); of random
     groups, which have none there, the laws of fixed ones.
     """

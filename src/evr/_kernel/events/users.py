@@ -65,14 +65,12 @@ def hypergeometric(size: int, records: int, batch: int) -> dict[int, Fraction]:
     >>> hypergeometric(4, 2, 2)
     {0: Fraction(1, 6), 1: Fraction(2, 3), 2: Fraction(1, 6)}
     """
-    ways, least, most = math.comb(size, records), max(0, records + batch - size), min(records, batch)
-    count = math.comb(batch, least) * math.comb(size - batch, records - least)  # of ways, for each number
+    ways, most = math.comb(size, records), min(records, batch)
     found, rest = dict[int, Fraction](), ways
-    for number in range(least, most + 1):
+    for number in range(max(0, records + batch - size), most + 1):
+        count = math.comb(batch, number) * math.comb(size - batch, records - number)
         if number in (0, most) or count * _NEGLIGIBLE.denominator >= ways:
             found[number], rest = Fraction(count, ways), rest - count
-        count = count * (batch - number) * (records - number)
-        count //= (number + 1) * (size - batch - records + number + 1) or 1
     found[most] += Fraction(rest, ways)
     return found
 

@@ -38,7 +38,7 @@ class End(NamedTuple):
 
 
 class Node(NamedTuple):
-    """An event, its place and its count; a ``settled`` one stands for one that has said its relation, and
+    """An event, its path and its count; a ``settled`` one stands for one that has said its relation, and
     whose data it bounds.
     """
 
@@ -202,7 +202,7 @@ def _norms(node: Node) -> list[tuple[Pairs, int]]:
 
 @contextmanager
 def _at(path: str) -> Iterator[None]:
-    """Adds the place in the tree to errors about a value."""
+    """Adds the path in the tree to errors about a value."""
     try:
         yield
     except UnsupportedEventError:

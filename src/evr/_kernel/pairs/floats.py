@@ -18,7 +18,7 @@ from evr._kernel.pairs.line.gaussian import GaussianPair, MixturePair, ShiftedPa
 from evr._kernel.pairs.line.labelled import EitherPair
 from evr._kernel.pairs.line.laplace import BoundedRangePair, LaplacePair, TwoSidedLaplacePair
 from evr._kernel.pairs.line.pair import DominatingPair, line_pair
-from evr._kernel.pairs.line.poisson import sampled, sampled_without_replacement
+from evr._kernel.pairs.line.poisson import poisson_sampled, sampled_without_replacement
 from evr._kernel.pairs.patterns.bins import IndependentBins
 from evr.errors import UnsupportedEventError
 
@@ -67,8 +67,20 @@ as_floats.register(LossLaw, lambda law: law)
 # Outcomes: logarithms of probabilities, and losses, are right to an ulp. Sets of one loss become one outcome.
 @as_floats.register
 def _(law: exact.ExactOutcomes) -> DiscretePair:
-    rows = floats_of(lambda: [(_log(p), _log(q), loss) for p, q, loss in law.checked_sets()])
+    rows = floats_of(lambda: [row for one in law.checked_sets() for row in _rows(*one)])
     return DiscretePair.from_logs(*zip(*rows, strict=True))
+
+
+def _rows(p: Ball, q: Ball, loss: Ball) -> list[tuple[Ball, ...]]:
+    """Given a set and a loss that none of it exceeds, ensures outcomes above it (Section 3.9): ``p`` and ``p
+    e^-loss`` at the loss; and what more ``q`` has, where ``P`` has nothing.
+    """
+    none, inside = Ball.neg_inf(), p * (-loss).exp()
+    if p.is_zero():
+        return [(none, _log(q), none)]
+    if q > inside:  # not all of it has that loss
+        return [(p.log(), _log(inside), loss), (none, (q - inside).log(), none)]
+    return [(p.log(), _log(q), loss)]
 
 
 def _log(number: Ball) -> Ball:
@@ -114,7 +126,7 @@ as_floats.register(exact.ExactTwoSidedOutcomes, lambda law: _on_integers(law.bas
 # Sampling: the probability is the least float that is not below it: more records leak no less (Section 6.2).
 @as_floats.register
 def _(law: exact.SampledCurve | exact.SampledOutcomes) -> DominatingPair:
-    return sampled(line_pair(as_floats(law.base)), law.q, law.direction)
+    return poisson_sampled(line_pair(as_floats(law.base)), law.q, law.direction)
 
 
 @as_floats.register
@@ -153,4 +165,4 @@ def _(law: exact.ExactTruncated) -> DominatingPair:
         return whole
     doubled = GaussianPair(root(4 / law.noise**2))
     share = min(math.nextafter(share, 1.0), float(law.q))
-    return EitherPair((whole, sampled(doubled, share, law.direction)), (kept, cut))
+    return EitherPair((whole, poisson_sampled(doubled, share, law.direction)), (kept, cut))

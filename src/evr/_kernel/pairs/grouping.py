@@ -23,7 +23,7 @@ _ROOM = 2  # how far beyond a group its upper step is, in widths of the group
 _BITS = 53  # of the weights of a mixture
 
 
-class Sampled(NamedTuple):
+class SampledGaussian(NamedTuple):
     """A sampled Gaussian: one over the square of its noise, its rate and direction (replace-one: None)."""
 
     square: Fraction
@@ -31,7 +31,7 @@ class Sampled(NamedTuple):
     direction: Direction | None
 
     @classmethod
-    def of(cls, law: Law) -> Sampled | None:
+    def of(cls, law: Law) -> SampledGaussian | None:
         """The sampled Gaussian whose law it is, if it is one."""
         match law:
             case SampledCurve(ExactGaussian(square), rate, direction):
@@ -119,7 +119,7 @@ def sampled_gaussians(steps: Iterable[Step]) -> tuple[dict[Direction | None, lis
     """The sampled Gaussians among steps by their direction, and the other steps."""
     members, others = dict[Direction | None, list[Member]](), list[Step]()
     for step in steps:
-        if (known := Sampled.of(step.law)) is None:
+        if (known := SampledGaussian.of(step.law)) is None:
             others.append(step)
         else:
             members.setdefault(known.direction, []).append(Member(known.square, known.rate, step.count))
@@ -140,14 +140,17 @@ def _equal_steps(group: Group, direction: Direction | None) -> Step:
     """As many equal steps as a group has, which dominate it."""
     (low, high), (rare, often) = group.squares, group.rates
     far = min(often + _ROOM * (often - rare), (1 + often) / 2)
-    below, above = Sampled(low, rare, direction), Sampled(high + _ROOM * (high - low), far, direction)
+    below, above = (
+        SampledGaussian(low, rare, direction),
+        SampledGaussian(high + _ROOM * (high - low), far, direction),
+    )
     weight = _weight(group, below, above) if len(group.members) > 1 else Fraction(1)
     if weight == 1:
-        return Step(Sampled(high, often, direction).exact, group.size)
+        return Step(SampledGaussian(high, often, direction).exact, group.size)
     return Step(ExactEither(below.exact, above.exact, weight), group.size)
 
 
-def _weight(group: Group, below: Sampled, above: Sampled) -> Fraction:
+def _weight(group: Group, below: SampledGaussian, above: SampledGaussian) -> Fraction:
     """The weight of the upper step: ``1 - (prod (1 - t_i))^(1/n)``, rounded up; ``t_i`` is how far the step
     ``i`` is from the lower one, by the noise or by the rate, whichever is more (G5.3 to G5.5). It is 1 where
     balls do not tell, or no proof is known.

@@ -3,7 +3,6 @@ groups of mechanisms, drawn at random (docs/guarantees_nested.md). A strict proo
 inside, and what is made of them. No sample can be drawn of these laws.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,7 +10,6 @@ from fractions import Fraction
 from evr._kernel.pairs.exact.law import Ball, ExactLaw, at_precision, ball
 from evr._kernel.pairs.exact.sampled import sampled_loss
 from evr._kernel.pairs.law import LossLaw
-from evr._kernel.pairs.line.pair import unmix
 from evr._kernel.pairs.steps import Step
 from evr.types import Direction
 
@@ -47,29 +45,29 @@ class SampledSteps(NestedLaw):
 
 @dataclass(frozen=True)
 class OneOf(NestedLaw):
-    """One of several groups, drawn uniformly for each record: ``parts`` are their compositions, each with how
-    many groups are like it.
+    """One of several groups, drawn uniformly for each record: ``alike`` are their compositions, each with how
+    many groups have it.
     """
 
     direction: Direction
-    parts: tuple[tuple[tuple[Step, ...], int], ...]
+    alike: tuple[tuple[tuple[Step, ...], int], ...]
 
     @property
     def compositions(self) -> tuple[tuple[Step, ...], ...]:
-        return tuple(steps for steps, _ in self.parts)
+        return tuple(steps for steps, _ in self.alike)
 
     @property
     def groups(self) -> int:
-        return sum(number for _, number in self.parts)
+        return sum(number for _, number in self.alike)
 
     def greatest(self) -> Ball:
         sign = 1 if self.direction is Direction.REMOVE else -1
         with at_precision(_COARSE):
-            total = sum((n * (sign * _greatest_of(steps)).exp() for steps, n in self.parts), Ball(0))
+            total = sum((n * (sign * _greatest_of(steps)).exp() for steps, n in self.alike), Ball(0))
             return Ball.pos_inf() if total.is_zero() else sign * (total / self.groups).log()
 
     def describe(self) -> str:
-        groups = "; ".join(f"{n:,} of {_described(steps)}" for steps, n in self.parts)
+        groups = "; ".join(f"{n:,} of {_described(steps)}" for steps, n in self.alike)
         return f"one of {self.groups:,} groups: {groups}"
 
 
@@ -81,14 +79,3 @@ def _greatest_of(steps: Sequence[Step]) -> Ball:
 
 def _described(steps: Sequence[Step]) -> str:
     return ", ".join(f"{step.count:,} x {step.floats.describe()}" for step in steps)
-
-
-def inner_epsilon(law: SampledSteps, epsilon: float) -> tuple[float, float]:
-    """A factor and an epsilon: delta of a sample, at ``epsilon >= 0``, is the factor times delta of the
-    composition inside at that epsilon (G1.2).
-    """
-    share = float(law.share)
-    if law.direction is not Direction.ADD:
-        return share, float(unmix(epsilon, share))
-    factor = -math.expm1(min(epsilon + math.log1p(-share), 0.0))
-    return factor, -float(unmix(-epsilon, share))

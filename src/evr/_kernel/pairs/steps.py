@@ -15,7 +15,7 @@ from evr._kernel.pairs.floats import as_floats
 from evr._kernel.pairs.law import UNIT, LossLaw
 from evr._kernel.pairs.line.discrete import DiscretePair
 from evr._kernel.pairs.line.pair import DominatingPair, Measure, line_pair
-from evr._kernel.pairs.line.poisson import SampledPair, WithoutReplacementPair, finite_part
+from evr._kernel.pairs.line.poisson import SampledPair, WithoutReplacementPair, without_infinite
 from evr._kernel.pairs.patterns.law import PatternLaw
 from evr.errors import UnsupportedEventError
 from evr.types import Direction
@@ -92,7 +92,7 @@ class Pairs:
         return Step(self.of(direction), count)
 
 
-def merged(counted: Iterable[tuple[Pairs, int]], direction: Direction) -> tuple[Step, ...]:
+def merge_equal(counted: Iterable[tuple[Pairs, int]], direction: Direction) -> tuple[Step, ...]:
     """The laws of one direction, each once, in the order of their first appearance."""
     counts: dict[Law, int] = {}
     for pairs, count in counted:
@@ -153,7 +153,7 @@ def stated_error(law: LossLaw) -> float:
 
 def finite_losses(steps: Iterable[Step]) -> list[tuple[LossLaw, int, float]]:
     """Each law without its infinite losses, how many times it is applied, and its greatest loss."""
-    laws = [(finite_part(s.pair) if s.is_on_a_line else s.floats, s.count) for s in steps]
+    laws = [(without_infinite(s.pair) if s.is_on_a_line else s.floats, s.count) for s in steps]
     return [(law, count, loss_range(law)[1]) for law, count in laws]
 
 

@@ -10,11 +10,11 @@ from evr._kernel.pairs.steps import Law
 from evr.types import Direction
 
 
-def sampled(law: Law, q: Fraction, direction: Direction) -> Law:
+def poisson_sampled(law: Law, q: Fraction, direction: Direction) -> Law:
     """The law seen through Poisson sampling, ``0 < q <= 1``."""
     if isinstance(law, ExactLaw):
         return exact_sampled(law, q, direction)
-    return poisson.sampled(line_pair(law), q, direction)
+    return poisson.poisson_sampled(line_pair(law), q, direction)
 
 
 def without_replacement(law: Law, share: Fraction) -> Law:

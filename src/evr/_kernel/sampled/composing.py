@@ -134,10 +134,10 @@ def spread_to_edges(pair: DominatingPair, edges: Floats) -> DiscretePair:
 
 
 @dataclass(frozen=True)
-class Places:
+class LossGrid:
     """Where the losses of several steps are put: knots, and equal parts between each two.
 
-    >>> Places((0.0, 1.0, 3.0), 2).losses.tolist()
+    >>> LossGrid((0.0, 1.0, 3.0), 2).losses.tolist()
     [0.0, 0.5, 1.0, 2.0, 3.0]
     """
 
@@ -166,7 +166,7 @@ class Places:
         return np.unique(np.append(cut, knots[-1]))
 
 
-def composed(steps: Sequence[Step], places: Sequence[Places]) -> DiscretePair:
+def composed(steps: Sequence[Step], places: Sequence[LossGrid]) -> DiscretePair:
     """One law on outcomes that is above all steps together, which are on outcomes (docs/guarantees.md,
     Section 3.10). ``places`` are of each product in turn: those of the equal steps of a kind, as ``power``
     makes them, then that of the kind with all kinds before it.
@@ -242,7 +242,7 @@ def masses_of(pair: DiscretePair) -> LossMasses:
 
 
 @lru_cache(maxsize=128)
-def product(one: LossMasses, other: LossMasses, places: Places) -> LossMasses:
+def product(one: LossMasses, other: LossMasses, places: LossGrid) -> LossMasses:
     """``times``, once for a search and for what is built of its plan."""
     return one.times(other, places.losses)
 

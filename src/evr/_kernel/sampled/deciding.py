@@ -1,5 +1,9 @@
 """Tests as pure functions: ``init`` makes a state, a block is added to it, ``ending`` says whether the test
 is over. The one here bets (docs/guarantees.md, Section 4); the paper's is in ``fixed.py``.
+
+Two rounds of blocks are under way at a time (``driver.py``): the stake of a round is a function of the rounds
+that ended before the one ahead of it, so of samples that are all earlier than its own. Wealth is followed in
+the order of the blocks, whoever is first, so Ville's inequality holds wherever the test stops.
 """
 
 from __future__ import annotations
@@ -196,7 +200,7 @@ def init(stake: Stake) -> State:
     return State(stakes=(first, first))
 
 
-def turned(stake: Stake, state: State) -> State:
+def next_round(stake: Stake, state: State) -> State:
     """The state, in its next round if one has just ended: the stake of the round after it is placed now."""
     if state.blocks < state.end:
         return state

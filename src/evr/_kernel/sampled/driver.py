@@ -17,7 +17,7 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from evr._kernel.sampled.deciding import Ending, State, init, round_end, turned
+from evr._kernel.sampled.deciding import Ending, State, init, next_round, round_end
 from evr._kernel.sampled.fixed import FixedTest, Test
 from evr._kernel.sampled.plan import DrawPlan
 from evr._kernel.sampled.proposals import Drawing
@@ -80,7 +80,7 @@ class Driver:
                 if (summary.block, summary.samples) != wanted:  # an executor may mix answers up
                     asked, answer = (f"{n} samples of block {one}" for one, n in (wanted, summary[:2]))
                     raise ArithmeticError(f"asked for {asked}, the executor answered with {answer}")
-                state = turned(self.test.stake, state.added(summary))
+                state = next_round(self.test.stake, state.added(summary))
                 yield state
                 if not under_way[0]:
                     under_way.popleft()

@@ -13,10 +13,10 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from evr._kernel.pairs import DiscretePair, Floats, Step, finite_part, infinite_loss_mass, infinite_mass
+from evr._kernel.pairs import DiscretePair, Floats, Step, infinite_loss_mass, infinite_mass, without_infinite
 from evr._kernel.sampled.composing import composed, spread_to_edges
 from evr._kernel.sampled.moments import Rounding, Tilt, TiltedOutcomes, log_greatest, moment_bound
-from evr._kernel.sampled.plan import CappedPlan, Kind
+from evr._kernel.sampled.plan import CappedPlan, StepPlan
 from evr._kernel.sampled.proposals import BUILDERS, Block, Proposal, log_with_infinite
 
 POWERS = np.geomspace(0.05, 250.0, 24)  # what the moment bound tries where there is no tilt
@@ -50,7 +50,7 @@ class TiltedProposal(Proposal):
     @classmethod
     def from_plan(cls, plan: CappedPlan, steps: Sequence[Step]) -> Self:
         """The steps, spread to outcomes and composed where the plan says so, then tilted."""
-        spread, tilts = spread_steps(steps, plan.kinds), [kind.tilt or Tilt() for kind in plan.kinds]
+        spread, tilts = spread_steps(steps, plan.kinds), [one.tilt or Tilt() for one in plan.kinds]
         if not plan.places:
             return cls(spread, tilts)
         if len(set(tilts)) > 1:
@@ -107,19 +107,19 @@ def least_bound(of_s: Callable[[float], float], powers: Floats) -> float:
     return min(float(refined.fun), values[best])
 
 
-def spread_steps(steps: Sequence[Step], kinds: Sequence[Kind]) -> tuple[Step, ...]:
+def spread_steps(steps: Sequence[Step], plans: Sequence[StepPlan]) -> tuple[Step, ...]:
     """The steps, those with edges on a few outcomes that dominate them (docs/guarantees.md, Section 3.9)."""
-    if len(kinds) != len(steps):
-        raise ValueError(f"the plan is for {len(kinds)} kinds of steps, and there are {len(steps)}")
+    if len(plans) != len(steps):
+        raise ValueError(f"the plan is for {len(plans)} kinds of steps, and there are {len(steps)}")
     return tuple(
-        step if kind.edges is None else Step(spread_to_edges(step.pair, np.array(kind.edges)), step.count)
-        for step, kind in zip(steps, kinds, strict=True)
+        step if plan.edges is None else Step(spread_to_edges(step.pair, np.array(plan.edges)), step.count)
+        for step, plan in zip(steps, plans, strict=True)
     )
 
 
 def on_outcomes(step: Step) -> DiscretePair:
     """The finite part of a step's law, which must have finitely many outcomes."""
-    pair = finite_part(step.pair)
+    pair = without_infinite(step.pair)
     if not isinstance(pair, DiscretePair) or infinite_loss_mass(pair):
         what = f"{pair.describe()} is not drawn as it is"
         raise ValueError(f"{what}: a plan spreads it to finitely many outcomes")

@@ -20,7 +20,7 @@ from evr._kernel.sampled.plan import MixturePlan
 from evr._kernel.sampled.proposals import BUILDERS, Block, Proposal, log_with_infinite
 
 MOST_COPIES = 1 << 12
-"""The most copies of a law by place: the rows of a block of up to 2^20 samples have 32-bit numbers."""
+"""The most copies of a law that is drawn by counters: rows of a block of 2^20 samples have 32-bit numbers."""
 
 
 @dataclass(eq=False)
@@ -44,8 +44,8 @@ class DrawnLaw:
 class MixtureProposal(Proposal):
     """Draws one direction of a composition, of which some laws are in many dimensions, as the plan says."""
 
-    xp: Any = np  # whose arrays are drawn by place
-    at_once = 1 << 20  # numbers of one law, by place
+    xp: Any = np  # whose arrays are drawn by counters
+    at_once = 1 << 20  # numbers of one law, by counters
 
     def __init__(self, plan: MixturePlan, steps: Sequence[Step]) -> None:
         self.plan, self.steps = plan, tuple(steps)
@@ -55,10 +55,10 @@ class MixtureProposal(Proposal):
         if len({(law.direction, isinstance(law, ReplacedPatterns)) for law, _ in patterns}) > 1:
             raise ValueError("laws of replace-one are not drawn with others: describe all under one relation")
         if plan.by_place and max(count for _, count in patterns) > MOST_COPIES:
-            raise ValueError(f"more than {MOST_COPIES} copies of a law have no places")
+            raise ValueError(f"more than {MOST_COPIES} copies of a law have no counters")
         on_line = [step for step in self.steps if step.is_on_a_line]
         outcomes = spread_steps(on_line, plan.kinds)
-        tilts = [kind.tilt or Tilt() for kind in plan.kinds]
+        tilts = [one.tilt or Tilt() for one in plan.kinds]
         self.line = TiltedProposal(outcomes, tilts) if outcomes else None
         self.infinite = self.line.infinite if self.line else 0.0
         plans = [plan.part, plan.beside] if plan.beside else [plan.part]
@@ -68,7 +68,7 @@ class MixtureProposal(Proposal):
 
     def draw(self, generator: np.random.Generator, size: int) -> Block:
         if self.plan.by_place:
-            losses, log_weights = self._by_place(generator, size)
+            losses, log_weights = self._by_counters(generator, size)
         else:
             first = generator.random(size) < self.shares[0] if self.plan.beside else np.ones(size, dtype=bool)
             losses, log_weights = self._weighted(self._coordinates(first, lambda law, samples: generator))
@@ -78,7 +78,7 @@ class MixtureProposal(Proposal):
             log_weights = log_weights + self.xp.asarray(block.log_weights)
         return Block(losses, log_weights, self.infinite)
 
-    def _by_place(self, generator: np.random.Generator, size: int) -> tuple[Floats, Floats]:
+    def _by_counters(self, generator: np.random.Generator, size: int) -> tuple[Floats, Floats]:
         """Losses and logarithms of weights, of as many samples at once as memory is for. The choice of a
         sample's component has random numbers of its own, and so has each copy of a law, its *row* (7.1).
         """
@@ -154,7 +154,7 @@ class MixtureProposal(Proposal):
         return p * self.log_greatest(epsilon)
 
     def rounding(self, epsilon: float) -> Rounding:
-        """How far losses and weights may be off. Drawn by place, sums may be in any order."""
+        """How far losses and weights may be off. Drawn by counters, sums may be in any order."""
         scale = max(component.magnitude for drawn in self.laws for component in drawn.components)
         errors = []
         for drawn in self.laws:

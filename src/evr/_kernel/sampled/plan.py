@@ -15,7 +15,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
-from evr._kernel.sampled.composing import Places
+from evr._kernel.sampled.composing import LossGrid
 from evr._kernel.sampled.moments import Tilt
 
 DRAWING = 4
@@ -28,7 +28,7 @@ _NAME = re.compile(r"[a-z0-9_]{1,40}")  # leaves no room for a sentence
 
 
 @dataclass(frozen=True)
-class Kind:
+class StepPlan:
     """How one kind of step on a line is drawn."""
 
     tilt: Tilt | None = None
@@ -48,8 +48,8 @@ class CappedPlan:
     put.
     """
 
-    kinds: tuple[Kind, ...]
-    places: tuple[Places, ...] = ()
+    kinds: tuple[StepPlan, ...]
+    places: tuple[LossGrid, ...] = ()
     name: Literal["capped"] = "capped"
 
 
@@ -103,10 +103,10 @@ class MixturePlan:
     """Laws in many dimensions, and steps on a line beside them, as in a ``CappedPlan``."""
 
     part: ByOrder | ByStar | ByScale | ByShift  # what draws all laws in many dimensions and bounds samples
-    kinds: tuple[Kind, ...] = ()
+    kinds: tuple[StepPlan, ...] = ()
     beside: ByWindow | None = None  # what draws the laws in all but a share of the samples, if anything does
     share: float = 1.0
-    by_place: bool = False  # whether laws in many dimensions are drawn by place, as a GPU draws them
+    by_place: bool = False  # whether random numbers are by counters, as a GPU has them (``philox.py``)
     name: Literal["mixture"] = "mixture"
 
     def __post_init__(self) -> None:

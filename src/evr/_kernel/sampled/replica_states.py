@@ -33,30 +33,30 @@ def partitions(total: int, bins: int) -> tuple[Counts, Floats]:
                 yield (first, *others)
 
     width = min(total, bins)
-    parts = [one for one in falling(total, total) if len(one) <= width]
+    tuples = [one for one in falling(total, total) if len(one) <= width]
     # b! / (b - r)! / b^total, without a difference of great numbers
     ways = np.concatenate(([0.0], np.cumsum(np.log1p(-np.arange(width) / bins))))
     logs = [
         ways[len(one)]
         + (len(one) - total) * math.log(bins)
         - math.fsum(math.lgamma(n + 1) for n in Counter(one).values())
-        for one in parts
+        for one in tuples
     ]
-    return np.array([one + (0,) * (width - len(one)) for one in parts]), np.array(logs)
+    return np.array([one + (0,) * (width - len(one)) for one in tuples]), np.array(logs)
 
 
-def with_sum(total: int, parts: int) -> Counts:
+def with_sum(total: int, numbers: int) -> Counts:
     """All tuples of so many numbers that sum to ``total``.
 
     >>> with_sum(2, 2).tolist()
     [[0, 2], [1, 1], [2, 0]]
     """
-    bars = np.array(list(combinations(range(total + parts - 1), parts - 1)), dtype=np.int64)
-    return np.diff(bars, axis=1, prepend=-1, append=total + parts - 1) - 1
+    bars = np.array(list(combinations(range(total + numbers - 1), numbers - 1)), dtype=np.int64)
+    return np.diff(bars, axis=1, prepend=-1, append=total + numbers - 1) - 1
 
 
 def state_numbers(states: Counts) -> NDArray[np.int32]:
-    """The place of each tuple in ``with_sum``, which lists them in the order of the bars between their
+    """The index of each tuple in ``with_sum``, which lists them in the order of the bars between their
     numbers: by how many follow it.
 
     >>> state_numbers(with_sum(3, 4)).tolist() == list(range(20))

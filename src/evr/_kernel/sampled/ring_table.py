@@ -32,9 +32,9 @@ def _fits(length: int, order: int) -> bool:
 class RingTable:
     """``order`` replicas in a ring of bins of which only near ones attract each other (5.1a).
 
-    They are in a chain of bins in a row, at a random place; inner products are taken as the greatest at each
-    distance. The chain has ``window`` bins, up to half of them, or as many as leave no two near each other at
-    its ends.
+    They are in a chain of bins in a row, anywhere in the ring; inner products are taken as the greatest at
+    each distance. The chain has ``window`` bins, up to half of them, or as many as leave no two near each
+    other at its ends.
     """
 
     def __init__(self, law: Bins, order: int, window: int | None = None) -> None:
@@ -102,31 +102,31 @@ class RingTable:
     def chain(self, generator: np.random.Generator, size: int) -> Floats:
         """Replicas in each bin of the chain: from one that has some to the next that has."""
         chain, busy = np.zeros((size, self.length)), np.arange(size)
-        place, state = np.zeros(size, np.int64), np.full(size, self.start)
+        position, state = np.zeros(size, np.int64), np.full(size, self.start)
         while busy.size:
             numbers = of_rows(generator, busy)
-            empty = self._empty(place, state, numbers.random(busy.size))
-            place = place + empty
+            empty = self._empty(position, state, numbers.random(busy.size))
+            position = position + empty
             state = self.unmoved[np.minimum(empty, self.near - 1), state]
-            weights = self.weights[state] * self.values[(place + 1)[:, None], self.next[state]]
+            weights = self.weights[state] * self.values[(position + 1)[:, None], self.next[state]]
             weights[:, 0] = 0.0
             chosen = chosen_of(numbers.random(busy.size), weights)
-            chain[busy, place] = chosen
+            chain[busy, position] = chosen
             state = self.next[state, chosen]
             left = self.left[state] > 0
-            busy, place, state = busy[left], place[left] + 1, state[left]
+            busy, position, state = busy[left], position[left] + 1, state[left]
         return chain
 
-    def _empty(self, place: Counts, state: Counts, drawn: Floats) -> Counts:
-        """How many bins from a place on are empty. An empty bin has weight 1, so the chance of ``m`` or more
+    def _empty(self, position: Counts, state: Counts, drawn: Floats) -> Counts:
+        """How many bins from a position on are empty. An empty bin has weight 1: the chance of ``m`` or more
         is the value after them over the value now.
         """
-        least = drawn * self.values[place, state]
-        low, high = place * 0, self.length - place
+        least = drawn * self.values[position, state]
+        low, high = position * 0, self.length - position
         for _ in range(self.length.bit_length()):
             middle = (low + high) // 2
             after = self.unmoved[np.minimum(middle, self.near - 1), state]
-            held = self.values[place + middle, after] > least
+            held = self.values[position + middle, after] > least
             low, high = np.where(held, middle, low), np.where(held, high, middle)
         return low
 
@@ -169,7 +169,7 @@ def log_ring_power(x: Floats, halves: Floats, length: int, exponent: int) -> Flo
 
 
 def ring_sums(values: Floats, length: int) -> Floats:
-    """Sums of ``length`` entries in a row from each place on a ring; no term is ever taken off.
+    """Sums of ``length`` entries in a row from each position on a ring; no term is ever taken off.
 
     >>> ring_sums(np.array([[1.0, 2.0, 4.0]]), 2)
     array([[3., 6., 5.]])

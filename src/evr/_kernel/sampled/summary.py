@@ -32,8 +32,8 @@ SUMS = Summary._fields[1:]
 def on_processor(work: "Work", block: int, samples: int, stake: float) -> Summary:
     """Draw a block, with the arrays that the proposal has."""
     drawn = work.proposal.draw(work.stream.block(block), work.block_size)
-    values = checked(drawn.values(work.epsilon, work.log_unit), work.greatest)[:samples]
-    return summed(values, block, work.clip, work.mean, stake)
+    values = check_samples(drawn.values(work.epsilon, work.log_unit), work.greatest)[:samples]
+    return summarize(values, block, work.clip, work.mean, stake)
 
 
 Backend: TypeAlias = Callable[["Work", int, int, float], Summary]
@@ -63,7 +63,7 @@ class Work:
 
 
 @np.errstate(over="ignore")  # a sum of squares beyond all floats is infinite: see ``variance_of``
-def summed(values: Floats, block: int, clip: float, mean: float, stake: float) -> Summary:
+def summarize(values: Floats, block: int, clip: float, mean: float, stake: float) -> Summary:
     clipped = np.minimum(values, clip)
     return Summary(
         block=block,
@@ -82,7 +82,7 @@ def variance_of(total: float, squares: float, samples: int) -> float:
     return max(squares / samples - mean**2, 0.0) if math.isfinite(squares) else math.inf
 
 
-def checked(values: Floats, greatest: float) -> Floats:
+def check_samples(values: Floats, greatest: float) -> Floats:
     """The samples, or an error if one is not a number or above its bound: then nothing may be believed."""
     most = float(values.max()) if values.size else 0.0
     if not most <= greatest or not math.isfinite(most):

@@ -1,5 +1,7 @@
-"""Upper bounds on delta in exact arithmetic (docs/guarantees_strict.md). Coq has checked Sections S1 to S5: a
-program that is extracted from that proof computes the same integers (docs/trust.md).
+"""Upper bounds on delta in exact arithmetic (docs/guarantees_strict.md): what a plan says (``plan``), a step
+on its grid (``one_step``, S3), products and windows (``grid_law`` on ``masses``, S4), the last sum (S5), the
+proof. There is no float in it: a test sees to that. Coq has checked Sections S1 to S5: a program that is
+extracted from that proof computes the same integers (docs/trust.md).
 """
 
 from evr._kernel.strict.last_sum import halves

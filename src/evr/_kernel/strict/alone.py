@@ -61,7 +61,7 @@ def _infinite_units(law: ExactLaw, bits: int) -> int:
     elif isinstance(law, SampledSteps) and law.direction is not Direction.ADD:
         found = law.share * each[0]
     elif isinstance(law, OneOf):
-        groups = [(one, number) for one, (_, number) in zip(each, law.parts, strict=True)]
+        groups = [(one, number) for one, (_, number) in zip(each, law.alike, strict=True)]
         if law.direction is Direction.ADD:  # the ratio of every group is 0
             found = math.prod((one**number for one, number in groups), start=Fraction(1))
         else:

@@ -21,7 +21,7 @@ from evr._kernel.strict.one_step import Losses, stretches
 from evr._kernel.strict.plan import Grid
 from evr._kernel.strict.ratios import MORE_BITS, MOST_PLACES, places_for, ratios_of
 from evr._kernel.strict.rounding import GUARD, end_above
-from evr._kernel.strict.series import Part
+from evr._kernel.strict.series import Stencil, StencilTerm
 from evr.types import Direction
 
 Chances = tuple[arb, arb]
@@ -75,11 +75,11 @@ def _tests(law: ExactCurve) -> Callable[[arb], Chances]:
     return test
 
 
-def _to_nearest(gap: arb) -> list[list[Part]]:
+def _to_nearest(gap: arb) -> list[Stencil]:
     """``p`` and ``q`` of a place, which is half a gap from both of its edges."""
     half, up, one = Fraction(1, 2), (gap / 2).exp(), arb(1)
-    p = [Part(-half, one, -one), Part(half, -one, one)]
-    return [p, [Part(-half, arb(0), -up), Part(half, arb(0), 1 / up)]]
+    p = [StencilTerm(-half, one, -one), StencilTerm(half, -one, one)]
+    return [p, [StencilTerm(-half, arb(0), -up), StencilTerm(half, arb(0), 1 / up)]]
 
 
 def _of_curve(law: ExactCurve, losses: Losses, bits: int) -> tuple[list[int], list[int]]:
@@ -147,8 +147,8 @@ def _sums_of_ratios(law: ExactBins, top: Fraction, spacing: Fraction, bits: int)
 
         def times(x: Masses, y: Masses) -> Masses:
             product = divided(x * y, bits)
-            beyond = product.part(last + 1, product.last).total()
-            return product.part(0, last) + Masses.of(last, [beyond])
+            beyond = product.between(last + 1, product.last).total()
+            return product.between(0, last) + Masses.of(last, [beyond])
 
         unit = fmpz(1) << bits
         first, others = (Masses.of(0, [rounded(number * unit) for number in law]) for law in (one, plain))

@@ -1,5 +1,6 @@
 """What covers the law of some steps, on a fine and on a coarse grid (docs/guarantees_strict.md, Section S4).
-Each function keeps the invariant of S4; what it rounds, it rounds towards a greater delta.
+The invariant of S4, which each function keeps: some law with masses of at most the fine, coarse and infinite
+ones is above that of the steps (``order.py``).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from evr._kernel.order import power
 from evr._kernel.pairs.exact.law import at_precision, ball
 from evr._kernel.strict.masses import NOTHING, Masses, alike
 from evr._kernel.strict.plan import Grid, Window
-from evr._kernel.strict.rounding import GUARD, ceiling, decided, power_below
+from evr._kernel.strict.rounding import GUARD, ceiling, decide_each, power_below
 
 _FEW = 1 << 16  # places, one by one
 
@@ -35,7 +36,7 @@ def shares_up(spacing: Fraction, halvings: int, bits: int) -> tuple[int, ...]:
     with at_precision(bits + GUARD):
         share = shares()
         rounded = [ceiling(share(r) * whole) for r in range(size)]
-    return tuple(min(max(0, one), whole) for one in decided(rounded, shares, bits))
+    return tuple(min(max(0, one), whole) for one in decide_each(rounded, shares, bits))
 
 
 def coarsened(masses: Masses, spacing: Fraction, halvings: int, bits: int) -> Masses:
@@ -53,10 +54,10 @@ def coarsened(masses: Masses, spacing: Fraction, halvings: int, bits: int) -> Ma
 
 def windowed(masses: Masses, floor: int, top: int, spacing: Fraction, bits: int) -> tuple[Masses, int]:
     """The masses within ``floor .. top``, and what goes to infinity (S4.4): raised below, split above."""
-    inside = masses.part(floor, top)
+    inside = masses.between(floor, top)
     if masses.first < floor:
-        inside = inside + Masses.of(floor, [masses.part(masses.first, floor - 1).most])
-    above = masses.part(top + 1, masses.last)
+        inside = inside + Masses.of(floor, [masses.between(masses.first, floor - 1).most])
+    above = masses.between(top + 1, masses.last)
     if not len(above):
         return inside, 0
     weights = falling(power_below(-spacing, bits), bits, above.first - top, above.last - top, lowered)
@@ -167,7 +168,9 @@ class GridLaw:
         return {}
 
     def times(self, other: GridLaw) -> GridLaw:
-        """The law of both (S4.5)."""
+        """Given laws that cover two compositions, ensures one that covers both together (S4.5): the products
+        of their masses, each rounded up.
+        """
         shared = min(self.halvings, other.halvings)
         x = self.at(shared)
         y = x if other is self else other.at(shared)
@@ -184,11 +187,11 @@ class GridLaw:
         law = self.at(window.halvings)
         fine, coarse = law.fine, law.coarse
         if law.halvings and len(fine):
-            ends = [fine.part(fine.first, window.low - 1), fine.part(window.high + 1, fine.last)]
+            ends = [fine.between(fine.first, window.low - 1), fine.between(window.high + 1, fine.last)]
             # in one cell: rounded together
             if window.low - 1 >> law.halvings == window.high + 1 >> law.halvings:
                 ends = [ends[0] + ends[1]]
-            fine = fine.part(window.low, window.high)
+            fine = fine.between(window.low, window.high)
             coarse = sum((replace(law, fine=end).on_coarse_grid for end in ends), coarse)
         coarse, escaped = law.rules.windowed(coarse, window.floor, window.top, law.spacing, law.bits)
         infinite = min(law.infinite + escaped, 1 << law.bits)

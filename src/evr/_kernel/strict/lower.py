@@ -1,5 +1,7 @@
 """Lower bounds on delta in exact arithmetic (docs/guarantees_lower.md), by the test "the sum of the losses,
-rounded to a grid, is large": its probability under ``P`` is rounded down, and that under ``Q`` up.
+rounded to a grid, is large": its probability under ``P`` is rounded down, and that under ``Q`` up. Delta is
+``sup_A P(A) - e^epsilon Q(A)``, so any test bounds it: which outcome has which score may come from a plan,
+from floats or from a guess, as long as chances are enclosed.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +26,7 @@ from evr._kernel.strict.chances import chances_of, floor, sets_of
 from evr._kernel.strict.grid_law import GridLaw, Rules, falling, raised
 from evr._kernel.strict.masses import NOTHING, Masses
 from evr._kernel.strict.plan import Grid, ProofPlan, Window
-from evr._kernel.strict.proof import resolved
+from evr._kernel.strict.proof import with_outcomes
 from evr._kernel.strict.rounding import GUARD, power_above
 from evr.errors import UnsupportedEventError
 from evr.types import Direction
@@ -37,7 +39,7 @@ def bounds_below(
     delta(epsilon) of the steps' pairs in one direction, whatever the plan.
     """
     _check(steps)
-    known = resolved(steps, plan, _outcomes)
+    known = with_outcomes(steps, plan, _outcomes)
     if plan.grids:
         return _composed(known, plan)
     law, bits = plan.of_law(known), plan.bits
@@ -96,7 +98,7 @@ def _windowed(
     masses: Masses, floor: int, top: int, spacing: Fraction, bits: int, *, weighted: bool
 ) -> tuple[Masses, int]:
     """What is within ``floor .. top``, with what is beyond merged at ``top``; nothing goes to infinity."""
-    inside, above = masses.part(floor, top), masses.part(top + 1, masses.last)
+    inside, above = masses.between(floor, top), masses.between(top + 1, masses.last)
     merged, wide = above.total(), bits + GUARD
     if weighted and merged:
         weights = falling(power_above(-spacing, wide), wide, above.first - top, above.last - top, raised)
@@ -151,7 +153,7 @@ def _whole(steps: Sequence[Step], plan: ProofPlan) -> _Whole:
     nothing = _Score(*(GridLaw(0, NOTHING, start, 0, spacing, bits, one) for one in _RULES))
     first = halves[0] if halves else nothing
     p, q = (x.all_coarse() * y.all_coarse() for x, y in zip(first, second, strict=True))
-    ps, qs = [*p], [*q.part(p.first, p.last)]
+    ps, qs = [*p], [*q.between(p.first, p.last)]
     qs = [0] * (q.first - p.first) + qs + [0] * len(ps)  # at the places of p
     return _Whole(p.first, ps, qs[: len(ps)], _RULES[0].infinite(first.p, second.p) << bits, offset)
 

@@ -64,7 +64,7 @@ class Masses:
         text = _strided(self._text(len(self)), self.width, self.width, width)
         return Masses(self.first, _packed(text), width, self.most)
 
-    def part(self, low: int, high: int) -> Masses:
+    def between(self, low: int, high: int) -> Masses:
         """The masses at the places ``low .. high``."""
         low, packed, slot = max(low, self.first), self.packed, 8 * self.width
         if high < low:
@@ -105,7 +105,10 @@ class Masses:
         return Masses(self.first, wide.packed >> bits & kept, wide.width, self.most >> bits)
 
     def rounded_up(self, bits: int) -> Masses:
-        """From units of ``2^-2 bits`` to units of ``2^-bits``, each mass rounded up; zeros stay zeros."""
+        """From units of ``2^-2 bits`` to units of ``2^-bits``, each mass rounded up; zeros stay zeros.
+        Given a product, ensures masses not below it (move (c) of ``order.py``): ``n`` places add less than
+        ``n 2^-bits`` to delta.
+        """
         wide = self.with_room(self.most + (1 << bits))
         raised = wide.packed + at_each(len(wide), wide.width, (1 << bits) - 1)
         up = Masses(self.first, raised, wide.width, self.most).rounded_down(bits)
@@ -167,10 +170,11 @@ def _weighed(columns: Sequence[fmpz], weights: Sequence[int], width: int) -> fmp
     together = len(weights) // len(columns)
     if len(set(weights)) == 1:
         columns, weights = [sum(columns, fmpz(0))], weights[:together]
-    parts = [weights[i : i + together] for i in range(0, len(weights), together)]
+    blocks = [weights[i : i + together] for i in range(0, len(weights), together)]
     # of a product with the weights of a block, backwards, the last place of the block is the sum
     factors = [
-        _packed(b"".join([int(weight).to_bytes(width, "little") for weight in part[::-1]])) for part in parts
+        _packed(b"".join([int(weight).to_bytes(width, "little") for weight in block[::-1]]))
+        for block in blocks
     ]
     sums = sum((column * factor for column, factor in zip(columns, factors, strict=True)), fmpz(0))
     if together == 1:

@@ -17,8 +17,8 @@ from evr._kernel.pairs.exact.law import at_precision, ball
 from evr._kernel.strict.grid_law import GridLaw
 from evr._kernel.strict.plan import Grid
 from evr._kernel.strict.ratios import outcomes_of, ratios_of
-from evr._kernel.strict.rounding import GUARD, ceiling, decided, end_above, units_above
-from evr._kernel.strict.series import Ceilings, Kinds, Part, masses_by_series
+from evr._kernel.strict.rounding import GUARD, ceiling, decide_each, end_above, units_above
+from evr._kernel.strict.series import Ceilings, Stencil, Stencils, StencilTerm, masses_by_series
 
 
 def one_step(law: ExactLaw, grid: Grid, spacing: Fraction, bits: int) -> GridLaw:
@@ -70,7 +70,7 @@ class Losses(Sequence[fmpq]):
             yield range(low + 1, high)
 
 
-def held(law: ExactCurve, losses: Losses) -> tuple[int, int]:
+def support(law: ExactCurve, losses: Losses) -> tuple[int, int]:
     """A place below which certainly no loss is, and the first beyond which certainly none is."""
     least, greatest = law.least(), law.greatest()
     most = ball(greatest) if isinstance(greatest, Fraction) else greatest
@@ -80,16 +80,16 @@ def held(law: ExactCurve, losses: Losses) -> tuple[int, int]:
 
 
 def stretches(
-    law: ExactCurve, losses: Losses, bits: int, kinds: Kinds
+    law: ExactCurve, losses: Losses, bits: int, stencils: Stencils
 ) -> Iterator[tuple[range, list[Ceilings] | None]]:
     """All places that may have mass, in order: blocks with their masses by series; and between them, without
     masses, places that are left to be done one by one.
     """
-    first, end = held(law, losses)
+    first, end = support(law, losses)
     last = len(losses) - 1
     place = min(first, last)
     for run in losses.runs(first + 1, min(end - 2, last - 1)) if law.is_analytic else ():
-        for start, masses in masses_by_series(law.curve(), losses, run, bits, kinds):
+        for start, masses in masses_by_series(law.curve(), losses, run, bits, stencils):
             yield range(place, start), None
             place = start + len(masses[0][0])
             yield range(start, place), masses
@@ -98,7 +98,7 @@ def stretches(
 
 def _tails(law: ExactCurve, losses: Losses) -> Callable[[int], arb]:
     """``G_j`` of Section S3 as a function of ``j``: how much of ``P`` is put beyond place ``j``."""
-    value, last, (first, end) = law.curve(), len(losses) - 1, held(law, losses)
+    value, last, (first, end) = law.curve(), len(losses) - 1, support(law, losses)
 
     @lru_cache(maxsize=3)  # the curve at one place, which the next masses need too
     def curve(j: int) -> arb:
@@ -120,11 +120,13 @@ def _tails(law: ExactCurve, losses: Losses) -> Callable[[int], arb]:
     return tail
 
 
-def _to_both_ends(gap: arb) -> list[list[Part]]:
+def _to_both_ends(gap: arb) -> list[Stencil]:
     """The mass of a place of Section S3.1."""
     ratio = (-gap).exp()
     before, here, after = (share / (1 - ratio) for share in (arb(1), -(1 + ratio), ratio))
-    return [[Part(Fraction(-1), before), Part(Fraction(0), here), Part(Fraction(1), after)]]
+    return [
+        [StencilTerm(Fraction(-1), before), StencilTerm(Fraction(0), here), StencilTerm(Fraction(1), after)]
+    ]
 
 
 def _spread_curve(law: ExactCurve, losses: Losses, bits: int) -> tuple[list[int], int]:
@@ -146,7 +148,7 @@ def _spread_curve(law: ExactCurve, losses: Losses, bits: int) -> tuple[list[int]
                 found = list(high) if low is high else [b if a == b or b <= 1 else None for a, b in pairs]
             masses[places.start : places.stop] = found
     infinite = units_above(lambda: _tails(law, losses)(last), bits)
-    return decided(masses, lambda: partial(mass, _tails(law, losses)), bits), infinite
+    return decide_each(masses, lambda: partial(mass, _tails(law, losses)), bits), infinite
 
 
 def _spread_outcomes(law: ExactOutcomes, losses: Sequence[fmpq], bits: int) -> tuple[list[int], int]:

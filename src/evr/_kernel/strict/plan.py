@@ -1,4 +1,6 @@
-"""Plans: what floats choose, as data. Whatever a plan says, the bound that follows from it holds.
+"""Plans: what floats choose, as data. Whatever a plan says, the bound that follows from it holds: grids and
+windows say where the moves of ``order.py`` put masses, and each move only raises delta. A bad plan costs
+tightness or time; one that asks for too much is refused.
 
 Place ``i`` of the coarse grid is the loss ``offset + i spacing``; a fine grid has ``spacing / 2^halvings``.
 The offset of several steps is the sum of theirs.
@@ -120,8 +122,8 @@ class ProofPlan:
         if any(w.low > w.high or w.floor > w.top for w in self.windows):
             raise ValueError("a window of the plan holds nothing: low <= high and floor <= top are wanted")
         for grid in self.grids:
-            has_fine_part = not grid.halvings or grid.floor <= grid.low < grid.high <= grid.top
-            if not (grid.floor < grid.top and has_fine_part):
+            has_room_for_fine = not grid.halvings or grid.floor <= grid.low < grid.high <= grid.top
+            if not (grid.floor < grid.top and has_room_for_fine):
                 wanted = "floor < top is wanted, and floor <= low < high <= top with halvings"
                 raise ValueError(f"{grid!r}: {wanted}")
         if self.places > MOST_PLACES:
@@ -142,10 +144,10 @@ class ProofPlan:
     @property
     def places(self) -> int:
         """The most places that a law has on the way: what memory and time go with."""
-        parts: list[ProofPlan | Grid | Window] = [*self.grids, *self.windows]
-        parts += [curve.plan for one in self.selections for curve in one.curves]
-        parts += [plan for one in self.nested for plan in one.plans]
-        return max((one.places for one in parts), default=0)
+        held: list[ProofPlan | Grid | Window] = [*self.grids, *self.windows]
+        held += [curve.plan for one in self.selections for curve in one.curves]
+        held += [plan for one in self.nested for plan in one.plans]
+        return max((one.places for one in held), default=0)
 
     def composed(
         self,
@@ -181,7 +183,7 @@ class ProofPlan:
         try:
             found: ProofPlan = _read(cls, document)
             if json.dumps(found.to_json(), sort_keys=True) != json.dumps(document, sort_keys=True):
-                raise TypeError("a key or a value is of another kind")
+                raise TypeError("a key or a value is of another type")
         except (TypeError, LookupError, AttributeError, OverflowError, RecursionError) as error:
             raise ValueError(f"this is not a plan as evr writes it ({error})") from None
         return found
@@ -249,19 +251,19 @@ def _written(value: Any) -> Any:
     return {one.name: _written(held) for one, held in named if held or one.default != ()}
 
 
-def _read(kind: Any, document: Any) -> Any:
-    """What ``_written`` wrote of this kind, as its annotations have it."""
-    if kind in (int, Fraction):
-        return int(document) if kind is int else fraction_of(document)
-    if get_origin(kind) is tuple:
-        return tuple(_read(get_args(kind)[0], one) for one in document)
-    kinds = _kinds_of(kind)
-    if issubclass(kind, tuple):
-        return kind(*map(_read, kinds.values(), document))
-    return kind(**{name: _read(kinds[name], one) for name, one in document.items()})
+def _read(wanted: Any, document: Any) -> Any:
+    """What ``_written`` wrote of a value of this type, as its annotations have it."""
+    if wanted in (int, Fraction):
+        return int(document) if wanted is int else fraction_of(document)
+    if get_origin(wanted) is tuple:
+        return tuple(_read(get_args(wanted)[0], one) for one in document)
+    types = _types_of(wanted)
+    if issubclass(wanted, tuple):
+        return wanted(*map(_read, types.values(), document))
+    return wanted(**{name: _read(types[name], one) for name, one in document.items()})
 
 
-_kinds_of = cache(get_type_hints)
+_types_of = cache(get_type_hints)
 
 
 class StatedProof(NamedTuple):

@@ -91,12 +91,12 @@ def bounds_by(
     integers, where it has grids. Preconditions are those of ``prove``.
     """
     if plan.grids:
-        found = halves(resolved(steps, plan), plan)
+        found = halves(with_outcomes(steps, plan), plan)
         return found.delta, found.digest(plan)
     law = plan.of_law(steps)
     _check_nested(steps, plan)
     if isinstance(law, Selection):
-        return selected(law, plan.selections[0]).delta, None
+        return selection_bounds(law, plan.selections[0]).delta, None
     if isinstance(law, SampledSteps):
         inside, digest = bounds_by(law.steps, _plans_of(law, plan.nested[0])[0], low, high)
         return partial(sampled_delta, law, inside, bits=plan.bits), digest
@@ -107,7 +107,7 @@ def bounds_by(
     return partial(one_step_delta, law, bits=plan.bits), None
 
 
-def selected(law: Selection, plan: SelectionPlan, *, reverse: bool = False) -> Selected:
+def selection_bounds(law: Selection, plan: SelectionPlan, *, reverse: bool = False) -> Selected:
     """The bounds on a selection that follow from a plan, in its direction or in the other: whatever the plan,
     they hold (docs/guarantees_selection.md). Preconditions are those of ``prove``, for one run.
     """
@@ -117,8 +117,8 @@ def selected(law: Selection, plan: SelectionPlan, *, reverse: bool = False) -> S
 
 def _check_nested(steps: Sequence[Step], plan: ProofPlan) -> None:
     held = (Selection, plan.selections, "selections"), (NestedLaw, plan.nested, "nested laws")
-    for kind, plans, what in held:
-        number = sum(isinstance(step.exact_law, kind) for step in steps)
+    for family, plans, what in held:
+        number = sum(isinstance(step.exact_law, family) for step in steps)
         if len(plans) != number:
             raise ValueError(f"the plan has {len(plans)} {what}, and the steps have {number}")
 
@@ -130,7 +130,7 @@ def _covered(steps: Sequence[Step], plan: ProofPlan) -> ExactOutcomes:
     return GridOutcomes(whole, two.infinite, two.offset, two.spacing, two.bits)
 
 
-def resolved(steps: Sequence[Step], plan: ProofPlan, composed: Composed = _covered) -> tuple[Step, ...]:
+def with_outcomes(steps: Sequence[Step], plan: ProofPlan, composed: Composed = _covered) -> tuple[Step, ...]:
     """The steps, with selections and laws of compositions as laws on outcomes that dominate them; without
     selections and groups, below them if ``composed`` makes outcomes that its composition dominates.
     """
@@ -139,7 +139,7 @@ def resolved(steps: Sequence[Step], plan: ProofPlan, composed: Composed = _cover
     for step in steps:
         if isinstance(law := step.exact_law, Selection):
             how = next(selections)
-            sides = (selected(law, how), selected(law, how, reverse=True))
+            sides = (selection_bounds(law, how), selection_bounds(law, how, reverse=True))
             ahead, back = ([(epsilon, side.delta(epsilon)) for epsilon in how.at] for side in sides)
             step = replace(step, law=outcomes_above(ahead, back))
         elif isinstance(law, NestedLaw):
@@ -155,7 +155,7 @@ def outcomes_from(
     plans = zip(law.compositions, _plans_of(law, plan), strict=True)
     inside = [_outcomes(steps, one, composed) for steps, one in plans]
     if isinstance(law, OneOf):
-        laws = [(own, number) for own, (_, number) in zip(inside, law.parts, strict=True)]
+        laws = [(own, number) for own, (_, number) in zip(inside, law.alike, strict=True)]
         return mean_of(laws, law.direction, plan.top, plan.spacing, bits)
     assert isinstance(law, SampledSteps)
     (base,), way = inside, law.direction
@@ -172,7 +172,7 @@ def _plans_of(law: NestedLaw, plan: NestedPlan) -> tuple[ProofPlan, ...]:
 
 def _outcomes(steps: Sequence[Step], plan: ProofPlan, composed: Composed) -> ExactOutcomes:
     """A composition as outcomes, by its plan; without grids, its one step, which has outcomes."""
-    known = resolved(steps, plan, composed)
+    known = with_outcomes(steps, plan, composed)
     if plan.grids:
         return composed(known, plan)
     if not isinstance(law := plan.of_law(known), ExactOutcomes):

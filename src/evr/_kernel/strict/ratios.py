@@ -20,7 +20,7 @@ from evr._kernel.pairs.exact import ExactBins, ExactOutcomes, OutcomeSet
 from evr._kernel.pairs.exact.law import at_precision, ball
 from evr._kernel.strict.masses import NOTHING, Masses
 from evr._kernel.strict.plan import Grid
-from evr._kernel.strict.rounding import GUARD, ceiling, decided, power_above, units_above
+from evr._kernel.strict.rounding import GUARD, ceiling, decide_each, power_above, units_above
 from evr.types import Direction
 
 MOST_PLACES = 1 << 18  # of a grid of ratios
@@ -55,7 +55,9 @@ class MeanOutcomes(ExactOutcomes):
         remove = self.direction is Direction.REMOVE
         # at most a place off
         near = sum_at(self.groups, epsilon if remove else -epsilon) // self.grid.spacing
-        return self._sets(self.sum.fine.part(*((near - 2, self.sum.fine.last) if remove else (0, near + 2))))
+        return self._sets(
+            self.sum.fine.between(*((near - 2, self.sum.fine.last) if remove else (0, near + 2)))
+        )
 
     def _sets(self, fine: Masses) -> list[OutcomeSet]:
         remove, infinite, found = self.direction is Direction.REMOVE, arb.pos_inf(), list[OutcomeSet]()
@@ -139,9 +141,7 @@ class Ratios:
 
     @cached_property
     def places(self) -> list[int]:
-        first = (
-            self.top // self.size + 1
-        ) * self.size  # of the coarse places, which are multiples of their size
+        first = (self.top // self.size + 1) * self.size  # coarse places are multiples of their size
         return [*range(self.top + 1), *range(first, self.wide * self.size + 1, self.size)]
 
     def sum_of(self, masses: Sequence[int], excess: Fraction) -> Sum:
@@ -162,12 +162,15 @@ class Ratios:
             slopes = [
                 (a - b) / ((j - i) * step) for (i, a), (j, b) in pairwise(zip(ends, curve, strict=True))
             ]
-            before, after = [arb(1)] * (first == 0), [arb(0)] * (end == last)
-            return [a - b for a, b in pairwise([*before, *slopes, *after])]
+            if first == 0:
+                slopes.insert(0, arb(1))
+            if end == last:
+                slopes.append(arb(0))
+            return [a - b for a, b in pairwise(slopes)]
 
         with at_precision(self.bits + GUARD):
             found = [ceiling(mass * unit) for mass in enclosed(0, last)]
-        masses = decided(found, lambda: lambda i: enclosed(i, i)[0], self.bits)
+        masses = decide_each(found, lambda: lambda i: enclosed(i, i)[0], self.bits)
         beyond = units_above(lambda: law.call()(places[-1] * ball(self.spacing)), self.bits)
         return self.sum_of(masses, Fraction(beyond))
 
@@ -178,9 +181,9 @@ class Ratios:
             fine, cut = _cut(product, self.top)
             return Sum(fine, NOTHING, excess + cut * self.spacing)
         mixed = x.coarse * (self._coarsened(y.fine) + y.coarse) + self._coarsened(x.fine) * y.coarse
-        above = self._coarsened(product.part(self.top + 1, product.last))
+        above = self._coarsened(product.between(self.top + 1, product.last))
         coarse, cut = _cut(mixed.rounded_up(self.bits) + above, self.wide)
-        return Sum(product.part(0, self.top), coarse, excess + cut * self.spacing * self.size)
+        return Sum(product.between(0, self.top), coarse, excess + cut * self.spacing * self.size)
 
     def _coarsened(self, masses: Masses) -> Masses:
         """Masses sent to the two ends of coarse cells with shares that keep the mean, both rounded up."""
@@ -190,12 +193,12 @@ class Ratios:
         bits = self.size.bit_length() - 1
         totals, raised = masses.merged(below, (1,) * self.size, range(self.size))
         up, less = raised.rounded_up(bits), raised.rounded_down(bits)
-        down = [total - part for total, part in zip_longest(totals, less, fillvalue=0)]
+        down = [total - up_share for total, up_share in zip_longest(totals, less, fillvalue=0)]
         return Masses.of(low, down) + Masses(low + 1, up.packed, up.width, up.most)
 
 
 def _cut(masses: Masses, top: int) -> tuple[Masses, int]:
     """The masses up to ``top``, those beyond put there, and by how many places they were beyond in all."""
-    inside, above = masses.part(masses.first, top), masses.part(top + 1, masses.last)
+    inside, above = masses.between(masses.first, top), masses.between(top + 1, masses.last)
     beyond = sum(i * mass for i, mass in enumerate(above, start=above.first - top))
     return (inside + Masses.of(top, [above.most]), beyond) if beyond else (inside, 0)

@@ -35,10 +35,10 @@ def units_above(number: Callable[[], arb], bits: int) -> int:
     """``2^bits`` times the number, rounded up at a precision that decides it, or its upper end after some."""
     with at_precision(bits + GUARD):
         rounded = ceiling(number() * (fmpz(1) << bits))
-    return decided([rounded], lambda: lambda _: number(), bits)[0]
+    return decide_each([rounded], lambda: lambda _: number(), bits)[0]
 
 
-def decided(
+def decide_each(
     integers: Sequence[int | None], numbers: Callable[[], Callable[[int], arb]], bits: int
 ) -> list[int]:
     """The integers; those that one precision left open by more of it, as ``units_above`` does."""

@@ -22,7 +22,7 @@ _SEEN = 64  # more bits of that error, so that the next block is as long as it c
 _FINER = 32  # more bits of the powers of a place than of the masses
 
 
-class Part(NamedTuple):
+class StencilTerm(NamedTuple):
     """Of a mass: so many times the value and the slope of the curve in the loss, ``shift`` places away."""
 
     shift: Fraction
@@ -30,8 +30,10 @@ class Part(NamedTuple):
     slope: arb = arb(0)
 
 
-Kinds = Callable[[arb], Sequence[Sequence[Part]]]
-"""From the gap between places to kinds of masses, each a sum of parts."""
+Stencil = Sequence[StencilTerm]
+"""A mass as a sum of values and slopes of the curve near its place."""
+Stencils = Callable[[arb], Sequence[Stencil]]
+"""From the gap between places to the stencils of several lists of masses at one time."""
 Ceilings = tuple[list[int], list[int]]
 """Masses less an error, and with it, both rounded up: the same list where the error makes no difference."""
 
@@ -46,25 +48,25 @@ class Series(NamedTuple):
     error: int
 
 
-class Attempt(NamedTuple):
-    """For each kind the series of a block; none where a rest is too large. How long it should have been."""
+class Expansion(NamedTuple):
+    """The series of a block by each stencil, none where a rest is too large; how long it should have been."""
 
     series: list[Series]
     length: int
 
 
 def masses_by_series(
-    curve: Callable[[Any], Any], losses: Sequence[fmpq], run: range, bits: int, kinds: Kinds
+    curve: Callable[[Any], Any], losses: Sequence[fmpq], run: range, bits: int, stencils: Stencils
 ) -> Iterator[tuple[int, list[Ceilings]]]:
     """Blocks of a run of places whose gaps to their neighbours are the same: the first place of each, and
-    ``2^bits`` times its masses of each kind. Places that no series serves are left out.
+    ``2^bits`` times its masses by each stencil. Places that no series serves are left out.
     """
     start, length = run.start, _BLOCK
     while (left := run.stop - start) >= _LEAST_BLOCK:
         number = ceil_div(left, ceil_div(left, length))
         width = losses[start + 1] - losses[start]
         try:
-            series, length = _attempt(curve, losses[start], width, number, bits, kinds(arb(width)))
+            series, length = _expanded(curve, losses[start], width, number, bits, stencils(arb(width)))
         except (ArithmeticError, ValueError):  # no formula holds throughout, or a ball has no bound
             series, length = [], number * 2 // 3
         length = min(max(length, _LEAST_BLOCK), _MOST_BLOCK)
@@ -76,38 +78,33 @@ def masses_by_series(
         start += number
 
 
-def _attempt(
-    curve: Callable[[Any], Any],
-    loss: fmpq,
-    width: fmpq,
-    number: int,
-    bits: int,
-    kinds: Sequence[Sequence[Part]],
-) -> Attempt:
+def _expanded(
+    curve: Callable[[Any], Any], loss: fmpq, width: fmpq, number: int, bits: int, stencils: Sequence[Stencil]
+) -> Expansion:
     """The series of so many places from ``loss`` on; the rest of the series of the curve is their error."""
     step, middle, order = arb(width), number // 2, ctx.cap - 1
     centre, reach = arb(loss + width * middle), arb(width * (middle + 1))
     unit = arb(fmpz(1) << bits + _POINT)
     rest = abs(curve(arb_series([(centre - reach).union(centre + reach), 1]).exp())[order]) * reach**order
-    parts = [part for kind in kinds for part in kind]
-    most = sum(rest * (abs(part.value) + abs(part.slope) * order / reach) for part in parts)
+    terms = [term for stencil in stencils for term in stencil]
+    most = sum(rest * (abs(term.value) + abs(term.slope) * order / reach) for term in terms)
     error = end_above(unit * most, _SEEN)
     # an error of 2^-order as much allows for a block of about twice the length
     length = number + number * 7 * (_MOST_ERROR + _SEEN - error.bit_length()) // (10 * order)
     error = ceil_div(error, 1 << _SEEN)
     if error >> _MOST_ERROR:
-        return Attempt([], max(length, number // 3))
+        return Expansion([], max(length, number // 3))
     value = arb_poly(curve(arb_series([centre, 1]).exp()).coeffs()[:order])(arb_poly([0, step]))
     size = 1 << (number - 1).bit_length()
-    near = {part.shift: value(arb_poly([ball(part.shift - middle), size])) for part in parts}
+    near = {term.shift: value(arb_poly([ball(term.shift - middle), size])) for term in terms}
     series = []
-    for kind in kinds:
-        mass = sum((near[part.shift] * (part.value * unit) for part in kind), arb_poly())
-        for part in kind:
-            if not part.slope.is_zero():
-                mass += near[part.shift].derivative() * (part.slope * unit / (size * step))
+    for stencil in stencils:
+        mass = sum((near[term.shift] * (term.value * unit) for term in stencil), arb_poly())
+        for term in stencil:
+            if not term.slope.is_zero():
+                mass += near[term.shift].derivative() * (term.slope * unit / (size * step))
         series.append(_series_of(mass, size, error, bits))
-    return Attempt([] if any(one.error >> _MOST_ERROR + 1 for one in series) else series, length)
+    return Expansion([] if any(one.error >> _MOST_ERROR + 1 for one in series) else series, length)
 
 
 def _series_of(mass: arb_poly, size: int, error: int, bits: int) -> Series:

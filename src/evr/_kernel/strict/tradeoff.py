@@ -127,7 +127,7 @@ class Selected:
     curve: tuple[Line, ...]  # points of the curve of one run, a convex hull, from ``(0, 1)`` on
     bits: int  # of the units of terms
     greatest: tuple[Term, ...]
-    parts: tuple[Term, ...] = ()  # without parts there is no sum
+    summands: tuple[Term, ...] = ()  # without any there is no sum
 
     @classmethod
     def of(cls, rule: Rule, ahead: Sequence[Point], back: Sequence[Point], fineness: int) -> Selected:
@@ -152,7 +152,7 @@ class Selected:
                 return cls(curve, bits, tuple(sorted(terms, key=lambda term: term.ratio)))
             fall = max(end_above((mark.here - mark.there).exp(), bits) for mark in marks)
             simple = Term(end_above(ball(rule.factor), bits), (1 << 2 * bits) // fall)
-        return cls(curve, bits, (simple,), tuple(_parts(lines, bits)))
+        return cls(curve, bits, (simple,), tuple(_summands(lines, bits)))
 
     def delta(self, epsilon: Fraction) -> Fraction:
         """A rational number that is at least delta(epsilon), for ``epsilon >= 0``."""
@@ -161,7 +161,7 @@ class Selected:
         beyond = self.bits + self._whole_curve[-1][0].bit_length()  # where the curve falls no more
         scale = power_below(min(epsilon, Fraction(beyond)), self.bits)
         found = max(self._values(self.greatest, scale))
-        found = min(found, sum(self._values(self.parts, scale))) if self.parts else found
+        found = min(found, sum(self._values(self.summands, scale))) if self.summands else found
         return min(Fraction(found, 1 << (self.bits + self._wide)), Fraction(1))
 
     @cached_property
@@ -173,22 +173,22 @@ class Selected:
     @cached_property
     def _whole_curve(self) -> list[tuple[int, int, int]]:
         """Its points in integers: where, how high, and how steeply it falls from there on."""
-        places = [ceil_div(line.slope * (1 << self.bits)) for line in self.curve]
+        ratios = [ceil_div(line.slope * (1 << self.bits)) for line in self.curve]
         heights = [ceil_div(line.height * (1 << self._wide)) for line in self.curve]
         falls = [
             ((a - b) << self.bits) // (y - x) if y > x else 0
-            for (x, y), (a, b) in zip(pairwise(places), pairwise(heights), strict=True)
+            for (x, y), (a, b) in zip(pairwise(ratios), pairwise(heights), strict=True)
         ]
-        return list(zip(places, heights, [*falls, 0], strict=True))
+        return list(zip(ratios, heights, [*falls, 0], strict=True))
 
     def _values(self, terms: Sequence[Term], scale: int) -> Iterator[int]:
         """Each term, rounded up, in units of ``2^-(bits + _wide)``."""
-        curve, place = self._whole_curve, 0
+        curve, index = self._whole_curve, 0
         for weight, ratio in terms:
             at = ratio * scale >> self.bits
-            while place + 1 < len(curve) and curve[place + 1][0] <= at:
-                place += 1
-            start, height, fall = curve[place]
+            while index + 1 < len(curve) and curve[index + 1][0] <= at:
+                index += 1
+            start, height, fall = curve[index]
             yield weight * (height - ((at - start) * fall >> self.bits))
 
 
@@ -221,7 +221,7 @@ def _narrowed(corners: list[Mark], density: Callable[[arb], arb], fineness: int)
     return found
 
 
-def _parts(lines: list[tuple[int, int]], bits: int) -> Iterator[Term]:
+def _summands(lines: list[tuple[int, int]], bits: int) -> Iterator[Term]:
     """The upper envelope, for ``l >= 0``, of lines ``a l - b`` and 0 as a sum of ``weight (l - ratio)_+``."""
     nothing = Line(0, 0)
     below = envelope([nothing, *(Line(-a, b) for a, b in lines)])

@@ -1,1 +1,1 @@
-"""Claims, attempts and results: only here are proofs, verdicts and guarantees made."""
+"""Claims, attempts and results: verdicts and guarantees are made here only (proofs: ``strict/proof.py``)."""

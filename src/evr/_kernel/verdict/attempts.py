@@ -73,7 +73,7 @@ class Attempt:
         laws, in_hand = composition.exact_directions(self.direction), proofs or {}
 
         def decide(one: Direction) -> DirectionReport:
-            return decided(one, laws[one], claim, strictly, in_hand.get(one))
+            return decide_strictly(one, laws[one], claim, strictly, in_hand.get(one))
 
         asked = Asked(claim, "strict", self.number, 0.0, self.direction, entropy_of(self.seed), self.seed)
         found = conclude(asked, laws, decide)
@@ -111,7 +111,7 @@ class Attempt:
         return conclude(asked, composition.directions(self.direction), decide)
 
 
-def decided(
+def decide_strictly(
     direction: Direction,
     steps: tuple[Step, ...],
     claim: Claim,

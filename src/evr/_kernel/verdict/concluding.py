@@ -87,18 +87,18 @@ def _reports(
     return reports
 
 
-def join(proved: Verification, sampled: Verification) -> Verification:
+def join(proved: Verification, drawn: Verification) -> Verification:
     """Two proofs of one claim as one. If one holds and the other does not, that is an error."""
-    if proved.accepted != sampled.accepted:
+    if proved.accepted != drawn.accepted:
         held, failed = ("strict", "sampled") if proved.accepted else ("sampled", "strict")
-        refused = sampled if proved.accepted else proved
+        refused = drawn if proved.accepted else proved
         reason = next(report.reason for report in refused.directions.values() if not report.accepted)
         what = f"the {held} proof shows the claim and the {failed} one does not ({reason})"
         why = "one of them is broken, or the sampled one had too few samples; nothing is certified"
         raise DisagreementError(f"{what}: {why}. Please report it, with the event and the claim")
     proofs = {name: report.strict for name, report in proved.directions.items()}
-    reports = {name: replace(report, strict=proofs.get(name)) for name, report in sampled.directions.items()}
-    seconds = proved.seconds + sampled.seconds
+    reports = {name: replace(report, strict=proofs.get(name)) for name, report in drawn.directions.items()}
+    seconds = proved.seconds + drawn.seconds
     return replace(
-        sampled, method="both", false_positive_rate=0.0, directions=reports, seconds=seconds, seal=SEAL
+        drawn, method="both", false_positive_rate=0.0, directions=reports, seconds=seconds, seal=SEAL
     )

@@ -15,7 +15,7 @@ from dp_accounting import dp_event
 from flint import ctx
 
 import evr
-from evr._kernel.pairs import Direction, Pairs, Step, as_floats
+from evr._kernel.pairs import Direction, DiscretePair, Floats, Pairs, Step, as_floats
 from evr._kernel.pairs.exact import (
     Ball,
     ExactCurve,
@@ -90,6 +90,31 @@ class Rising(ExactCurve):
 def test_a_curve_with_negative_masses_is_refused() -> None:
     with pytest.raises(ValueError, match="has a negative mass: give a curve that is convex"):
         prove([Step(Rising(), 2)], Fraction(1), plan(2))
+
+
+def test_a_law_that_is_derived_from_another_is_refused() -> None:
+    """What is known of a law by its class is not true of what is derived from it: outcomes of equal probabilities
+    count as nothing, whatever ``sets`` says, a Gaussian's floats are those of its parameter, and losses of outcomes
+    are those that are listed.
+    """
+    why = r"is derived from \w+, a law by itself: derive it from ExactOutcomes, ExactCurve or DominatingPair"
+    with pytest.raises(TypeError, match=why):
+
+        class Lifted(RationalOutcomes):
+            def sets(self) -> list[OutcomeSet]:
+                return Listed(((Fraction(9, 10), Fraction(1, 10), 3), (Fraction(1, 10), Fraction(9, 10), 0))).sets()
+
+    with pytest.raises(TypeError, match=why):
+
+        class Louder(ExactGaussian):
+            def curve(self) -> Callable[[Ball], Ball]:
+                return ExactGaussian(100 * self.square).curve()
+
+    with pytest.raises(TypeError, match=why):
+
+        class Tripled(DiscretePair):
+            def privacy_loss(self, t: object) -> Floats:
+                return 3 * super().privacy_loss(t)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import pytest
 from evr._kernel.pairs import Direction, DiscretePair, Measure, Pairs
 from evr._kernel.pairs.law import UNIT
 from evr._kernel.pairs.line import discrete
-from evr._kernel.pairs.line.poisson import sampled
+from evr._kernel.pairs.line.poisson import poisson_sampled
 
 PAIRS = [
     *((0.5 + random.Random(seed).random() * 10.0**-size, size) for seed in range(40) for size in (1, 4, 7, 10)),
@@ -79,7 +79,7 @@ def test_outcomes_that_leave_something_out_are_no_law(law: tuple[list[float], li
     """
     short = DiscretePair.from_logs(*law)
     whole = DiscretePair.from_probabilities([0.01, 0.99], [1.0, 0.0])
-    for one in (short, sampled(short, 0.5, Direction.REMOVE)):
+    for one in (short, poisson_sampled(short, 0.5, Direction.REMOVE)):
         for laws in ((one, whole), (whole, one)):
             with pytest.raises(ValueError, match=r"outcomes hold 0\.01\d* of [PQ]: together they must hold all"):
                 Pairs(*laws)

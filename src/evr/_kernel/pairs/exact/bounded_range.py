@@ -15,7 +15,7 @@ from evr._kernel.pairs.exact.points import CurvePoint, ExactPoints, above
 _WORK = 1600  # cells of a run: the time goes with the square
 _FEWEST, _MOST = 8, 48  # cells of one step's range
 _USUAL = 50  # bits: delta above 2^-50 is usual
-_DENSE, _SPARSE = 320, 30  # points of a run where delta is usual, and in each of the other parts
+_DENSE, _SPARSE = 320, 30  # points of a run where delta is usual, and in each other region
 MOST_STEPS = _WORK // _FEWEST  # of one run: longer ones are composed of runs
 
 

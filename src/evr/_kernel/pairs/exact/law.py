@@ -1,5 +1,6 @@
 """Exact laws: rational parameters, and balls that enclose the numbers they determine. The precision decides
-how narrow a ball is, and never whether it is right.
+how narrow a ball is, and never whether it is right. Floats only say where a search begins, or which of many
+valid parameters is taken: what is found is enclosed anew, or proved by a bracket (``proved_root``).
 """
 
 import abc
@@ -9,9 +10,11 @@ import threading
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import reduce
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from flint import arb, ctx, fmpq
+
+from evr._kernel.pairs.law import check_final
 
 if TYPE_CHECKING:
     from evr._kernel.pairs.steps import Step
@@ -67,7 +70,11 @@ def proved_root(function: Callable[[Ball], tuple[Ball, Ball]], start: float) -> 
 
 
 class ExactLaw(abc.ABC):
-    """One step in one direction, known exactly. Immutable, hashable, comparable by value."""
+    """One step in one direction, known exactly. Immutable, hashable, equal by value; abstract or final."""
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        check_final(cls, ExactLaw)
 
     @property
     def compositions(self) -> "tuple[tuple[Step, ...], ...]":

@@ -34,15 +34,15 @@ def integer_gaussian(
     [1.769e-8 +/- ...]
     """
     variance, best = clients * sigma**2, None
-    for part in range(16, 144):
-        t = part / 64
+    for sixty_fourths in range(16, 144):
+        t = sixty_fourths / 64
         if t * t > variance / 4:  # a third more in the variance is too much
             break
         summed = 4 * clients * math.exp(-((math.pi * sigma) ** 2))
         shift = dimension * (4 * math.exp(-2 * (math.pi * t) ** 2) + summed)
         cost = 3 * shift + (_ORDER + 1) / 2 * sensitivity**2 / (variance - t * t)
         if shift < _MOST and (best is None or cost < best[0]):
-            best = cost, Fraction(part, 64)
+            best = cost, Fraction(sixty_fourths, 64)
     if best is None:
         return None
     return rounded(Fraction(sigma), Fraction(sensitivity), dimension, best[1], clients)

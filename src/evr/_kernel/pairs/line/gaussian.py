@@ -95,7 +95,7 @@ class ShiftedPair(DominatingPair):
         return f"{self.base.describe()}, losses raised by {self.shift:.3g}"
 
 
-def log_mean_exp(exponent: Floats, p: Floats) -> Floats:
+def log_weighted_mean(exponent: Floats, p: Floats) -> Floats:
     """``log sum_i p_i e^{exponent_i}``, ``sum_i p_i = 1``; relatively accurate if all exponents are small."""
     small = np.max(np.abs(exponent), axis=-1) < 1.0
     near = np.log1p(np.sum(p * np.expm1(np.clip(exponent, -1.0, 1.0)), axis=-1))
@@ -143,7 +143,7 @@ class MixturePair(DominatingPair):
         """``f(t)``."""
         m, p = self._terms
         with np.errstate(invalid="ignore"):
-            return log_mean_exp(np.where(m == 0, 0.0, m * t[..., None] - m * m / 2), p)
+            return log_weighted_mean(np.where(m == 0, 0.0, m * t[..., None] - m * m / 2), p)
 
     def _slope(self, t: Floats, log_ratio: Floats) -> Floats:
         """``f'(t)``."""

@@ -92,7 +92,7 @@ class SampledPair(DominatingPair):
         return f"{laws}, q = {self.q:.6g}, P | Q = {self.base.describe()}"
 
 
-def sampled(base: DominatingPair, q: Fraction | float, direction: Direction) -> DominatingPair:
+def poisson_sampled(base: DominatingPair, q: Fraction | float, direction: Direction) -> DominatingPair:
     """The base seen through Poisson sampling, ``0 < q <= 1``: sampled twice, with the product of both."""
     if isinstance(base, SampledPair) and base.direction is direction and base.q * float(q) > 0.0:
         q, base = Fraction(base.q) * Fraction(q), base.base
@@ -122,7 +122,7 @@ def _mixed_error(base: DiscretePair, losses: Floats, q: float) -> float:
 
 
 @lru_cache(maxsize=64)  # a search for tilts asks thousands of times
-def finite_part(pair: DominatingPair) -> DominatingPair:
+def without_infinite(pair: DominatingPair) -> DominatingPair:
     """The finite losses of a discrete pair, where infinite ones count apart; other pairs as they are."""
     pair = outcomes(pair)
     if not isinstance(pair, DiscretePair):
