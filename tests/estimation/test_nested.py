@@ -2,6 +2,9 @@
 line, quadrature, closed forms), and strict bounds that are above them by at most a two-thousandth.
 """
 
+import collections
+import itertools
+import math
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +67,30 @@ def test_two_trees_of_one_law(nested: Any, flat: Any, direction: Any) -> None:
     assert abs(ours.value - theirs.value) <= ours.error + theirs.error
     bound = evr.estimate_delta(nested, 0.3, method="strict", direction=direction).value
     assert theirs.value - theirs.error <= bound <= theirs.value * (1 + 5e-4)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize(("epsilon", "share", "groups"), [(2.31, 0.00168, 5), (0.177, 0.000658, 5), (1.92, 0.0353, 3)])
+def test_groups_of_nearly_no_loss(epsilon: float, share: float, groups: int, times: int) -> None:
+    """Their grid of ratios was as wide as that of other laws: delta was up to 53 times the truth."""
+    event = S(ALLOCATED(P(share, s.EpsilonDeltaDpEvent(epsilon, 0.0)), 1, groups), times)
+    high = 1 / (1 + math.exp(-epsilon))
+    law = {1 + share * (high / (1 - high) - 1): 1 - high, 1 + share * ((1 - high) / high - 1): high}
+    mean: dict[float, float] = collections.defaultdict(float)
+    for ratios in itertools.product(law, repeat=groups):
+        mean[sum(ratios) / groups] += math.prod(law[x] for x in ratios)
+    whole: dict[float, float] = collections.defaultdict(float)
+    for several in itertools.product([(round(x, 15), m) for x, m in mean.items()], repeat=times):
+        whole[math.prod(x for x, _ in several)] += math.prod(m for _, m in several)
+    for part in (0.0, 0.1, 0.5, 0.9):
+        at = part * math.log(max(whole))
+        for direction, truth in {
+            "remove": sum(m * max(0.0, x - math.exp(at)) for x, m in whole.items()),
+            "add": sum(m * max(0.0, 1 - math.exp(at) * x) for x, m in whole.items()),
+        }.items():
+            found = evr.estimate_delta(event, at, direction=direction)
+            assert abs(found.value - truth) <= found.error + 1e-14 + 1e-10 * truth
+            assert found.error <= 1e-3 * truth + 1e-14
 
 
 def test_groups_of_several_mechanisms_on_one_sample() -> None:

@@ -30,7 +30,8 @@ _PLACES = 1 << 15  # of ratios
 _SMOOTH, _ROUGH, _EXACT = TableError(1e-7, 1e-24), TableError(1e-5, 1e-18), TableError(0.0, 0.0)
 _HIGHEST = 8.0  # loss of one of several groups, in compositions
 _BITS = 180
-_MATTERS = 1e-3  # delta at which a law is judged
+_MATTERS = 1e-3  # of delta at 0: deltas at which a law is judged
+_LEFT_OUT = 1e-9  # probability that tables of compositions leave out, at most
 _TIMES = 4.0  # by how much more than at some epsilons a law may be wrong at others
 
 
@@ -112,7 +113,7 @@ class AlonePair(DominatingPair):
             return Delta(value, self.outcomes.table.of(value))
         if isinstance(self.law, OneOf):
             value = one_of_delta(self.law, self.steps, epsilon)
-            return Delta(value, _ROUGH.of(value) + _relative_error(self.steps) * value)
+            return Delta(value, _ROUGH.of(value) + _error_inside(self.steps).of(value))
         assert isinstance(self.law, SampledSteps)
         factor, at = inner_epsilon(self.law, epsilon)
         if factor == 0.0:
@@ -169,40 +170,58 @@ def nested_pair(law: NestedLaw, steps: tuple[tuple[Step, ...], ...]) -> LawOutco
         found = one_of(law, steps)
     table = _SMOOTH if smooth and isinstance(law, SampledSteps) else _ROUGH
     if isinstance(law, OneOf):  # a grid for all epsilons is coarser than that for one
-        pairs = [(one_of_delta(law, steps, at), pair_delta(found, at)) for at in (0.0, 0.5)]
-        wrong = max(abs(other - value) / max(value, _MATTERS) for value, other in pairs)
+        most = pair_delta(found, 0.0)
+        pairs = [(one_of_delta(law, steps, at), pair_delta(found, at)) for at in (0.0, most, 3.0 * most)]
+        wrong = max(abs(other - value) / max(value, _MATTERS * most) for value, other in pairs)
         true = math.fsum(number * infinite_mass(own) for own, (_, number) in zip(steps, law.alike, strict=True))
         cut = max(0.0, infinite_loss_mass(found) - true / law.groups)  # beyond the grid, and counted as infinite
         table = TableError(max(_ROUGH.relative, _TIMES * wrong), _ROUGH.beyond + cut)
-    table = table._replace(relative=table.relative + _relative_error(steps))
+    inside = _error_inside(steps)
+    table = TableError(table.relative + inside.relative, table.beyond + inside.beyond)
     return LawOutcomes.of(found, law, table)
 
 
-def _relative_error(steps: tuple[tuple[Step, ...], ...]) -> float:
+def _error_inside(steps: tuple[tuple[Step, ...], ...]) -> TableError:
     """That of the probabilities of compositions inside, by the tables that they are made of."""
-    return max(math.fsum(step.count * table_error_of(outcomes_of(step.pair)).relative for step in own) for own in steps)
+    found = [[(step.count, table_error_of(outcomes_of(step.pair))) for step in own] for own in steps]
+    relative = max(math.fsum(count * one.relative for count, one in own) for own in found)
+    return TableError(relative, max(math.fsum(count * one.beyond for count, one in own) for own in found))
 
 
 @lru_cache(maxsize=64)
-def _sum(law: OneOf, steps: tuple[tuple[Step, ...], ...], top: float, spacing: Fraction) -> tuple[Ratios, Sum]:
-    """The sum of the groups' ratios under the law without the record, on a grid up to the loss ``top``: floats on the
-    grid, then integers, in which sums lose no digits.
+def _ratios(law: OneOf, own: tuple[Step, ...]) -> tuple[Floats, Floats, float]:
+    """A group's ratios, their probabilities without the record, and the least ratio that it may have."""
+    pair = composed(own)
+    sign, measure = (1.0, Measure.Q) if law.direction is Direction.REMOVE else (-1.0, Measure.P)
+    held = np.isfinite(pair.losses) & np.isfinite(pair.logs[measure])
+    masses, ratios = np.exp(pair.logs[measure][held]), np.exp(np.minimum(sign * pair.losses[held], 600.0))
+    return ratios, masses, float(ratios.min()) if masses.sum() > 1.0 - _LEFT_OUT else 0.0
+
+
+def _least(law: OneOf, steps: tuple[tuple[Step, ...], ...]) -> float:
+    """The least mean of ratios, where their grid starts."""
+    least = (number * _ratios(law, own)[2] for own, (_, number) in zip(steps, law.alike, strict=True))
+    return math.fsum(least) / law.groups
+
+
+@lru_cache(maxsize=64)
+def _sum(law: OneOf, steps: tuple[tuple[Step, ...], ...], width: float, spacing: Fraction) -> tuple[Ratios, Sum]:
+    """The sum of the groups' ratios under the law without the record, each above its least one, on a grid up to
+    ``width`` for each: floats on the grid, then integers, in which sums lose no digits.
     """
-    grid = grid_of_ratios(law.groups, Fraction(top), spacing, _BITS)
+    grid = grid_of_ratios(law.groups, Fraction(math.log(width)), spacing, _BITS)
     places, total = np.array(grid.places, float), None
     for own, (_, number) in zip(steps, law.alike, strict=True):
-        pair = composed(own)
-        sign, measure = (1.0, Measure.Q) if law.direction is Direction.REMOVE else (-1.0, Measure.P)
-        held = np.isfinite(pair.losses) & np.isfinite(pair.logs[measure])
-        masses = np.exp(pair.logs[measure][held])
-        ratios = np.exp(np.minimum(sign * pair.losses[held], 600.0)) / float(spacing)
+        ratios, masses, least = _ratios(law, own)
+        ratios = (ratios - least) / float(spacing)
         low = np.clip(np.searchsorted(places, ratios, side="right") - 1, 0, places.size - 2)
         share = np.clip((ratios - places[low]) / (places[low + 1] - places[low]), 0.0, 1.0)
         found = np.bincount(low, masses * (1 - share), minlength=places.size)
         found += np.bincount(low + 1, masses * share, minlength=places.size)
         found[0] += max(0.0, 1.0 - masses.sum())
         beyond = float(np.sum(masses * np.maximum(ratios - places[-1], 0.0))) * float(spacing)
-        beyond += math.exp(pair.logs[Measure.P][-1]) if sign > 0 and pair.losses[-1] == math.inf else 0.0
+        if law.direction is Direction.REMOVE and (pair := composed(own)).losses[-1] == math.inf:
+            beyond += math.exp(pair.logs[Measure.P][-1])
         one = grid.sum_of([int(math.ldexp(x, _BITS)) for x in found.tolist()], Fraction(beyond) * (1 << _BITS))
         part = power(one, number, grid.times)
         total = part if total is None else grid.times(total, part)
@@ -210,22 +229,32 @@ def _sum(law: OneOf, steps: tuple[tuple[Step, ...], ...], top: float, spacing: F
     return grid, total
 
 
-def _mean(law: OneOf, grid: Ratios, total: Sum) -> tuple[Floats, Floats, float]:
-    """The mean of the ratios and its probabilities without the record; and what was cut of the law with it."""
+def _mean(law: OneOf, steps: tuple[tuple[Step, ...], ...], top: float, most: float) -> tuple[Floats, Floats, float]:
+    """The mean of the ratios, at losses up to ``top``, and its probabilities without the record; and what was cut of
+    the law with it. The grid is as wide at ``most``, and finer where that gives no more places than ``_PLACES``.
+    """
+    least = _least(law, steps)
+    width = max(math.exp(top) - least, 1e-12)
+    spacing = Fraction(min(most, law.groups * width / _PLACES))
+    grid, total = _sum(law, steps, width + float(spacing), spacing)  # one place more for each, as they are spread
     rows = []
     for masses, size in ((total.fine, 1), (total.coarse, grid.size)):
         numbers = enumerate(masses, start=masses.first)
         rows += [(place * size, int(m) / (1 << _BITS)) for place, m in numbers if m]
     places, weights = np.array(rows).T
-    return places * float(grid.spacing / law.groups), weights, float(total.excess / law.groups / (1 << _BITS))
+    return least + places * float(spacing / law.groups), weights, float(total.excess / law.groups / (1 << _BITS))
+
+
+def _greatest(law: OneOf, steps: tuple[tuple[Step, ...], ...]) -> float:
+    """The greatest loss, but for infinite ones, that the ratio of one group has."""
+    return max(math.log(_ratios(law, own)[0].max()) for own in steps)
 
 
 def one_of_delta(law: OneOf, steps: tuple[tuple[Step, ...], ...], epsilon: float) -> float:
     """Delta of one of several groups alone: on a grid that ends where nothing is lost by it."""
     remove = law.direction is Direction.REMOVE
     top = math.ceil((epsilon if remove else -epsilon) * 8) / 8  # the grid serves epsilons near this one, too
-    spacing = Fraction(law.groups * math.exp(top) / _PLACES)
-    mean, weights, cut = _mean(law, *_sum(law, steps, top, spacing))
+    mean, weights, cut = _mean(law, steps, min(top, _greatest(law, steps)), math.inf)
     if remove:
         return cut + float(np.sum(weights * np.maximum(mean - math.exp(epsilon), 0.0)))
     return float(np.sum(weights * np.maximum(1.0 - math.exp(epsilon) * mean, 0.0)))
@@ -234,11 +263,8 @@ def one_of_delta(law: OneOf, steps: tuple[tuple[Step, ...], ...], epsilon: float
 def one_of(law: OneOf, steps: tuple[tuple[Step, ...], ...]) -> DiscretePair:
     """One of several groups as outcomes, for composition."""
     remove = law.direction is Direction.REMOVE
-    finite = [pair.losses[np.isfinite(pair.losses)] for pair in map(composed, steps)]
-    top = max(float(losses[-1] if remove else -losses[0]) for losses in finite)
-    top = min(max(top, 1.0), _HIGHEST)
-    spacing = Fraction(2) ** round(math.log2(math.sqrt(law.groups) / 1024))
-    mean, weights, cut = _mean(law, *_sum(law, steps, top, spacing))
+    top = min(_greatest(law, steps), _HIGHEST)
+    mean, weights, cut = _mean(law, steps, top, math.sqrt(law.groups) / 1024)
     with np.errstate(divide="ignore"):
         losses, log_weights = np.log(mean), np.log(weights)
     if remove:
