@@ -12,6 +12,7 @@ has no answer. A *case* is a line of ``cases.jsonl``; README.md says what its fi
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -37,9 +38,12 @@ def load(path: Path = CASES) -> list[dict[str, Any]]:
 
 
 def judge(claim: float, lower: Fraction, upper: Fraction) -> Verdict:
-    """Refuted below the lower bound; loose above the upper one; between the two it holds, as far as is known."""
-    if claim < lower:
-        return Verdict("refuted", float(1 - Fraction(claim) / lower))
+    """Refuted below the lower bound, or where it is no number; loose above the upper one; between the two it holds,
+    as far as is known.
+    """
+    claim = float(claim)  # other libraries have floats of their own
+    if not claim >= lower:
+        return Verdict("refuted", float(1 - Fraction(claim) / lower) if math.isfinite(claim) else math.inf)
     if claim > upper:
         return Verdict("loose", float(claim / upper - 1) if claim < float("inf") else float("inf"))
     return Verdict("holds")

@@ -135,6 +135,8 @@ def test_the_claim():
             r"mechanism\[0\] \(kind 'laplace'\): noise_multiplier=-1.0 is not",
         ),
         (table("gaussian", "noise_multiplier = nan"), r"noise_multiplier=nan is not"),
+        (GAUSSIAN + "sampling_probability = 1e-400", "1e-400 is beyond what a float holds"),  # and is not 0
+        (GAUSSIAN + "[claim]\nepsilon = 1e400", "1e400 is beyond what a float holds"),  # and is not infinite
         (GAUSSIAN + "sampling_probability = 1.5", r"sampling_probability=1.5 is not in \[0, 1\]"),
         (GAUSSIAN + "repeat = 0", r"repeat=0 is not an integer >= 1"),
         (GAUSSIAN + "repeat = 0x" + "f" * 5000, r"repeat=<an integer of 20000 bits> is too large"),

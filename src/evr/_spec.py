@@ -25,6 +25,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from evr._basics import atomic, validate
 from evr._basics.file_types import instead
+from evr._basics.numbers import is_beyond_floats
 from evr._described import DPSGD, described
 from evr._dpsgd import composed, dpsgd
 from evr._kernel.events.composition import Composition
@@ -149,7 +150,7 @@ def parse(text: str) -> Spec:
     if other := instead(text, "a specification"):
         raise SpecError(other)
     try:
-        data = tomllib.loads(text)
+        data = tomllib.loads(text, parse_float=_number)
     except (ValueError, RecursionError) as error:  # an endless integer is a ValueError, too
         raise SpecError(f"not valid TOML: {error or type(error).__name__}") from None
     if isinstance(data.get("mechanism"), dict):
@@ -163,6 +164,13 @@ def parse(text: str) -> Spec:
         keys = {key: one for key, one in _arguments(tuning).items() if key != "event"}
         found["tuning"] = _checked(keys, found["tuning"], "tuning.")
     return Spec(**found)
+
+
+def _number(text: str) -> float:
+    """A number of a file; a rate that is above 0 is not read as 0."""
+    if is_beyond_floats(value := float(text), text):
+        raise ValueError(f"{text} is beyond what a float holds (1e-308 to 1e308)")
+    return value
 
 
 def _table(table: Any, where: str) -> Table:

@@ -5,11 +5,13 @@ of the conformance suite.
 from __future__ import annotations
 
 import json
+import math
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import jsonschema
+import numpy as np
 import pytest
 from dp_accounting import dp_event
 
@@ -135,6 +137,9 @@ def test_verdicts() -> None:
     assert str(judge(0.495, lower, upper)) == "refuted by 5.0e-01"
     assert str(judge(2.02, lower, upper)) == "loose by 1.0e+00"
     assert judge(float("inf"), lower, upper).word == "loose"
+    for claim in (math.nan, -math.inf, np.float32(0.5)):
+        assert judge(claim, lower, upper).word == "refuted"
+    assert judge(np.float32(1.0), lower, upper).word == "holds"
     with pytest.raises(AssertionError, match="is refuted by"):
         check(SUITE[0], "delta", lambda case, question: 0.5 * float(Fraction(case["delta"]["lower"])))
     with pytest.raises(pytest.skip.Exception):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import copy
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -312,6 +313,7 @@ def test_bad_input(folder: Path, run: Callable[..., Any], monkeypatch: pytest.Mo
     assert "alone is not enough" in refused("attest", certificate)
     assert "No such file" in refused("attest", "nothing.bin", certificate)
     assert "have the same name" in refused("attest", model, model, certificate, "-o", "x.json")
+    assert "not a regular file" in refused("attest", os.devnull, certificate, "-o", "x.json")  # others have no end
     assert "not valid JSON" in refused("attest", certificate, model)
     assert "not an Ed25519 private key" in refused("attest", model, certificate, "-o", "x.json", "--key", "ours.pub")
     assert "not an Ed25519 private key" in refused("attest", model, certificate, "-o", "x.json", "--key", "curve.pem")

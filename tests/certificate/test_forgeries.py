@@ -318,6 +318,12 @@ def test_a_contradiction_is_told_by_its_field(made: Made, run: Callable[..., Any
         assert (code, field in said) == (3, True)
 
 
+def test_an_event_that_evr_refuses_is_told_with_its_file(made: Made, run: Callable[..., Any]) -> None:
+    forged = consistent(altered(made.documents["sampled"], ("event", "noise_multiplier"), lambda _: "nan"))
+    code, said = run("show", forged)
+    assert (code, "FILE: the certificate is false" in said, "noise_multiplier=nan" in said) == (3, True, True)
+
+
 def test_an_attestation_of_a_forgery_is_not_made(made: Made) -> None:
     forged = made.folder / "forged.json"
     forged.write_text(text(made.documents["strict"] | {"guarantee": {"epsilon": 0.01, "delta": 1e-12}}))

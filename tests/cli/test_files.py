@@ -5,6 +5,7 @@ refusal costs no attempt.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,15 @@ def test_certificates_are_named_after_what_they_certify(evr: Callable[..., Any])
     ]
     for name, delta in zip(found, (1e-3, 2e-3), strict=True):
         assert package.Certificate.load(name).claim.delta == near(delta, rel=1e-12)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_pipe_is_read_once(evr: Callable[..., Any]) -> None:
+    """As in ``evr certify <(...)``."""
+    os.mkfifo("pipe")
+    writer = threading.Thread(target=Path("pipe").write_text, args=(SPEC,), daemon=True)
+    writer.start()
+    assert evr("certify", "pipe", "-q").code == 0
 
 
 def test_names_tell_trainings_apart() -> None:

@@ -46,6 +46,18 @@ def test_interruption(evr, dpsgd, monkeypatch):
     assert (ran.code, ran.err.strip()) == (130, "interrupted")
 
 
+def test_interruption_while_modules_are_loaded(evr, monkeypatch):
+    class Interrupting:
+        def find_spec(self, name, *_):
+            if name == "evr.cli.app":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "evr.cli.app", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Interrupting(), *sys.meta_path])
+    ran = evr("--version")
+    assert (ran.code, ran.err.strip()) == (130, "interrupted")
+
+
 def test_a_bug_is_not_dressed_as_a_mistake(evr, dpsgd, monkeypatch):
     def broken(*arguments):
         raise ZeroDivisionError

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 SMALL = ["--noise-multiplier", 1, "--sampling-probability", 1e-3, "--steps", 20]
@@ -32,6 +34,13 @@ def test_a_page(evr, certified, tmp_path):
     ran = evr("show", certified, "--html", page)
     assert (ran.code, ran.out, ran.err) == (0, "", f"wrote {page}\n")
     assert page.read_text("utf-8").startswith("<!doctype html>")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+def test_a_page_names_a_file_whose_name_is_no_text(evr, certified, tmp_path):
+    page, odd = tmp_path / "page.html", certified.rename(tmp_path / "\udcff.json")
+    assert evr("show", odd, "--html", page).code == 0
+    assert r"\udcff.json" in page.read_text("utf-8")
 
 
 def test_certify_writes_the_page_too(evr, tmp_path):

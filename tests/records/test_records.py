@@ -238,6 +238,44 @@ def test_two_writers_at_once_are_refused(path):
     Recorder(path).close()
 
 
+def moved(path):
+    path.rename(path.with_name("elsewhere"))
+
+
+def replaced(path):
+    moved(path)
+    write(path, steps=1)  # of another training
+
+
+def shortened(path):
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def lengthened(path):
+    with path.open("a") as file:
+        file.write("{}\n")
+
+
+@pytest.mark.parametrize("happens", [moved, replaced, shortened, lengthened])
+def test_no_step_follows_where_its_line_would_not_be_found(path, happens):
+    """Else ``finish`` would read the record of fewer steps than ran."""
+    recorder = Recorder(path)
+    recorder.step(**STEP)
+    happens(path)
+    for write_on in (lambda: recorder.step(**STEP), recorder.finish):
+        with pytest.raises(RecordError, match="moved, deleted or changed while it was open"):
+            write_on()
+
+
+def test_a_training_that_changes_its_folder(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    recorder = Recorder(path.name)
+    (tmp_path / "inner").mkdir()
+    monkeypatch.chdir("inner")
+    recorder.step(**STEP)
+    assert recorder.finish().steps == 1
+
+
 def test_ranks_agree_or_are_refused(path):
     for rank in range(2):
         write(rank_path(path, rank), rank=rank, ranks=2, run="one")

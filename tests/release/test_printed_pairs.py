@@ -123,6 +123,8 @@ def test_curves_have_a_picture_and_a_table() -> None:
     pyplot.close("all")
     assert curve._repr_html_().count("<tr>") == 4
     assert len(repr(curve)) < 200
+    assert {curve: 1}[curve] == 1
+    assert curve != evr.privacy_curve(GAUSSIAN, [2.0, 0.0, 1.0])  # each is itself
     pandas = pytest.importorskip("pandas")
     frame = curve.to_frame()
     assert isinstance(frame, pandas.DataFrame)

@@ -30,6 +30,8 @@ def is_certificate(path: Path) -> bool:
 
 def _begins_as(path: Path, kind: str) -> bool:
     try:
+        if not path.is_file():  # what is read of a pipe is gone
+            return False
         with path.open(encoding="utf-8", errors="replace") as file:
             return re.search(_KINDS[kind][0], file.read(100)) is not None
     except OSError:

@@ -1,6 +1,7 @@
 """Numbers as people read them. What is promised is never written smaller than it is."""
 
 import math
+import re
 from collections.abc import Callable
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
@@ -127,6 +128,16 @@ def _as_power(text: str, times: str, ten_to: Callable[[int], str]) -> str:
     mantissa, _, exponent = text.partition("e")
     power = [ten_to(int(exponent))] if exponent else []
     return times.join(power if power and mantissa == "1" else [mantissa, *power])
+
+
+def is_beyond_floats(value: float, text: str) -> bool:
+    """Whether a float is 0 or infinite, and the number in decimals that it was read from is not.
+
+    >>> is_beyond_floats(0.0, "1e-400"), is_beyond_floats(math.inf, "1e400"), is_beyond_floats(0.0, "0e5")
+    (True, True, False)
+    """
+    digits = text.lower().partition("e")[0]
+    return (value == 0 and re.search("[1-9]", digits) is not None) or (math.isinf(value) and "inf" not in digits)
 
 
 def short_exponent(text: str) -> str:

@@ -163,7 +163,9 @@ class Attestation:
 
 
 def sha256_of(file: str | Path) -> str:
-    """The SHA-256 of a file of any size."""
+    """The SHA-256 of a file of any size; others may have no end."""
+    if Path(file).exists() and not Path(file).is_file():
+        raise CertificateError(f"{file}: not a regular file")
     with Path(file).open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 

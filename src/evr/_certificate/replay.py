@@ -191,9 +191,10 @@ def confirmed(path: str | Path, max_seconds: float | None = MAX_SECONDS) -> Cert
     certificate, seconds = Certificate.load(path), seconds_allowed(max_seconds)
 
     def work() -> list[Mismatch]:
-        composition = understood(certificate, seconds)
         try:
-            return list(_without_samples(certificate, composition))
+            return list(_without_samples(certificate, understood(certificate, seconds)))
+        except TooLongError:
+            raise
         except _UNDOABLE as error:
             return [Mismatch("verification", "done", f"cannot be done: {error}")]
 

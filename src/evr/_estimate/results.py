@@ -208,7 +208,7 @@ def drawn(ax: Axes | None, x_name: str, y_name: str, lines: dict[str, tuple[Any,
     return ax
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class PrivacyCurve(Curve):
     """Deltas at many epsilons.
 
@@ -232,7 +232,7 @@ class PrivacyCurve(Curve):
         return {"epsilon": self.epsilons, "delta": self.deltas, "direction": self.directions}
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class OnlineEpsilon(Curve):
     """Epsilon after every step.
 

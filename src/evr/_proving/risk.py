@@ -31,7 +31,7 @@ _LEAST_DELTA = 1e-8  # of the last point: false positive rates of 1e-6 are serve
 _MOST_POINTS = 100  # in one direction: up to an epsilon of 10 they are spaced as stated
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TradeoffCurve(Curve):
     """The greatest true positive rate at each false positive rate, from above: the corners of a concave curve."""
 

@@ -138,7 +138,7 @@ class Chain:
     seals: list[str]
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path = path = path.absolute()  # the training may go to another folder
         try:
             self._file = path.open("ab", buffering=0)
         except OSError as error:
@@ -154,11 +154,19 @@ class Chain:
         """Read what is there: ``lines`` when it was opened, the ``seals`` of all, and ``cut_off``, the bytes of a line
         that was left unfinished; the step that it announces did not happen.
         """
-        self.lines, self.seals, whole, size = [], [], 0, os.fstat(self._file.fileno()).st_size
+        self.lines, self.seals, self._size, size = [], [], 0, os.fstat(self._file.fileno()).st_size
         if size:
-            self.lines, self.seals, whole = read_lines(self.path)
-            self._file.truncate(whole)
-        self.steps, self.cut_off = sum(line["kind"] == "step" for line in self.lines), size - whole
+            self.lines, self.seals, self._size = read_lines(self.path)
+            self._file.truncate(self._size)
+        self.steps, self.cut_off = sum(line["kind"] == "step" for line in self.lines), size - self._size
+
+    def _check_place(self) -> None:
+        """Raise unless what was written lies at the path, and nothing else: what nobody will find does not count."""
+        with contextlib.suppress(FileNotFoundError):
+            found, written = os.stat(self.path), os.fstat(self._file.fileno())
+            if os.path.samestat(found, written) and written.st_size == self._size:
+                return
+        raise RecordError(f"{self.path}: the record was moved, deleted or changed while it was open: put it back")
 
     def _lock(self) -> None:
         with contextlib.suppress(ImportError):  # no such lock outside POSIX
@@ -189,11 +197,13 @@ class Chain:
             _sync(self._file.fileno())
             self.seals.append(seal)
             self.steps += kind == "step"
+            self._size += len(data)
         except BaseException as error:
             self._read()
             if isinstance(error, OSError):
                 raise RecordError(f"{self.path}: a line could not be written ({error.strerror or error})") from None
             raise
+        self._check_place()
 
     def close(self) -> None:
         self._file.close()

@@ -64,11 +64,10 @@ class Recorder:
         resume: bool = False,
         seed: int | None = None,
     ) -> None:
-        self.path = unused(Path(path)) if new else Path(path)
         self._constants = None if constants is None else Constants.of(constants)
         place = {"rank": rank, "ranks": ranks, "constants": self._constants and asdict(self._constants)}
-        self._chain = Chain(self.path)
-        lines = self._chain.lines
+        self._chain = Chain(unused(Path(path)) if new else Path(path))
+        self.path, lines = self._chain.path, self._chain.lines
         name = lines[0]["run"] if lines else run or secrets.token_hex(16)
         given: dict[str, Any] = {"time": now(), "conditions": {**(conditions or {})}}
         if seed is not None:  # hashed so slowly that nobody finds it by trying all of 53 bits

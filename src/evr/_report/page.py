@@ -17,6 +17,7 @@ from markupsafe import Markup, escape
 from evr._accounting import privacy_curve
 from evr._basics import atomic
 from evr._basics.numbers import scientific, scientific_above, stated
+from evr._basics.validate import printable
 from evr._certificate.certificate import Certificate
 from evr._certificate.limits import limited, seconds_allowed, understood
 from evr._kernel.events import Composition
@@ -125,7 +126,7 @@ def render(
         latex=f"{latex_statement(certificate)}\n{bibtex(certificate)}",
         install=f"pip install evr-dp=={certificate.software.evr}",
         groups=_groups(certificate),
-        source=shlex.quote(source or "CERTIFICATE.json"),
+        source=shlex.quote(printable(source or "CERTIFICATE.json")),
         proof_file=None if proof is None else proof.decode("ascii"),
         checker=_text("verifier.js") + _text("checking.js"),
         panel=_text("panel.js"),

@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import warnings
-from typing import Any
+from typing import Any, NoReturn
 
 REJECTED = 3
 """The exit code of a claim that is rejected, or refused as false."""
@@ -46,6 +46,17 @@ _COMMANDS = {
 
 def main() -> None:
     """Run the command; a user's mistake is one line on standard error, never a traceback."""
+    try:
+        code = _run()
+    except KeyboardInterrupt:  # while modules are loaded, too
+        code = _INTERRUPTED
+    if code == _INTERRUPTED:
+        print("interrupted", file=sys.stderr)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _run() -> Any:
+    """The exit code, if an ``int``; most mistakes leave with theirs."""
     import typer
 
     from evr.cli.app import app
@@ -58,14 +69,15 @@ def main() -> None:
     try:
         code = app(standalone_mode=False, prog_name="evr")
         sys.stdout.flush()
-    except (KeyboardInterrupt, typer.Abort):
-        code = _INTERRUPTED
+        return code
+    except typer.Abort:
+        return _INTERRUPTED
     except BrokenPipeError:
-        code = _read_enough()
+        return _read_enough()
     except SystemExit as left:  # typer's word for a closed pipe is to leave with 1
         if not isinstance(left.__context__, BrokenPipeError):
             raise
-        code = _read_enough()
+        return _read_enough()
     except OSError as error:
         fail(": ".join(filter(None, (error.filename, error.strerror))) or str(error))
     except (FalseClaimError, FalseCertificateError, BudgetExceededError) as error:
@@ -74,9 +86,6 @@ def main() -> None:
         fail(in_flags(error))
     except Exception as error:
         _usage(error)
-    if code == _INTERRUPTED:
-        print("interrupted", file=sys.stderr)
-    sys.exit(code if isinstance(code, int) else 0)
 
 
 def in_flags(error: Exception) -> str:
@@ -110,7 +119,7 @@ def _read_enough() -> int:
     return 1 if sys.argv[1:2] and sys.argv[1] in _WITH_VERDICT else 0
 
 
-def _usage(error: Exception) -> None:
+def _usage(error: Exception) -> NoReturn:
     """Say in one line what typer found wrong with the command line; raise what is not its complaint again."""
     from evr.cli.output import fail
 

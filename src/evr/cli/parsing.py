@@ -3,13 +3,14 @@
 import bisect
 import itertools
 import math
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import typer
+
+from evr._basics.numbers import is_beyond_floats
 
 _GREATEST_RANGE = 100_000
 
@@ -22,9 +23,7 @@ def real(given: str | float) -> float:
         value = float(above) / float(below) if slash else float(text)
     except (ValueError, ZeroDivisionError):
         raise typer.BadParameter(f"{text!r} is not a number") from None
-    if (value == 0 and re.search("[1-9]", above.lower().partition("e")[0])) or (
-        math.isinf(value) and "inf" not in text.lower()
-    ):
+    if is_beyond_floats(value, above):
         raise typer.BadParameter(f"{text!r} is beyond what a float holds (1e-308 to 1e308)")
     return value
 
