@@ -2,7 +2,9 @@
 calibration, incremental use.
 """
 
+import copy
 import math
+import pickle
 import threading
 
 import dp_accounting
@@ -53,6 +55,19 @@ def test_composing_step_by_step_is_composing_at_once():
     assert slowly.composition == at_once.composition == Composition.of(dp_event.SelfComposedDpEvent(STEP, 50))
     assert slowly.get_epsilon(1e-6) == at_once.get_epsilon(1e-6)
     assert slowly.get_delta(0.3) == evr.estimate_delta(dp_event.SelfComposedDpEvent(STEP, 50), 0.3).value
+
+
+@pytest.mark.parametrize("kind", [evr.FFTAccountant, evr.StrictAccountant])
+def test_a_copy_is_on_its_own(kind):
+    """As of dp_accounting's accountants; their ledgers are shared even so."""
+    accountant = kind().compose(STEP, 100)
+    for same in (copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))):
+        before = accountant.get_epsilon(1e-6), accountant.ledger
+        copied = same(accountant)
+        assert (copied.get_epsilon(1e-6), copied.ledger) == before
+        copied.compose(STEP)
+        assert (accountant.get_epsilon(1e-6), accountant.ledger) == before
+        assert copied.get_epsilon(1e-6) > before[0]
 
 
 def test_the_answer_moves_on_with_the_run():

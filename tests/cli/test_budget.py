@@ -70,6 +70,9 @@ def test_what_is_refused(evr: Callable[..., Any], refused: Callable[..., str]) -
     assert "add --budget" in refused("certify", "--noise-multiplier", 10, *RUN, "--by", "vision")
     assert "no budget 'dogs'" in refused("certify", "--noise-multiplier", 10, *RUN, "--budget", "dogs")
     assert "is not a name" in refused("certify", "--noise-multiplier", 10, *RUN, "--budget", "patients", "--by", "a\nb")
+    for command, name in (("budget refund patients", "NUMBER"), ("resume", "ID")):
+        why = ["--why", "cancelled"] if name == "NUMBER" else []
+        assert f"invalid value for '{name}': '1.5' is not a whole number" in refused(*command.split(), "1.5", *why)
     assert "ends in .png" in refused("budget", "show", "patients", "--plot", "p.gif").replace("does not end", "ends")
 
 
@@ -95,7 +98,7 @@ def test_units_do_not_mix(evr: Callable[..., Any], refused: Callable[..., str]) 
         assert f"per {unit} under zero-out" in made.out
         assert evr("certify", *fits, "--budget", f"{unit}s", "-o", f"{unit}s.json").code == 0
         assert f"and budget '{unit}s' a {unit}: " in refused("certify", *other, "--budget", f"{unit}s", "-o", "x.json")
-    assert "created with unit='user' (--unit user)" in refused("certify", *owned, "--budget", "records")
+    assert "was created with --unit user\n" in refused("certify", *owned, "--budget", "records")
     assert "per user under zero-out (planned)" in evr("budget", "show", "users").out
     assert evr("budget", "show", "users", "--json").json["unit"] == "user"
 

@@ -38,6 +38,8 @@ def test_what_the_number_means(capsys, monkeypatch):
     """Relation, unit, theorems and hypotheses, as the table of meanings has them."""
     code, out, _ = run(capsys, monkeypatch, "describe", *FLAGS, "--records-per-user", "3", "--adjacency", "zero-out")
     assert code == 0
+    assert "N(0, 1)" in out
+    assert "N(-0, 1)" not in out
     assert "Neighbours: zero-out adjacency (all records of one user are replaced" in out
     assert "Protected: each user." in out
     assert "PoissonSampledUsersDpEvent, R5.4 (docs/meaning.md)." in out

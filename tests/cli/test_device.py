@@ -30,5 +30,5 @@ def test_a_device_nobody_knows_is_refused(refused):
 def test_auto_says_that_the_processor_drew(evr):
     ran = evr("certify", *CLAIM, "--device", "auto")
     assert ran.code == 0, ran
-    assert f"device: cpu, for {WHY}" in ran.err
+    assert f"device: cpu, because {WHY}" in ran.err
     assert "device" not in evr("certify", *CLAIM, "--force", "--quiet", "--device", "auto").err

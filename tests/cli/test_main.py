@@ -23,6 +23,16 @@ def test_help_has_an_example(evr, command):
     assert "Example: evr " + command in " ".join(ran.out.split())
 
 
+def test_help_of_a_budget_is_like_that_of_the_others(evr):
+    """Its arguments have names, not types of Python; its options are in groups."""
+    said = evr("budget", "refund", "--help").out
+    assert "Usage: evr budget refund [OPTIONS] NAME NUMBER\n" in said
+    assert "What it counts against:" in said
+    assert "<" not in said
+    assert "[OPTIONS] FILE... CERTIFICATE\n" in evr("attest", "--help").out
+    assert "[OPTIONS] [FILE...]\n" in evr("replay", "--help").out
+
+
 def test_version(evr):
     assert evr("--version").out == f"evr {package.__version__}\n"
 

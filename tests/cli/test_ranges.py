@@ -132,7 +132,9 @@ def test_bad_input(refused, arguments, words):
 
 def test_other_commands_take_one_value(refused):
     told = refused("certify", *MANY, *SIZES)
-    assert "--noise-multiplier=(0.8, 0.9, 1.0) has several values: give one, with a point for decimals" in told
+    assert "--noise-multiplier=0.8:1:0.1 has several values: give one (0.8 and 60000 have no comma)" in told
+    thousands = ["--noise-multiplier", 1, "--dataset-size", "60,000", "--batch-size", 256, "--epochs", 1]
+    assert "--dataset-size=60,000 has several values" in refused("certify", *thousands, "--delta", "1e-5")
 
 
 def test_a_comma_is_no_decimal_point(evr):

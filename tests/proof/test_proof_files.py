@@ -334,7 +334,7 @@ def test_laws_without_a_text_are_refused_by_name():
     assert law_text(ExactGaussian(Fraction(2, 5))) == "gaussians(2/5)"
     assert law_text(ExactGaussian(1 / Fraction(1.1) ** 2)) == "gaussian(2476979795053773/2251799813685248)"
     with pytest.raises(
-        UnsupportedEventError, match=r"a training in shuffled batches .* cannot be stated in a proof file"
+        UnsupportedEventError, match=r"balls in bins \(or random allocation\) cannot be stated in a proof file"
     ):
         law_text(ExactBins(Direction.REMOVE, 10, Fraction(1)))
     steps = (Step(ExactGaussian(Fraction(1)), 1),)

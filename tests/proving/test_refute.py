@@ -263,10 +263,10 @@ def test_a_selection_is_refused_by_name():
 def test_certify_says_that_a_false_pair_is_proved_to_be_false():
     with pytest.raises(
         evr.errors.FalseClaimError,
-        match=r"this is false, for delta\(0.5\) is at least 2.05.*e-10 for some training of this description",
+        match=r"this is false: delta\(0.5\) is proved to be at least 2.05.*e-10 for some training of this description",
     ):
         evr.certify(DPSGD, epsilon=0.5, delta=1.9e-10)
-    with pytest.raises(evr.errors.FalseClaimError, match=r"this seems to be false, for delta\(4.0\) is about"):
+    with pytest.raises(evr.errors.FalseClaimError, match=r"this seems to be false: delta\(4.0\) is about"):
         evr.certify(dp_event.ZCDpEvent(0.5), epsilon=4.0, delta=1e-4)
 
 

@@ -283,7 +283,7 @@ def test_what_let_out_nothing_is_taken_back_and_stays_in_the_journal(place: str)
     with pytest.raises(BudgetExceededError):
         budget.spend(GAUSSIAN(5.0))
     budget.refund(2, why="cancelled")
-    with pytest.raises(LedgerError, match="no spending 1 to take back: give one of none"):
+    with pytest.raises(LedgerError, match="no spending 1 to take back: nothing is spent from it"):
         budget.refund(1, why="twice")
     odd: Any
     for odd in ("", "  ", "a\nb", "\u202egnorw", "x" * 501, None):

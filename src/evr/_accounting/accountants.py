@@ -2,6 +2,7 @@
 default, and ``StrictAccountant``, which proves its answers.
 """
 
+import copy
 import math
 from dataclasses import replace
 from typing import Any, Self
@@ -47,6 +48,9 @@ class CompositionAccountant(dp_accounting.PrivacyAccountant):
             for pairs, number in parts:
                 self._counts[pairs] = self._counts.get(pairs, 0) + count * number
         return None
+
+    def __copy__(self) -> Self:
+        return copy.deepcopy(self)  # what is composed later belongs to one of the two
 
     @property
     def composition(self) -> Composition:

@@ -281,6 +281,8 @@ def _bracket(
                 return (before, now) if met else (now, before)
             if (first - found if met else found - first) > _FLAT:  # it leads away from the target
                 ways.remove(factor)
+    if integer and not met and ends[0.5] == 1:
+        raise ValueError("even 1 misses the target: relax the target, or make what is repeated more private")
     word, remedy = ("meets", "") if met else ("misses", "relax the target, make each step more private, or ")
     raise ValueError(
         f"every parameter tried from {ends[0.5]:.3g} to {ends[2.0]:.3g} {word} the target, and those beyond lead away "

@@ -189,6 +189,6 @@ def _key(path: str | Path, kind: str) -> Any:
     with contextlib.suppress(ValueError, TypeError):
         found = load_pem_private_key(text, None) if kind == "private" else load_pem_public_key(text)
     if "Ed25519" not in type(found).__name__:
-        wanted = f"not an Ed25519 {kind} key in PEM that needs no password"
-        raise ValueError(f"{path}: {wanted}: openssl genpkey -algorithm ed25519 makes one")
+        made = "genpkey -algorithm ed25519 makes one" if kind == "private" else "pkey -in PRIVATE -pubout makes it"
+        raise ValueError(f"{path}: not an Ed25519 {kind} key in PEM that needs no password: openssl {made}")
     return found

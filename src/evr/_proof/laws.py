@@ -39,7 +39,7 @@ _PARTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {
 """The text of each law (docs/proof_format.md, "Laws"): its name, and numbers, named lists of numbers, and laws."""
 _WITHOUT_TEXT: dict[type, str] = {
     exact.ExactEither: "a group of nearly equal steps",
-    exact.ExactBins: "a training in shuffled batches (balls in bins)",
+    exact.ExactBins: "balls in bins (or random allocation)",
     NestedLaw: "several mechanisms on one sample, or one of several groups,",
     Selection: "a selection of the best of several runs",
 }

@@ -67,8 +67,8 @@ class Refutation:
                 f"Open: {at} for the pair by which evr bounds this mechanism, {under}, so evr cannot prove {claim}. "
                 f"The mechanism itself may have less, and a sharper analysis may prove the claim. {_ABOUT}"
             )
-        proved = f"Proved is only that {at}, which does not exceed {claim}" if self.lower > 0 else "Nothing is proved"
-        return f"Open: the claim is not refuted. {proved}. Whether it holds, `evr certify` tries to prove."
+        proved = f"It is proved only that {at}, which is not above {claim}" if self.lower > 0 else "Nothing is proved"
+        return f"Open: the claim is not refuted. {proved}. `evr certify` tries to prove that it holds."
 
     def __str__(self) -> str:
         return self.sentence

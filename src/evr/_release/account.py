@@ -12,7 +12,7 @@ from dp_accounting import dp_event
 from evr._accounting import estimate_delta, estimate_epsilon
 from evr._accounting.calibration import needed
 from evr._accounting.noise import noise_of, other_noise
-from evr._basics.numbers import round_up
+from evr._basics.numbers import round_up, typed
 from evr._certificate.event_json import event_from_json
 from evr._kernel.events import Composition
 from evr._kernel.events.relations import name_of
@@ -112,9 +112,10 @@ class Account:
 
     def check_unit(self, event: Any, unit: str | None) -> None:
         """Raise if what would be spent protects another unit than the budget: its promise is about one."""
-        if (other := protected(event, unit)) != self.row.unit:
-            wrong = f"this protects a {other}, and budget {self.row.name!r} a {self.row.unit}"
-            whole = f"give unit={self.row.unit!r} (--unit) if a record holds all data of one {self.row.unit}, or "
+        other, own = protected(event, unit), self.row.unit
+        if other != own:
+            wrong = f"this protects a {other}, and budget {self.row.name!r} a {own}"
+            whole = f"give unit={own!r} (--unit {own}) if a record holds all data of one {own}, or "
             remedy = f"spend from a budget that was created with unit={other!r} (--unit {other})"
             raise ValueError(f"{wrong}: {whole if other == 'record' else ''}{remedy}")
 
@@ -166,7 +167,8 @@ class Account:
         if (noise := self.least_noise(event)) is not None:
             ways.append(f"a noise multiplier of {noise!r} instead of {noise_of(event)!r}")
         left = f"What would fit: {', or '.join(ways)}" if ways else "Nothing like it fits any more"
-        budget = f"{row.name!r}, ({row.epsilon!r}, {row.delta!r}) per {row.unit} under {name_of(row.relation)}"
+        pair = f"({typed(row.epsilon)}, {typed(row.delta)})"
+        budget = f"{row.name!r}, {pair} per {row.unit} under {name_of(row.relation)}"
         spent = f"this does not fit, and nothing was spent. {self.used():.1%} is used"
         return BudgetExceededError(f"budget {budget}: {spent}. {left}")
 

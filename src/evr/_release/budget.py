@@ -157,9 +157,9 @@ class Budget:
             account.check_open()
             spending = next((one for one in account.spent if one.number == number), None)
             if spending is None:
-                numbers = ", ".join(str(one.number) for one in account.spent) or "none"
+                numbers = ", ".join(str(one.number) for one in account.spent)
                 wrong = f"budget {self.name!r} has no spending {number!r} to take back"
-                raise LedgerError(f"{wrong}: give one of {numbers}")
+                raise LedgerError(f"{wrong}: {f'give one of {numbers}' if numbers else 'nothing is spent from it'}")
             if (reason := _ran(held, account, spending)) is not None:
                 raise LedgerError(f"spending {number} of budget {self.name!r} {reason}: it stays")
             signed = {"refunder": self.by, "refunded": now(), "why": why}

@@ -57,8 +57,9 @@ def _with_epsilon(event: Composition, delta: float, tau: float | None) -> Claim:
     """The least epsilon of three digits; without a tau, the estimate there leaves one, 0.99 at the most."""
     failing = estimate_delta(event, math.inf).value
     if failing > (TIGHTEST if tau is None else tau) * delta:
-        why = f"no epsilon lets delta={delta!r} be verified, for mechanisms fail with a chance of {failing:.6g}"
-        raise ValueError(f"{why}: claim delta={round_up(failing / (tau or DEFAULT), 3)!r} or more")
+        least = round_up(failing / (tau or DEFAULT), 3)
+        why = f"no epsilon lets delta={delta!r} be verified: mechanisms fail with a chance of {failing:.6g}"
+        raise ValueError(f"{why}; {f'claim delta={least!r} or more' if least < 1 else 'add noise'}")
     least = estimate_epsilon(event, delta if tau is None else tau * delta)
     epsilon = round_up(not_below(least), 3)
     if tau is not None:
@@ -78,13 +79,13 @@ def _false_claim(
     """The refusal of a pair that is false, or true by too little, with what would hold."""
     is_false = found.value - (found.doubt or 0.0) > delta
     known = "seems to be false" if is_false else "is true by too little to be verified, if it is true"
-    known += f", for delta({epsilon!r}) is about {found.value:.6g}"
+    known += f": delta({epsilon!r}) is about {found.value:.6g}"
     if found.value > delta:
         with contextlib.suppress(ValueError):  # a law without an exact form
             refutation = refute(ran, epsilon=epsilon, delta=delta, neighboring_relation=event.relation)
             if refutation.refuted:
-                known = f"is false, for delta({epsilon!r}) is at least {below(refutation.lower, 6)}"
-                known += " for some training of this description, as is proved"
+                known = f"is false: delta({epsilon!r}) is proved to be at least {below(refutation.lower, 6)}"
+                known += " for some training of this description"
     ways = [f"delta={round_up(found.value / DEFAULT, 3)!r} at this epsilon"]
     with contextlib.suppress(ValueError):  # no epsilon may be enough
         ways.insert(0, f"epsilon={_with_epsilon(event, delta, None).epsilon!r} at this delta")

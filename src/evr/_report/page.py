@@ -8,7 +8,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from importlib import resources
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -72,7 +72,7 @@ def write_report(
     path
         Where to write the page.
     source
-        The certificate's file, for the commands that replay it.
+        The certificate's file, whose name is in the commands that replay it.
     proof
         Its proof file, which the page then checks at a button.
     max_seconds
@@ -126,7 +126,7 @@ def render(
         latex=f"{latex_statement(certificate)}\n{bibtex(certificate)}",
         install=f"pip install evr-dp=={certificate.software.evr}",
         groups=_groups(certificate),
-        source=shlex.quote(printable(source or "CERTIFICATE.json")),
+        source=shlex.quote(printable(PurePath(source or "CERTIFICATE.json").name)),
         proof_file=None if proof is None else proof.decode("ascii"),
         checker=_text("verifier.js") + _text("checking.js"),
         panel=_text("panel.js"),

@@ -137,7 +137,7 @@ def basis(found: Risk, whose: str, certificate: Certificate | None) -> str:
             total = stated(certificate.release.total_allowance or 0.0, 2)
             pair = f"samples verified, as it records: were it false, the probability of that would be at most {total}"
         rests = f"follow from the certificate's one pair of epsilon and delta, which {pair}"
-    given = "it ran as described" if certificate is None else "the assumptions of the statement hold"
+    given = "everything ran as described" if certificate is None else "the assumptions of the statement hold"
     return (
         f"The attacker may have any computing power, see every output and know all other {whose}s. These bounds "
         f"{rests}. They hold if {given}."

@@ -164,6 +164,11 @@ def _checked(certificate: Certificate) -> str:
     return f"This was {words.verified} by {by}{drawn}: in both directions delta is at most {stated(max(bounds))}."
 
 
+CHOICE = "the choice of mechanisms and of when to stop did not depend on the data"
+NOISE = "the noise follows the stated distribution exactly"
+"""What every statement assumes beside the hypotheses of the event."""
+
+
 def assumed(certificate: Certificate) -> list[str]:
     """The assumptions of a certificate's statement, each a clause that follows "that"."""
     checked, event, given = certificate.verification, certificate.dp_event(), certificate.description.unit
@@ -189,7 +194,6 @@ def assumed(certificate: Certificate) -> list[str]:
     sampler = "" if is_discrete(event) else f" (a floating-point sampler only approximates it{margin})"
     return [
         *clauses,
-        "the choice of mechanisms and of when to stop did not depend on the data, every attempt is in one ledger, and "
-        "only one output of the release was published",
-        f"the noise follows the stated distribution exactly{sampler}",
+        f"{CHOICE}, every attempt is in one ledger, and only one output of the release was published",
+        f"{NOISE}{sampler}",
     ]

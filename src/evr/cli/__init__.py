@@ -27,12 +27,15 @@ _FLAGS = {
     "delta": "target-delta",
     "adjacency": "relation neighboring-relation neighbors",
 }
-_IN_PYTHON = (
-    ", or set max_samples",
-    ", or dp_accounting's relation",
-    " (low and high say where)",
-    " (max_seconds=, None, in Python)",
-)
+_IN_PYTHON = {
+    ", or set max_samples": "",
+    ", or dp_accounting's relation": "",
+    " (low and high say where)": "",
+    " (max_seconds=, None, in Python)": "",
+    "give epsilon and delta; or advantage;": "give --epsilon and --delta; or --advantage;",
+    "leave the proof file out": "leave out --proof",
+}
+"""What the library says in the words of Python, and what whoever typed flags reads instead."""
 _COMMANDS = {
     "curve": "evr estimate --epsilon 0:5:0.25",
     "online": "evr estimate --every 1",
@@ -96,11 +99,11 @@ def in_flags(error: Exception) -> str:
     from evr.errors import CertificateError, RecordError, SpecError
 
     message = "; ".join([str(error), *getattr(error, "__notes__", [])])
-    message = re.sub(r"neighboring_relation='[\w-]+' \((--adjacency [\w-]+)\)", r"\1", message)
+    message = re.sub(r"\b(?:neighboring_relation|unit)='[\w-]+' \((--\w+ [\w-]+)\)", r"\1", message)
     if isinstance(error, CertificateError | RecordError | SpecError):
         return message
-    for phrase in _IN_PYTHON:
-        message = message.replace(phrase, "")
+    for phrase, words in _IN_PYTHON.items():
+        message = message.replace(phrase, words)
     message = re.sub(r"\b(method|device|sampling)='([\w-]+)'", r"--\1 \2", message)
     typed = {word[2:].partition("=")[0].replace("-", "_") for word in sys.argv if word.startswith("--")}
     known = PROMISING if typed.isdisjoint(DESCRIBING) else (*PROMISING, *DESCRIBING)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 import evr
 from evr.cli import options
@@ -55,23 +54,6 @@ def _load_lightly(name: str) -> None:
         module.__class__ = _Light
 
 
-class Grouped(TyperCommand):
-    """A command whose help has its options in groups, by what they are about."""
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        groups: dict[str, list[tuple[str, str]]] = {title: [] for title in options.GROUPS}
-        title_of = {name: title for title, names in options.GROUPS.items() for name in names.split()}
-        for parameter in self.get_params(ctx):
-            if (record := parameter.get_help_record(ctx)) is not None:
-                is_argument = parameter.param_type_name == "argument"
-                title = "Arguments" if is_argument else title_of.get(parameter.name or "", "Options")
-                groups[title].append((parameter.metavar or record[0] if is_argument else record[0], record[1]))
-        for title, records in groups.items():
-            if records:
-                with formatter.section(title):
-                    formatter.write_dl(records)
-
-
 def _version(asked: bool) -> None:
     if asked:
         print(f"evr {evr.__version__}")
@@ -105,5 +87,5 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
 """Each command, and the few words that `evr --help` has for it."""
 
 for name, (command, words) in COMMANDS.items():
-    app.command(name, cls=Grouped, short_help=words)(options.unfolded(command))
+    app.command(name, cls=options.Grouped, short_help=words)(options.unfolded(command))
 app.add_typer(budget, name="budget", help="Budgets that several teams share.")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from evr._release.account import Account
     from evr._release.journal import AttemptRow, Journal, Spending
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the budget.", show_default=False)]
+Name = Annotated[str, options.argument("NAME", "Name of the budget.")]
 Level = Annotated[float, options.number("The limit for everything that is spent, together.")]
 By = Annotated[str | None, options.text("Who does this; by default the name of the user.")]
 _KINDS = "planned: no spending depends on earlier outputs, and composition is exact. adaptive: it may depend on them."
@@ -25,7 +25,7 @@ _ON_A_TERMINAL = ("number", "by", "moment", "claim", "used", "what_ran")
 budget = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
-@budget.command(short_help="Make a budget.")
+@budget.command(cls=options.Grouped, short_help="Make a budget.")
 def create(
     name: Name,
     epsilon: Level,
@@ -38,7 +38,7 @@ def create(
 ) -> None:
     """Make a budget in the ledger: everything that is spent from it is (epsilon, delta)-DP together.
 
-    Neither limits, nor adjacency, nor unit ever change. A budget under zero-out takes everything that has the same
+    The limits, the adjacency and the unit never change. A budget under zero-out takes everything that has the same
     epsilon under add-or-remove, and recorded trainings.
 
     Example: evr budget create patients --epsilon 8 --delta 1e-5
@@ -55,7 +55,7 @@ def create(
         say(f"Spend from it: evr certify training.toml {shlex.join(['--budget', name, *where])}")
 
 
-@budget.command(short_help="What was spent by whom and when; what is left.")
+@budget.command(cls=options.Grouped, short_help="What was spent by whom and when; what is left.")
 @options.unfolded
 def show(
     name: Name,
@@ -106,10 +106,10 @@ def show(
         out.wrote(html)
 
 
-@budget.command(short_help="Take a spending back that let out nothing.")
+@budget.command(cls=options.Grouped, short_help="Take a spending back that let out nothing.")
 def refund(
     name: Name,
-    number: Annotated[int, typer.Argument(metavar="NUMBER", help="Number of the spending.", show_default=False)],
+    number: Annotated[int, options.argument("NUMBER", "Number of the spending.", parser=options.whole_number)],
     why: Annotated[str, options.text("The reason, for auditors.")],
     by: By = None,
     ledger: options.LedgerFile = None,
@@ -128,7 +128,7 @@ def refund(
         say(f"Spending {number} of budget {name} is taken back.")
 
 
-@budget.command(short_help="Let nothing be spent any more.")
+@budget.command(cls=options.Grouped, short_help="Let nothing be spent any more.")
 def close(name: Name, by: By = None, ledger: options.LedgerFile = None, quiet: options.Quiet = False) -> None:
     """Close a budget: nothing is spent from it or taken back any more, and it stays closed.
 
@@ -140,10 +140,10 @@ def close(name: Name, by: By = None, ledger: options.LedgerFile = None, quiet: o
         say(f"Budget {name} is closed.")
 
 
-@budget.command(short_help="What certificates cost together.")
+@budget.command(cls=options.Grouped, short_help="What certificates cost together.")
 @options.unfolded
 def compose(
-    files: Annotated[list[Path], typer.Argument(metavar="CERTIFICATE...", help="Certificates.", show_default=False)],
+    files: Annotated[list[Path], options.argument("CERTIFICATE...", "Certificates.")],
     *,
     delta: Annotated[float, options.number("Compose at this delta.")],
     max_seconds: options.MaxSeconds = options.PATIENCE,

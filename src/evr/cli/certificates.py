@@ -210,9 +210,9 @@ def _attested(path: Path, files: list[Path], key: Path | None) -> "tuple[evr.Cer
     if key is not None:
         checked.insert(0, f"the signature, by {key}")
     elif attestation.signatures:
-        left.insert(0, "the signature, for no --key is given")
+        left.insert(0, "the signature (no --key is given)")
     else:
-        left.insert(0, "who wrote it, for nobody signed it")
+        left.insert(0, "who wrote it (nobody signed it)")
     return attestation.certificate, {"checked": checked, "not checked": left}
 
 

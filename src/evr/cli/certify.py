@@ -7,8 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 import evr
 from evr.cli import options
 from evr.cli.files import certificate_path, new_certificate
@@ -49,8 +47,8 @@ def certify(
     """State what a training run or any composition guarantees: estimate, verify, write a certificate.
 
     With a delta, the least epsilon is found, rounded up to three digits and certified; with an epsilon, the least
-    delta; with both, just that pair; with a risk (`--advantage`, or `--true-positive-rate` and
-    `--false-positive-rate`), a pair from which it follows. Every attempt is counted in the ledger, so trying again is
+    delta; with both, just that pair; with a risk (`--advantage`, or both rates), a pair
+    from which it follows. Every attempt is counted in the ledger, so trying again is
     safe. SPEC may also be the record of a training (JSONL), which then names its certificate. Exit code 0: accepted;
     3: rejected, a pair that is false, or a budget that is too small.
 
@@ -100,7 +98,9 @@ def certify(
 
 
 def resume(
-    number: Annotated[int | None, typer.Argument(metavar="ID", help="An attempt's id in `evr ledger`.")] = None,
+    number: Annotated[
+        int | None, options.argument("ID", "An attempt's id in `evr ledger`.", parser=options.whole_number)
+    ] = None,
     *,
     output: Annotated[Path | None, options.file("Write the certificate here instead.", "--output", "-o")] = None,
     force: options.Force = False,
@@ -142,5 +142,5 @@ def _who_drew(certificate: "evr.Certificate") -> str:
     plans = [getattr(one, "plan", None) for one in certificate.verification.directions.values()]
     drew = {plan["device"] for plan in plans if plan is not None}
     if "cpu" not in drew:
-        return "cuda" if drew else "none, for nothing was drawn"
-    return f"cpu, for {why_not() or 'a GPU does not draw these steps'}"
+        return "cuda" if drew else "none, because nothing was drawn"
+    return f"cpu, because {why_not() or 'a GPU does not draw these steps'}"

@@ -150,7 +150,7 @@ class _Question(NamedTuple):
 
     def _check_finite(self, found: float) -> None:
         if self.wanted == "epsilon" and self.at == 0 and math.isinf(found):
-            why = "epsilon is infinite there, for privacy losses have no bound"
+            why = "epsilon is infinite there because privacy losses have no bound"
             raise ValueError(f"delta=0.0: {why}; give a delta above 0, such as 1e-9")
 
     def many(self, every: int | None, csv: Path | None, plot: Path | None) -> None:

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 import evr
 from evr import types
-from evr._basics import validate
 from evr._basics.file_types import is_record
 from evr._basics.numbers import typed
 from evr.cli.output import Json as Json
 from evr.cli.output import Out as Out
 from evr.cli.output import Quiet as Quiet
-from evr.cli.parsing import Schedule, changing, each, real, whole_number
+from evr.cli.parsing import Schedule, Several, changing, each, real, whole_number
 
 if TYPE_CHECKING:
     from evr._kernel.events.relations import Relation
@@ -36,6 +36,11 @@ def option(help: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, help=help, **more)
 
 
+def argument(metavar: str, help: str, **more: Any) -> Any:
+    """An argument of a command."""
+    return typer.Argument(metavar=metavar, help=help, show_default=False, **more)
+
+
 number = partial(option, metavar="NUMBER", parser=real)
 numbers = partial(option, metavar="NUMBER", parser=lambda text: each(real, text))
 whole = partial(option, metavar="INTEGER", parser=whole_number)
@@ -44,6 +49,27 @@ schedule = partial(numbers, parser=lambda text: changing(real, text))
 whole_schedule = partial(wholes, parser=lambda text: changing(whole_number, text))
 text = partial(option, metavar="NAME")
 file = partial(option, metavar="FILE")
+
+
+class Grouped(TyperCommand):
+    """A command whose help has its options in groups, by what they are about."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        asked = [(one.metavar or "", one) for one in self.get_params(ctx) if one.param_type_name == "argument"]
+        return ["[OPTIONS]", *(name if one.required else f"[{name}]" for name, one in asked)]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        groups: dict[str, list[tuple[str, str]]] = {title: [] for title in GROUPS}
+        title_of = {name: title for title, names in GROUPS.items() for name in names.split()}
+        for parameter in self.get_params(ctx):
+            if (record := parameter.get_help_record(ctx)) is not None:
+                is_argument = parameter.param_type_name == "argument"
+                title = "Arguments" if is_argument else title_of.get(parameter.name or "", "Options")
+                groups[title].append((parameter.metavar or record[0] if is_argument else record[0], record[1]))
+        for title, records in groups.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
 
 
 def choice(words: str, help: str) -> Any:
@@ -96,7 +122,7 @@ class Goal:
 class WhatRan:
     """What ran: a file, or the flags of a DP-SGD training. A tuple is a flag with several values."""
 
-    spec: Annotated[Path | None, typer.Argument(metavar="SPEC", help="Specification file (TOML), or use flags.")] = None
+    spec: Annotated[Path | None, argument("SPEC", "Specification file (TOML), or use flags.")] = None
     noise_multiplier: Annotated[
         float | None, schedule("Standard deviation of the noise over the clipping norm; by epochs as 1.2@10,0.8@5.")
     ] = None
@@ -148,7 +174,7 @@ class WhatRan:
             lengths["--epochs"] = Fraction(repr(float(self.epochs)))
         if self.steps is not None or len(set(lengths.values())) > 1:
             said = " and ".join(f"{flag} has {float(length):g} epochs" for flag, length in lengths.items())
-            remedy = "leave out --steps" if self.steps is not None else "let them agree"
+            remedy = "leave out --steps" if self.steps is not None else "make them agree"
             raise ValueError(f"a schedule such as 256@10,512@10 counts epochs, and {said}: {remedy}")
         edges = [Fraction(0), *sorted({end for one in self.schedules.values() for end in one.ends})]
         return [
@@ -157,9 +183,9 @@ class WhatRan:
         ]
 
     @property
-    def ranges(self) -> dict[str, tuple[float, ...]]:
+    def ranges(self) -> dict[str, Several]:
         """The flags that have several values."""
-        return {name: value for name, value in self.given.items() if isinstance(value, tuple)}
+        return {name: value for name, value in self.given.items() if isinstance(value, Several)}
 
     def check(self) -> None:
         """Refuse flags that leave open what ran, and name those that are missing."""
@@ -177,8 +203,8 @@ class WhatRan:
     def check_one(self) -> None:
         """Refuse flags that have several values."""
         for name, value in self.ranges.items():
-            told = f"{flag_of(name)}={validate.shown(value)} has several values"
-            raise ValueError(f"{told}: give one, with a point for decimals; `evr estimate` takes several")
+            told = f"{flag_of(name)}={value.text} has several values"
+            raise ValueError(f"{told}: give one (0.8 and 60000 have no comma); `evr estimate` takes several")
 
     def event(self) -> Any:
         """The training that the flags describe."""

@@ -85,12 +85,22 @@ def _schedule(parse: Callable[[str], Any], text: str) -> Schedule:
     return Schedule(tuple(phases))
 
 
+class Several(tuple[Any, ...]):
+    """The numbers of a list or a range, and how they were typed."""
+
+    text: str
+
+
 def each(parse: Callable[[str], Any], text: str) -> Any:
     """A number, or a tuple of numbers: those of a list or a range."""
     if "@" in text:
         only = "only noise multiplier, sampling probability and batch size change in a training"
         raise typer.BadParameter(f"{text!r} is a schedule, and {only}: give a number")
-    return tuple(parse(repr(one)) for one in several(text)) if "," in text or ":" in text else parse(text)
+    if not ("," in text or ":" in text):
+        return parse(text)
+    found = Several(parse(repr(one)) for one in several(text))
+    found.text = text
+    return found
 
 
 def changing(parse: Callable[[str], Any], text: str) -> Any:

@@ -192,7 +192,7 @@ async function work(params, mine, wait) {
   if (!current()) return
   const start = performance.now(), answer = await prove(params, undefined, current, (claimed, share) => {
     progress(share)
-    tell(share === undefined ? "The proof is planned." : `The checker computes the curve of one step and judges the claim epsilon = ${short(claimed)}.`)
+    tell(share === undefined ? "Planning the proof." : `The checker computes the curve of one step and judges the claim epsilon = ${short(claimed)}.`)
   })
   if (!current()) return
   if (!answer.proved) {

@@ -231,6 +231,6 @@ class MixturePair(DominatingPair):
                 return "N(0, 1)"
             shown = zip(self.probabilities[:3], self.means, strict=False)
             more = " + ..." if len(self.means) > 3 else ""
-            return " + ".join(f"{p:.4g} N({sign}{m:.6g}, 1)" for p, m in shown) + more
+            return " + ".join(f"{p:.4g} N({sign if m else ''}{m:.6g}, 1)" for p, m in shown) + more
 
         return f"{text(Measure.P, '')} | {text(Measure.Q, '-')}"
