@@ -228,5 +228,5 @@ def test_a_plan_says_that_parts_are_drawn_by_place():
 def test_more_copies_than_have_places_are_refused():
     event = E.RedrawnBinsDpEvent(2.0, 3, MOST_COPIES + 1)
     steps = Composition.of(event).simplified(Direction.REMOVE)
-    with pytest.raises(ValueError, match="have no places"):
+    with pytest.raises(ValueError, match="have no counters"):
         built(MixturePlan(ByOrder(2), by_place=True), steps)

@@ -140,10 +140,8 @@ def _equal_steps(group: Group, direction: Direction | None) -> Step:
     """As many equal steps as a group has, which dominate it."""
     (low, high), (rare, often) = group.squares, group.rates
     far = min(often + _ROOM * (often - rare), (1 + often) / 2)
-    below, above = (
-        SampledGaussian(low, rare, direction),
-        SampledGaussian(high + _ROOM * (high - low), far, direction),
-    )
+    below = SampledGaussian(low, rare, direction)
+    above = SampledGaussian(high + _ROOM * (high - low), far, direction)
     weight = _weight(group, below, above) if len(group.members) > 1 else Fraction(1)
     if weight == 1:
         return Step(SampledGaussian(high, often, direction).exact, group.size)

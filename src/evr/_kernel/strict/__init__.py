@@ -4,33 +4,18 @@ proof. There is no float in it: a test sees to that. Coq has checked Sections S1
 extracted from that proof computes the same integers (docs/trust.md).
 """
 
-from evr._kernel.strict.last_sum import halves
-from evr._kernel.strict.plan import (
-    CurvePlan,
-    Grid,
-    NestedPlan,
-    ProofPlan,
-    SelectionPlan,
-    StatedProof,
-    Window,
-    schedule,
-)
-from evr._kernel.strict.proof import Plans, Proof, prove, prove_curve, prove_within, rounded_up
-
-__all__ = [
-    "CurvePlan",
-    "Grid",
-    "NestedPlan",
-    "Plans",
-    "Proof",
-    "ProofPlan",
-    "SelectionPlan",
-    "StatedProof",
-    "Window",
-    "halves",
-    "prove",
-    "prove_curve",
-    "prove_within",
-    "rounded_up",
-    "schedule",
-]
+from evr._kernel.strict.last_sum import halves as halves
+from evr._kernel.strict.plan import CurvePlan as CurvePlan
+from evr._kernel.strict.plan import Grid as Grid
+from evr._kernel.strict.plan import NestedPlan as NestedPlan
+from evr._kernel.strict.plan import ProofPlan as ProofPlan
+from evr._kernel.strict.plan import SelectionPlan as SelectionPlan
+from evr._kernel.strict.plan import StatedProof as StatedProof
+from evr._kernel.strict.plan import Window as Window
+from evr._kernel.strict.plan import schedule as schedule
+from evr._kernel.strict.proof import Plans as Plans
+from evr._kernel.strict.proof import Proof as Proof
+from evr._kernel.strict.proof import prove as prove
+from evr._kernel.strict.proof import prove_curve as prove_curve
+from evr._kernel.strict.proof import prove_within as prove_within
+from evr._kernel.strict.proof import rounded_up as rounded_up

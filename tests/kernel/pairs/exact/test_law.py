@@ -79,6 +79,15 @@ def test_sampling_of_sets_that_leave_out_a_part_of_q_proves_nothing() -> None:
             evr.verify(sampled, epsilon=5.0, delta=0.2, method="strict")
 
 
+def test_a_set_whose_loss_exceeds_the_one_that_it_states_is_refused() -> None:
+    """A sign that is wrong: delta at 0.5 is 0.34, and was proved to be 0."""
+    law = Listed(((Fraction(3, 4), Fraction(1, 4), -1), (Fraction(1, 4), Fraction(3, 4), -1)))
+    with pytest.raises(ValueError, match="a set of Listed has more of P than e\\^loss times its Q: state a loss"):
+        law.greatest()
+    with registered(Pairs.both(law)) as event, pytest.raises(ValueError, match="has more of P"):
+        evr.verify(event, epsilon=0.5, delta=0.0, method="strict")
+
+
 @dataclass(frozen=True)
 class Rising(ExactCurve):
     """No privacy curve: it is not convex."""

@@ -126,13 +126,18 @@ class ExactOutcomes(ExactLaw):
         """The sets, enclosed at the present precision; infinite losses are infinite balls."""
 
     def checked_sets(self) -> list[OutcomeSet]:
-        """The sets; refused if they certainly leave out some of ``P`` or ``Q``, or have a negative mass."""
+        """The sets; refused if they surely leave out some of ``P`` or ``Q``, have a negative mass or exceed
+        the loss that they state.
+        """
         found, zero = self.sets(), Ball(0)
         for name, masses in (("P", [one.p for one in found]), ("Q", [one.q for one in found])):
             if (total := sum(masses, zero)) < 1 or any(mass < zero for mass in masses):
                 held = f"sets of {type(self).__name__} hold {total.str(9, radius=False)} of {name}"
                 remedy = "together they must hold all of P and of Q, outcomes that only Q has included"
                 raise ValueError(f"{held}, or a negative mass: {remedy}")
+        if any(one.p * (-one.loss).exp() > one.q for one in found):
+            why = f"a set of {type(self).__name__} has more of P than e^loss times its Q"
+            raise ValueError(f"{why}: state a loss that none of its outcomes exceeds")
         return found
 
     def sets_beyond(self, epsilon: Fraction) -> list[OutcomeSet]:
