@@ -61,6 +61,7 @@ def test_json_and_options(evr: Run, certificate: Path, tmp_path: Path) -> None:
             "score,included\n0.5,1\n0.5,maybe\n",
             "line 3: give a number as the score (here '0.5') and 1 or 0 as included (here 'maybe')",
         ),
+        ("score,included\n0,5,1\n", "line 2: more fields than columns: write decimals with a point"),
         ("score,included\n0.5\n", "line 2: give a number as the score (here '0.5') and 1 or 0 as included (here None)"),
         ("score,included\n" + "0.5,1\n" * 5, "too few"),
         ("score,included\n" + "nan,1\n0.5,0\n" * 9, "NaN"),

@@ -88,6 +88,7 @@ def test_another_mechanism_is_the_next_attempt_of_a_release(gaussian: Any, claim
         ({"attempt": 1}, TypeError, "argument 'attempt'"),
         ({"method": "guess"}, ValueError, "method='guess'"),
         ({"max_samples": -1}, ValueError, "max_samples=-1"),
+        ({"max_samples": 2**53, "method": "sequential"}, ValueError, r"9,007,199,254,740,992 is not below 2\*\*53"),
         ({"tau": 1.0}, ValueError, "tau=1.0"),
         ({"nonsense": 1}, TypeError, "argument 'nonsense': the options of samples are seed,"),
     ],

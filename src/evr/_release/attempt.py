@@ -19,7 +19,7 @@ from evr._basics.numbers import short_exponent
 from evr._basics.randomness import entropy_of
 from evr._certificate.build import build, epsilon_per_record, software
 from evr._certificate.certificate import Certificate
-from evr._certificate.event_json import digest_of, event_from_json, event_to_json
+from evr._certificate.event_json import digest_of, event_from_json, event_to_json, walk
 from evr._dpsgd import stated_in
 from evr._kernel.events import Composition
 from evr._kernel.events.relations import Relation, name_of
@@ -106,6 +106,9 @@ class Request:
         self.strict = StrictProving(self.composition, tell)
         enough = threshold_of(self.claim) * (1 - Fraction(self.claim.kappa))  # as an attempt of a release
         self.settings = self.strict.settings(method, self.sampling, self.claim, enough)
+        for given, _ in walk([self.document, self.description.model_dump(), self.settings.max_samples]):
+            if isinstance(given, int) and given >= 1 << 53:  # floats, which JSON's numbers are, have holes there
+                raise ValueError(f"{given:,} is not below 2**53, so a certificate cannot hold it: give less")
         is_strict = self.settings.method == "strict"
         self.wanted = Wanted(self.claim, name, self.composition.relation, whose, for_output, is_strict)
         self.proof = writable(proof=proof)

@@ -138,6 +138,8 @@ def read_scores(path: Path) -> tuple[list[float], list[bool]]:
             if missing := {"score", "included"} - set(rows.fieldnames or ()):
                 raise ValueError(f"it has no column {' and no column '.join(sorted(missing))}: begin it with a header")
             for row in rows:
+                if None in row:
+                    raise ValueError(f"line {rows.line_num}: more fields than columns: write decimals with a point")
                 try:
                     scores.append(float(row["score"] or ""))
                     coins.append(_COINS[(row["included"] or "").strip().lower()])
