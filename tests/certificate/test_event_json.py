@@ -108,7 +108,7 @@ def test_numpy_values_and_infinities() -> None:
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        ({"type": "os.system", "command": "true"}, "event.type='os.system' is not a known event"),
+        ({"type": "os.system", "command": "true"}, "event.type='os.system' is not a known event: a mechanism"),
         ({"type": "DpEvent"}, "not a known event"),
         ({"type": ["GaussianDpEvent"]}, "not a known event"),
         ({}, "event.type=None is not a known event"),

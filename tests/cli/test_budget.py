@@ -46,6 +46,7 @@ def test_the_guide_as_it_is_printed(evr: Callable[..., Any]) -> None:
     for text in ("(2.28, 1e-5)", "vision.certificate.json", "per record under zero-out", "49.8%", listed["seal"]):
         assert text in page
     assert "cancelled before its first step" in page
+    assert str(Path.cwd()) not in page  # it goes to an auditor
     Path("text.certificate.json").unlink()
     composed = evr(
         "budget", "compose", *map(str, sorted(Path().glob("*.certificate.json"))), "--delta", "1e-5", "--json"

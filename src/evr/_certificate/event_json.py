@@ -173,7 +173,8 @@ def _decoded(value: Any, path: str) -> Any:
         name = value.get("type")
         cls = event_class(name) if isinstance(name, str) else None
         if cls is None:
-            raise CertificateError(f"{path}.type={validate.shown(name)} is not a known event")
+            wrong = f"{path}.type={validate.shown(name)} is not a known event"
+            raise CertificateError(f"{wrong}: a mechanism of your own is registered before its file is read")
         fields = {k: _decoded(v, f"{path}.{k}") for k, v in value.items() if k != "type"}
         wanted = {field.alias for field in written_fields(cls)}
         if fields.keys() != wanted:

@@ -153,8 +153,9 @@ class Record:
         if relation is ADD_OR_REMOVE and self._not_constant is not None:
             raise RecordError(
                 "add-or-remove adjacency keeps the number of records private, and assumes that "
-                f"{HYPOTHESES['constant-rate-and-steps'].sentence}; {self._not_constant}. Certify under 'zero-out', "
-                "which gives the same epsilon; or give the recorder these constants before the training"
+                f"{HYPOTHESES['constant-rate-and-steps'].sentence}; {self._not_constant}. Certify under "
+                "neighboring_relation='zero-out' (--adjacency zero-out), which gives the same epsilon; or give the "
+                "recorder these constants before the training"
             )
         return relation
 

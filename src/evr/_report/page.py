@@ -149,7 +149,7 @@ def _filled(name: str, **fields: Any) -> str:
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
-    environment.filters["unbroken"] = unbroken
+    environment.filters |= {"unbroken": unbroken, "name": lambda path: PurePath(path).name}
     return environment.from_string(_text(name)).render(style=Markup(_text("style.css")), **fields)
 
 
