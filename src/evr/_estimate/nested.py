@@ -30,6 +30,10 @@ _SMOOTH, _ROUGH, _EXACT = TableError(1e-7, 1e-24), TableError(1e-5, 1e-18), Tabl
 _HIGHEST = 8.0  # loss of one of several groups, in compositions
 _BITS = 180
 _MATTERS = 1e-3  # delta at which a law is judged
+_USUAL, _GREAT = (
+    (0.0, 0.5),
+    (2.0, 3.0, 4.0, 5.0, 6.0),
+)  # epsilons at which it is: next to a ratio of 0 places are far apart
 _TIMES = 4.0  # by how much more than at some epsilons a law may be wrong at others
 
 
@@ -150,18 +154,30 @@ def nested_pair(law: NestedLaw, steps: tuple[tuple[Step, ...], ...]) -> LawOutco
         mixed = sampled(base, law.share, direction) if direction else sampled_without_replacement(base, law.share)
         found = outcomes(mixed)
         assert isinstance(found, DiscretePair)
+        table = _SMOOTH if smooth else _ROUGH
     else:
         assert isinstance(law, OneOf)
         found = one_of(law, steps)
-    table = _SMOOTH if smooth and isinstance(law, SampledSteps) else _ROUGH
-    if isinstance(law, OneOf):  # a grid for all epsilons is coarser than that for one
-        pairs = [(one_of_delta(law, steps, at), pair_delta(found, at)) for at in (0.0, 0.5)]
-        wrong = max(abs(other - value) / max(value, _MATTERS) for value, other in pairs)
-        true = math.fsum(number * infinite_mass(own) for own, (_, number) in zip(steps, law.parts, strict=True))
-        cut = max(0.0, infinite_loss_mass(found) - true / law.groups)  # beyond the grid, and counted as infinite
-        table = TableError(max(_ROUGH.relative, _TIMES * wrong), _ROUGH.beyond + cut)
+        table = _grid_error(law, steps, found)
     table = table._replace(relative=table.relative + _relative_error(steps))
     return LawOutcomes.of(found, law, table)
+
+
+def _grid_error(law: OneOf, steps: tuple[tuple[Step, ...], ...], found: DiscretePair) -> TableError:
+    """Of one of several groups on a grid for all epsilons, which is coarser than that for one."""
+    wrong = {at: abs(pair_delta(found, at) - one_of_delta(law, steps, at)) for at in (*_USUAL, *_GREAT)}
+    relative = max(wrong[at] / max(pair_delta(found, at), _MATTERS) for at in _USUAL)
+    cut = max(0.0, infinite_loss_mass(found) - _infinite_mass(law, steps))  # beyond the grid, and counted as infinite
+    beyond = _ROUGH.beyond + _TIMES * max(wrong[at] for at in _GREAT) + cut
+    return TableError(max(_ROUGH.relative, _TIMES * relative), beyond)
+
+
+def _infinite_mass(law: OneOf, steps: tuple[tuple[Step, ...], ...]) -> float:
+    """That of one of several groups: with the record, the mean of the groups'; without it, all have to be infinite."""
+    masses = [(infinite_mass(own), number) for own, (_, number) in zip(steps, law.parts, strict=True)]
+    if law.direction is Direction.REMOVE:
+        return math.fsum(mass * number for mass, number in masses) / law.groups
+    return math.prod(mass**number for mass, number in masses)
 
 
 def _relative_error(steps: tuple[tuple[Step, ...], ...]) -> float:
@@ -223,7 +239,10 @@ def one_of(law: OneOf, steps: tuple[tuple[Step, ...], ...]) -> DiscretePair:
     finite = [pair.losses[np.isfinite(pair.losses)] for pair in map(composed, steps)]
     top = max(float(losses[-1] if remove else -losses[0]) for losses in finite)
     top = min(max(top, 1.0), _HIGHEST)
-    spacing = Fraction(2) ** round(math.log2(math.sqrt(law.groups) / 1024))
+    widest = math.sqrt(law.groups) / 1024
+    if not remove:  # great losses are ratios next to 0
+        widest = min(widest, law.groups / 8192)
+    spacing = Fraction(2) ** round(math.log2(widest))
     mean, weights, cut = _mean(law, *_sum(law, steps, top, spacing))
     with np.errstate(divide="ignore"):
         losses, log_weights = np.log(mean), np.log(weights)
