@@ -108,6 +108,33 @@ def test_infinite_losses_on_one_sample_count_once() -> None:
     assert found.value == near(0.25260449264835094, rel=1e-9)
 
 
+@pytest.mark.parametrize("epsilon", [3.0, 4.0, 4.6])
+def test_great_losses_of_groups_in_a_composition(epsilon: float) -> None:
+    """Next to a ratio of 0 the grid was too coarse: delta was off by 80 times the stated error."""
+    groups = ONE_OF([L(0.2)] * 4)
+    alone, found = (evr.estimate_delta(one, epsilon, direction="add") for one in (groups, C([groups, G(1e5)])))
+    assert abs(found.value - alone.value) <= found.error + alone.error
+
+
+def test_infinite_losses_of_groups() -> None:
+    """Without the record all groups have to be infinite; each counted, and what was cut seemed to be among it."""
+    event = ALLOCATED(S(s.EpsilonDeltaDpEvent(0.61, 0.01), 10), 1, 4)
+    bound = evr.estimate_delta(event, 3.0, method="strict", direction="add").value
+    found = evr.estimate_delta(event, 3.0, direction="add")
+    assert abs(found.value - bound) <= found.error + 1e-9
+
+
+def test_what_a_grid_cuts_is_doubt_beyond_all_losses() -> None:
+    """Delta at an epsilon beyond all finite losses was said to be right to 1e-11."""
+    few = S(ALLOCATED(P(0.5, s.EpsilonDeltaDpEvent(0.17, 0.001)), 1, 4), 2)
+    event = C(
+        [few, ONE_OF([S(s.EpsilonDeltaDpEvent(0.32, 0.01), 2), d.MixtureOfGaussiansDpEvent(1.05, [0, 2], [0.8, 0.2])])]
+    )
+    found = evr.estimate_delta(event, 20.0, direction="remove")
+    bound = evr.estimate_delta(event, 20.0, method="strict", direction="remove").value
+    assert abs(found.value - bound) <= found.error
+
+
 @pytest.mark.parametrize("epsilon", [700.0, 1000.0, 1e5])
 @pytest.mark.parametrize("direction", ["remove", "add"])
 def test_an_epsilon_whose_power_is_no_float(epsilon: float, direction: Any) -> None:

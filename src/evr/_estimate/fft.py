@@ -97,7 +97,7 @@ class FftCurve:
         if not self.steps:
             return _constant(0.0)
         if math.isinf(epsilon) or self.infinite_mass >= 1.0:
-            return _constant(self.infinite_mass)
+            return _constant(self.infinite_mass).worse(table_error(self.steps).beyond)
         if self._single:
             return single_delta(self.steps[0].pair, epsilon)
         if self._purely_atomic and self._atoms is not None:
@@ -108,7 +108,8 @@ class FftCurve:
             beyond = -excess(self._greatest, epsilon)
             moved = math.fsum(2.0 * UNIT * count * abs(loss) for count, loss in self._greatest)
             if beyond >= -moved:  # rounded losses may hide that some exceed epsilon, or show some that do not
-                return _constant(self.infinite_mass, moved if beyond < moved else 0.0)
+                found = _constant(self.infinite_mass, moved if beyond < moved else 0.0)
+                return found.worse(table_error(self.steps).beyond)  # a cut law's greatest losses may be among these
         if is_certain(self._planned, epsilon):
             return _constant(1.0)
         try:

@@ -31,6 +31,8 @@ _SMOOTH, _ROUGH, _EXACT = TableError(1e-7, 1e-24), TableError(1e-5, 1e-18), Tabl
 _HIGHEST = 8.0  # loss of one of several groups, in compositions
 _BITS = 180
 _MATTERS = 1e-3  # of delta at 0: deltas at which a law is judged
+_USUAL = (0.0, 1.0, 3.0)  # times delta at 0: epsilons at which it is
+_GREAT = (2.0, 3.0, 4.0, 5.0, 6.0)  # epsilons where places are far apart, next to a ratio of 0
 _LEFT_OUT = 1e-9  # probability that tables of compositions leave out, at most
 _TIMES = 4.0  # by how much more than at some epsilons a law may be wrong at others
 
@@ -165,20 +167,32 @@ def nested_pair(law: NestedLaw, steps: tuple[tuple[Step, ...], ...]) -> LawOutco
         )
         found = outcomes(mixed)
         assert isinstance(found, DiscretePair)
+        table = _SMOOTH if smooth else _ROUGH
     else:
         assert isinstance(law, OneOf)
         found = one_of(law, steps)
-    table = _SMOOTH if smooth and isinstance(law, SampledSteps) else _ROUGH
-    if isinstance(law, OneOf):  # a grid for all epsilons is coarser than that for one
-        most = pair_delta(found, 0.0)
-        pairs = [(one_of_delta(law, steps, at), pair_delta(found, at)) for at in (0.0, most, 3.0 * most)]
-        wrong = max(abs(other - value) / max(value, _MATTERS * most) for value, other in pairs)
-        true = math.fsum(number * infinite_mass(own) for own, (_, number) in zip(steps, law.alike, strict=True))
-        cut = max(0.0, infinite_loss_mass(found) - true / law.groups)  # beyond the grid, and counted as infinite
-        table = TableError(max(_ROUGH.relative, _TIMES * wrong), _ROUGH.beyond + cut)
+        table = _grid_error(law, steps, found)
     inside = _error_inside(steps)
     table = TableError(table.relative + inside.relative, table.beyond + inside.beyond)
     return LawOutcomes.of(found, law, table)
+
+
+def _grid_error(law: OneOf, steps: tuple[tuple[Step, ...], ...], found: DiscretePair) -> TableError:
+    """Of one of several groups on a grid for all epsilons, which is coarser than that for one."""
+    most = pair_delta(found, 0.0)
+    pairs = [(one_of_delta(law, steps, at * most), pair_delta(found, at * most)) for at in _USUAL]
+    relative = max(abs(other - value) / max(value, _MATTERS * most) for value, other in pairs)
+    beyond = max(abs(pair_delta(found, at) - one_of_delta(law, steps, at)) for at in _GREAT)
+    cut = max(0.0, infinite_loss_mass(found) - _infinite_mass(law, steps))  # beyond the grid, and counted as infinite
+    return TableError(max(_ROUGH.relative, _TIMES * relative), _ROUGH.beyond + _TIMES * beyond + cut)
+
+
+def _infinite_mass(law: OneOf, steps: tuple[tuple[Step, ...], ...]) -> float:
+    """That of one of several groups: with the record, the mean of the groups'; without it, all have to be infinite."""
+    masses = [(infinite_mass(own), number) for own, (_, number) in zip(steps, law.alike, strict=True)]
+    if law.direction is Direction.REMOVE:
+        return math.fsum(mass * number for mass, number in masses) / law.groups
+    return math.prod(mass**number for mass, number in masses)
 
 
 def _error_inside(steps: tuple[tuple[Step, ...], ...]) -> TableError:
@@ -263,8 +277,10 @@ def one_of_delta(law: OneOf, steps: tuple[tuple[Step, ...], ...], epsilon: float
 def one_of(law: OneOf, steps: tuple[tuple[Step, ...], ...]) -> DiscretePair:
     """One of several groups as outcomes, for composition."""
     remove = law.direction is Direction.REMOVE
-    top = min(_greatest(law, steps), _HIGHEST)
-    mean, weights, cut = _mean(law, steps, top, math.sqrt(law.groups) / 1024)
+    top, widest = min(_greatest(law, steps), _HIGHEST), math.sqrt(law.groups) / 1024
+    if not remove:  # great losses are ratios next to 0
+        widest = min(widest, law.groups / 8192)
+    mean, weights, cut = _mean(law, steps, top, widest)
     with np.errstate(divide="ignore"):
         losses, log_weights = np.log(mean), np.log(weights)
     if remove:

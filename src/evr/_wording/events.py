@@ -100,7 +100,9 @@ WORDS: dict[type[dp_event.DpEvent], Callable[[Any], str]] = {
         f"deviation {typed(one.clipped_count_stddev)} on the count of clipped records)"
     ),
     schemes.AboveThresholdDpEvent: lambda one: f"AboveThreshold (epsilon {typed(one.epsilon)})",
-    schemes.ParallelDpEvent: lambda one: f"a run on each of several disjoint parts of the data ({describe(one.event)})",
+    schemes.ParallelDpEvent: lambda one: (
+        f"the runs of each of several disjoint parts of the data ({describe(one.event)})"
+    ),
     schemes.UsersDpEvent: lambda one: (
         f"{describe(one.event)}, for users of at most {counted(one.records_per_user, 'record')}"
     ),

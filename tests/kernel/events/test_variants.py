@@ -64,9 +64,17 @@ def test_disjoint_parts_cost_as_much_as_one(relation: str, tmp_path: object) -> 
     certificate = evr.certify(parallel, **asked, ledger=f"{tmp_path}/ledger.sqlite")
     assert certificate.accepted
     assert "disjoint parts of the data" in certificate.short_statement
-    assert any("at most one of the parts" in clause for clause in certificate.assumptions)
+    assert any("the runs of at most one of the parts" in clause for clause in certificate.assumptions)
     empty = any("an empty record is in the part" in clause for clause in certificate.assumptions)
     assert empty == (relation == "zero-out")
+
+
+def test_of_folds_the_statement_says_that_each_record_decides(tmp_path: Path) -> None:
+    """Four of five trainings said nothing of the fifth, which has to see nothing of the record."""
+    folds = E.ParallelDpEvent(dp_event.SelfComposedDpEvent(TRAINING, 4))
+    certificate = evr.certify(folds, delta=1e-5, ledger=tmp_path / "ledger.sqlite")
+    assert "the runs of each of several disjoint parts of the data (4 times" in certificate.short_statement
+    assert any("other runs saw nothing of it" in clause for clause in certificate.assumptions)
 
 
 def test_of_users_the_whole_user_is_in_one_part(tmp_path: Path) -> None:
@@ -105,7 +113,7 @@ def test_words() -> None:
     said = describe(E.AdaptiveClippingDpEvent(1.0, 10.0))
     assert said.endswith("(noise multiplier 1, noise of deviation 10 on the count of clipped records)")
     assert describe(E.ParallelDpEvent(TRAINING)) == (
-        f"a run on each of several disjoint parts of the data ({describe(TRAINING)})"
+        f"the runs of each of several disjoint parts of the data ({describe(TRAINING)})"
     )
 
 

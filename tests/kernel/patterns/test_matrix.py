@@ -20,6 +20,8 @@ from mpmath import mp
 import evr
 from conformance.proposal_checks import check_bounds, check_mean, check_order
 from evr._basics.randomness import Stream
+from evr._estimate.mixtures import mixture_proposal
+from evr._kernel.events import Composition
 from evr._kernel.pairs import Direction, Step
 from evr._kernel.pairs.patterns.bins import CorrelatedBins, IndependentBins
 from evr._kernel.pairs.patterns.law import PatternLaw
@@ -405,6 +407,7 @@ PARTS: dict[str, tuple[PatternLaw, MixturePlan]] = {
     "chain": (CHAIN, MixturePlan(ByScale(2.0, 2.0))),
     "plain chain": (CHAIN, MixturePlan(ByScale(1.0, 1.0))),
     "order of a chain": (CHAIN, MixturePlan(ByOrder(5))),
+    "order of a chain beside scaled means": (CHAIN, MixturePlan(ByOrder(5), beside=ByScale(2.0, 3.0), share=0.2)),
     "shift of a chain": (CHAIN_ADD, MixturePlan(ByShift(-3.0))),
 }
 EPSILON = 1.0
@@ -441,6 +444,15 @@ def test_samples(proposal: MixtureProposal) -> None:
     again = built(plan.proposal, proposal.steps).draw(Stream(5, "test").block(0), 40_000)
     for a, b in zip(block, again, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_estimates_of_chains_draw_scaled_means_beside_an_order() -> None:
+    """It took four times as long. A verification goes on as before."""
+    column = np.array(evr.events.square_root_strategy(8))
+    event = evr.events.BMinSepDpEvent(5.0, 200, 8, 0.05, True, tuple(column / np.linalg.norm(column)))
+    steps = Composition.of(event).simplified(REMOVE)
+    assert mixture_proposal(steps, 1.0).plan.beside is not None
+    assert mixture_proposal(steps, 1.0, 1e-6, 1.1e-6).plan.beside is None
 
 
 @pytest.mark.parametrize("component", [0, 1])

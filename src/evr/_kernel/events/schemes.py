@@ -79,8 +79,8 @@ class AdaptiveClippingDpEvent(dp_event.DpEvent):
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class ParallelDpEvent(dp_event.DpEvent):
     """``event`` on each of several disjoint parts of the data: a record is in one of them, so it costs as
-    much as one. Of different mechanisms on the parts, give the costliest (docs/guarantees_relations.md,
-    R1.8).
+    much as one. Of different mechanisms on the parts, give the costliest. The runs of a part are those that
+    its records are in, also if others are: all but one of k folds (docs/guarantees_relations.md, R1.8).
     """
 
     event: dp_event.DpEvent

@@ -104,7 +104,8 @@ class MixturePlan:
 
     part: ByOrder | ByStar | ByScale | ByShift  # what draws all laws in many dimensions and bounds samples
     kinds: tuple[StepPlan, ...] = ()
-    beside: ByWindow | None = None  # what draws the laws in all but a share of the samples, if anything does
+    # what draws the laws in all but a share of the samples, if anything does
+    beside: ByWindow | ByScale | None = None
     share: float = 1.0
     by_place: bool = False  # whether random numbers are by counters, as a GPU has them (``philox.py``)
     name: Literal["mixture"] = "mixture"
