@@ -28,6 +28,7 @@ from evr.types import Direction
 _PLACES = 1 << 15  # of ratios
 _SMOOTH, _ROUGH, _EXACT = TableError(1e-7, 1e-24), TableError(1e-5, 1e-18), TableError(0.0, 0.0)
 _HIGHEST = 8.0  # loss of one of several groups, in compositions
+_FARTHEST = {Direction.REMOVE: 80.0, Direction.ADD: 40.0}  # epsilon that grids of ratios hold
 _BITS = 180
 _MATTERS = 1e-3  # delta at which a law is judged
 _TIMES = 4.0  # by how much more than at some epsilons a law may be wrong at others
@@ -99,6 +100,9 @@ class AlonePair(DominatingPair):
             value = pair_delta(self.outcomes, epsilon)
             return Delta(value, self.outcomes.table.of(value))
         if isinstance(self.law, OneOf):
+            if epsilon > _FARTHEST[self.law.direction]:  # beyond the grids: it is at most that of one group
+                most = max(FftCurve(own).delta(epsilon).value for own in self.steps)
+                return Delta(most, most)
             value = one_of_delta(self.law, self.steps, epsilon)
             return Delta(value, _ROUGH.of(value) + _relative_error(self.steps) * value)
         assert isinstance(self.law, SampledSteps)
