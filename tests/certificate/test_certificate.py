@@ -386,6 +386,8 @@ def test_certify_of_what_has_no_epsilon(tmp_path: Path) -> None:
         match=r"no epsilon lets delta=1e-06 be verified, .* fail with a chance of 0.001: claim delta=0.00102",
     ):
         evr.certify(evr.events.EpsilonDeltaDpEvent(1.0, 1e-3), delta=1e-6, ledger=tmp_path / "l")
+    with pytest.raises(ValueError, match="fail with a chance of 1: give them noise"):
+        evr.certify(dp_event.GaussianDpEvent(0.0), delta=1e-6, ledger=tmp_path / "l")
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 0.25])

@@ -58,7 +58,8 @@ def _with_epsilon(event: Composition, delta: float, tau: float | None) -> Claim:
     failing = estimate_delta(event, math.inf).value
     if failing > (TIGHTEST if tau is None else tau) * delta:
         why = f"no epsilon lets delta={delta!r} be verified, for mechanisms fail with a chance of {failing:.6g}"
-        raise ValueError(f"{why}: claim delta={round_up(failing / (tau or DEFAULT), 3)!r} or more")
+        enough = round_up(failing / (tau or DEFAULT), 3)
+        raise ValueError(f"{why}: " + (f"claim delta={enough!r} or more" if enough < 1 else "give them noise"))
     least = estimate_epsilon(event, delta if tau is None else tau * delta)
     epsilon = round_up(not_below(least), 3)
     if tau is not None:
