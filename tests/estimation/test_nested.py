@@ -14,6 +14,7 @@ from dp_accounting import dp_event as d
 
 import evr
 from evr._kernel.events import schemes as s
+from evr.errors import AccuracyError
 from helpers import near
 
 G, L, S, C, P = (d.GaussianDpEvent, d.LaplaceDpEvent, d.SelfComposedDpEvent, d.ComposedDpEvent, d.PoissonSampledDpEvent)
@@ -171,3 +172,20 @@ def test_the_event_of_dp_accounting_is_known_by_its_fields() -> None:
     theirs = RandomAllocationDpEvent(L(1.0), 1, 4)
     ours = s.AllocatedDpEvent(L(1.0), 1, 4)
     assert evr.estimate_delta(theirs, 0.5).value == evr.estimate_delta(ours, 0.5).value
+
+
+@pytest.mark.parametrize(("epsilon", "direction"), [(5.0, "remove"), (5.0, "add"), (20.0, "remove")])
+def test_groups_whose_losses_are_large(epsilon: float, direction: Any) -> None:
+    """Losses beyond 80 came around the ring of a transform: the estimate was 1e104, and true claims were refused."""
+    group = S(P(0.4, G(1.0)), 50)
+    found = evr.estimate_delta(ONE_OF([group] * 4), epsilon, direction=direction)
+    bound = evr.estimate_delta(ONE_OF([group] * 4), epsilon, method="strict", direction=direction).value
+    assert found.value - found.error <= bound <= found.value * (1 + 5e-4)
+    assert found.value < evr.estimate_delta(group, epsilon, direction=direction).value
+
+
+def test_groups_beyond_what_grids_hold() -> None:
+    many = ONE_OF([S(G(0.5), 40)] * 3)
+    assert evr.estimate_delta(ONE_OF([G(1.0)] * 3), 800.0).value == 0.0  # was an OverflowError
+    with pytest.raises(AccuracyError):
+        evr.estimate_epsilon(many, 1e-6)

@@ -326,6 +326,13 @@ def seed_in_between(training):
     training.epochs()
 
 
+def set_back(training):
+    state = torch.get_rng_state()
+    training.epochs()
+    torch.set_rng_state(state)
+    training.epochs()
+
+
 def clip_no_more(training):
     training.epochs()
     training.optimizer.max_grad_norm = float("inf")
@@ -352,6 +359,7 @@ DYNAMIC = {
     wrapped_optimizer: "the wrapped optimizer stepped by itself",
     second_optimizer: "another optimizer .SGD. stepped on the recorded parameters",
     seed_in_between: "has the seed 7",
+    set_back: "the generator of the noise was set back",
     clip_no_more: "clipping is switched off",
     no_more_noise_method: "is not Opacus's own",
     hook_lost: "step hook was replaced",
@@ -587,9 +595,9 @@ def test_a_loader_that_was_being_iterated(path):
 def test_a_finished_record_is_not_continued_without_a_word(path, tmp_path, caplog):
     for _ in range(2):
         training = Training()
-        with evr.record(training.optimizer, training.loader, path, new=True):
+        with evr.record(training.optimizer, training.loader, path, new=True) as recording:
+            assert ("the record of this training" in caplog.text) == (recording.path != path)
             training.epochs()
-    assert caplog.text == ""
     assert sorted(file.name for file in tmp_path.iterdir()) == ["training.2.record.jsonl", "training.record.jsonl"]
     training = Training()
     with pytest.raises(RecordError, match=r"the record is finished.*with 10 steps.*new=True.*resume=True"):

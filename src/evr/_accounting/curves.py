@@ -83,7 +83,7 @@ def deltas_of(
             if found.value > best:
                 best, winner = found.value, one
         error = float(np.max(errors))
-        if not error <= max(SAYS_LITTLE * best, _HARMLESS):
+        if best > 1.001 or not error <= max(SAYS_LITTLE * best, _HARMLESS):
             stated = f"delta would be {best:.3g} with an error of {error:.1g}"
             raise AccuracyError(f"epsilon={epsilon!r}: {stated}. {BEYOND_FLOATS}")
         return Estimate(best, "fft", winner.value, error)

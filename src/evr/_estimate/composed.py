@@ -40,7 +40,6 @@ def composed(steps: tuple[Step, ...]) -> DiscretePair:
     smooth = any(not len(step.pair.flats) for step in finite)
     tilts = _tilts(finite)
     low, high = min(one.range(0.0)[0] for one in tilts), max(one.range(0.0)[1] for one in tilts)
-    low, high = max(low, -_FARTHEST), min(high, _FARTHEST)
     width = (high - low) / (_SIZE - 64)
     first = math.floor(low / width) - 32
     places = width * (first + np.arange(_SIZE))

@@ -29,6 +29,7 @@ from evr.types import Direction
 _PLACES = 1 << 15  # of ratios
 _SMOOTH, _ROUGH, _EXACT = TableError(1e-7, 1e-24), TableError(1e-5, 1e-18), TableError(0.0, 0.0)
 _HIGHEST = 8.0  # loss of one of several groups, in compositions
+_FARTHEST = {Direction.REMOVE: 80.0, Direction.ADD: 40.0}  # epsilon that grids of ratios hold
 _BITS = 180
 _MATTERS = 1e-3  # of delta at 0: deltas at which a law is judged
 _USUAL = (0.0, 1.0, 3.0)  # times delta at 0: epsilons at which it is
@@ -114,6 +115,9 @@ class AlonePair(DominatingPair):
             value = pair_delta(self.outcomes, epsilon)
             return Delta(value, self.outcomes.table.of(value))
         if isinstance(self.law, OneOf):
+            if epsilon > _FARTHEST[self.law.direction]:  # beyond the grids: it is at most that of one group
+                most = max(FftCurve(own).delta(epsilon).value for own in self.steps)
+                return Delta(most, most)
             value = one_of_delta(self.law, self.steps, epsilon)
             return Delta(value, _ROUGH.of(value) + _error_inside(self.steps).of(value))
         assert isinstance(self.law, SampledSteps)

@@ -7,6 +7,7 @@ moved, dropped or inserted breaks the chain. It is no signature: whoever rewrite
 import contextlib
 import hashlib
 import json
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -222,4 +223,6 @@ def unused(path: Path) -> Path:
     while place.exists() or rank_path(place, 0).exists():
         number += 1
         place = path.with_name(f"{stem}.{number}{dot}{rest}")
+    if number > 1:
+        logging.getLogger("evr").warning("%s: the record of this training, since %s exists", place, path)
     return place

@@ -1,5 +1,6 @@
 """What the optimizer and the sampler of an Opacus training show: what is known, and what breaks the accounting."""
 
+import hashlib
 import math
 import platform
 from collections import deque
@@ -157,11 +158,25 @@ def _seeds(optimizer: Any, sampler: Any) -> dict[str, int]:
 
     if optimizer.secure_mode:
         return {}
-    noise, device = optimizer.generator, optimizer.params[0].device
-    if noise is None and device.type == "cuda":
-        noise = torch.cuda.default_generators[device.index or 0]
-    found = {"noise": noise, "sampling": getattr(sampler, "generator", None)}
-    return {what: int((one or torch.default_generator).initial_seed()) for what, one in found.items()}
+    found = {"noise": _noise(optimizer), "sampling": getattr(sampler, "generator", None) or torch.default_generator}
+    return {what: int(one.initial_seed()) for what, one in found.items()}
+
+
+def _noise(optimizer: Any) -> Any:
+    """The generator that the noise is drawn from."""
+    import torch
+
+    device = optimizer.params[0].device
+    if optimizer.generator is None and device.type == "cuda":
+        return torch.cuda.default_generators[device.index or 0]
+    return optimizer.generator or torch.default_generator
+
+
+def noise_state(optimizer: Any) -> bytes:
+    """A digest of the state that the next noise is drawn from; empty for a cryptographic generator."""
+    if optimizer.secure_mode:
+        return b""
+    return hashlib.blake2b(_noise(optimizer).get_state().numpy().tobytes(), digest_size=16).digest()
 
 
 def batch_size(optimizer: Any) -> int | None:

@@ -150,7 +150,8 @@ class Recorder:
         line, seals = mark["line"], self._chain.seals
         if line >= len(seals) or seals[line] != mark["seal"]:
             saved = f"the checkpoint was written after {mark['steps']} steps"
-            raise RecordError(f"{self.path}: {saved} of another record, or of this one before lines were lost")
+            words = f"{saved} of another record, or of this one before lines were lost"
+            raise RecordError(f"{self.path}: {words}: continue the record that was open then")
 
     def finish(self) -> Record:
         """Say that the training ended in order, close the file, and read it."""

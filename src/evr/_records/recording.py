@@ -24,6 +24,10 @@ _UNSEEN = (
     "a step used a batch that the recorded loader did not give: record before anything iterates over the loader (a "
     "trainer may have begun), and give evr.record the loader that the training uses"
 )
+_REPEATED = (
+    "the generator of the noise was set back, so that noise would be used a second time: leave its state alone "
+    "(torch.set_rng_state, fork_rng), or call torch.seed() after it"
+)
 _PARAMETERS = (
     "something other than the recorded optimizer wrote to the parameters: harmless if it came from private weights (a "
     "checkpoint, an average), not if it came from data"
@@ -41,6 +45,8 @@ class Recording(Recorder):
         self._written: set[tuple[str, str]] = set()  # findings
         self._used: int | None = 0  # records of this step so far; None where Opacus keeps no gradients of each
         self._skipped = 0
+        self._states: set[bytes] = set()  # of the generator, before it drew the noise of a step
+        self._state = b""
         self._expected = False  # whether a step of the wrapped optimizer has been announced
         self._versions: int | None = None
         self._counted = -1  # steps in the accountant after the last recorded one
@@ -129,6 +135,9 @@ class Recording(Recorder):
             return self._pre_step(closure)
         self._check_batch()
         self._look()
+        self._state = inspecting.noise_state(optimizer)
+        if self._state in self._states:
+            self._find("breach", "repeated", _REPEATED)
         self._expected = False
         happens = self._pre_step(closure)
         if happens:
@@ -141,6 +150,8 @@ class Recording(Recorder):
         """Opacus's step hook: noise was added, the weights have not moved."""
         if self._hook_before is not None:
             self._hook_before(optimizer)
+        if inspecting.noise_state(optimizer) != self._state:  # a rank that adds no noise draws none
+            self._states.add(self._state)
         self._used = 0  # also where the line is interrupted: Opacus uses no gradient twice that has its noise
         self.step(
             noise_multiplier=float(optimizer.noise_multiplier),
@@ -203,7 +214,7 @@ class Recording(Recorder):
             self.require(mark)
         if counted > recorded:
             words = f"the accountant has counted {counted} steps, and the record holds {recorded}"
-            self._find("breach", "unrecorded", words)
+            self._find("breach", "unrecorded", f"{words}: record from the first step after make_private")
         elif self._accountant is not None and counted < recorded:
             lost = f"{recorded - counted} recorded steps are not in the weights that the training goes on from"
             self._find("note", "lost", f"{lost}; they count")
@@ -258,7 +269,7 @@ def record(
     Returns
     -------
     Recording
-        To be entered (``with``) around the training; its ``steps`` are those recorded so far.
+        To be entered (``with``) around the training; its ``steps`` are those recorded so far, and ``path`` is the file.
 
     Raises
     ------
