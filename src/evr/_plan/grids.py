@@ -121,8 +121,10 @@ def _fine_ranges(view: Outlook, bulks: list[_Bulk], spacing: float, unit: float)
     orders = np.geomspace(0.3 / widest, 30.0 / narrowest, 32)
     ups, downs = ([cumulants_of(bulk.losses, bulk.weights, sign * orders) for bulk in bulks] for sign in (1.0, -1.0))
 
+    cut = max(_CUTTING * unit * 6.0 / spacing**2, 1e-300)
+
     def ranges(counts: Sequence[int]) -> tuple[float, float]:
-        tail = max(3.0, math.log(view.uses(counts) * len(counts) / (_CUTTING * unit * 6.0 / spacing**2)))
+        tail = max(3.0, math.log(view.uses(counts) * len(counts) / cut))
         return -chernoff(total_of(counts, downs), orders, tail), chernoff(total_of(counts, ups), orders, tail)
 
     return ranges

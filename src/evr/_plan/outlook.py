@@ -137,6 +137,8 @@ def _far_tilt(steps: tuple[Step, ...], epsilon: float) -> tuple[float, float]:
     order, cap = 1.0, 2.0 * epsilon + 1.0
     while order < 1e6:
         points = [rough_points(step.pair, order, cap, joined=True) for step in steps]
+        if not all(one.losses.size for one in points):
+            break  # a step without any privacy: delta is 1
         cumulants = [step.count * log_moment(p, order, 0.0, 0.0) for step, p in zip(steps, points, strict=True)]
         if sum(cumulants) - order * epsilon < -150.0:
             break

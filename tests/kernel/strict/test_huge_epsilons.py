@@ -44,3 +44,17 @@ def test_an_enclosure_is_narrowed_before_it_becomes_an_integer() -> None:
     assert evr.estimate_delta(pure, 1e100, method="strict").value == near(1e-5)
     with pytest.raises(ValueError, match="too large for exact arithmetic"):
         evr.estimate_delta(dp_event.GaussianDpEvent(2.0), 1e100, method="strict")
+
+
+def test_no_privacy_beside_other_steps_is_enclosed() -> None:
+    """Once numpy's error of an empty array, for want of finite losses."""
+    event = dp_event.ComposedDpEvent([dp_event.GaussianDpEvent(1.0), dp_event.NonPrivateDpEvent()])
+    found = evr.enclose_delta(event, 1.0)
+    assert (found.lower, found.upper) == (1.0, 1.0)
+    assert not evr.refute(event, epsilon=1.0, delta=0.5).refuted  # no training is known to have as much
+
+
+def test_a_delta_too_small_for_the_square_of_floats_is_bounded() -> None:
+    """Once a division by zero."""
+    event = dp_event.SelfComposedDpEvent(EpsilonDeltaDpEvent(0.0, 1e-30), 10**6)
+    assert 1e-24 <= evr.estimate_delta(event, 1.0, method="strict") <= 1.0005e-24
