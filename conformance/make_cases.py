@@ -19,6 +19,7 @@ import evr
 from evr_conformance import CASES
 from evr_side import event_of
 
+TOLERANCE = 1e-4  # of delta, on either side: finer than what evr does by default
 Part = dict[str, Any]
 
 
@@ -135,13 +136,13 @@ def enclosed(name: str, relation: str, parts: list[Part], rng: random.Random) ->
         return None
     if not 0.01 < epsilon < 50:
         return None
-    found = evr.enclose_delta(event, epsilon, neighboring_relation=relation)
+    found = evr.enclose_delta(event, epsilon, neighboring_relation=relation, tolerance=TOLERANCE)
     if not (found.attained and found.lower > 0 and found.upper < 1.002 * found.lower):
         return None
     case["direction"] = found.direction
     case["delta"] = {"at": epsilon, "lower": ratio(found.lower), "upper": ratio(found.upper)}
     if len(parts) == 1 and parts[0]["mechanism"] == "gaussian" and relation == "add-or-remove":
-        least = evr.enclose_epsilon(event, delta)
+        least = evr.enclose_epsilon(event, delta, tolerance=TOLERANCE)
         case["epsilon"] = {"at": delta, "lower": ratio(least.lower), "upper": ratio(least.upper)}
     return case
 
