@@ -40,7 +40,7 @@ def test_the_sentence_says_what_it_is_about():
         "Refuted: delta at epsilon 0.5 is at least 2.05",
         "for some training of this description, on some pair of neighbours",
         "all steps' outputs are taken to be released",
-        "The mathematics of lower bounds is on paper",
+        "the rest is on paper",
     ):
         assert words in said
     assert "your training" not in said
