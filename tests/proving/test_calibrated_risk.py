@@ -69,6 +69,17 @@ def test_every_pair_of_a_goal_implies_the_rate(rates):
         assert 0.999999 * rates[0] < bound.at(Fraction(rates[1])) <= Fraction(rates[0])
 
 
+def test_two_rates_that_are_near_each_other(ledger):
+    """The search turned back at a noise of 2, as the pair nearest to the goal left a delta of almost 0."""
+    risk: dict[str, Any] = {"true_positive_rate": 0.165, "false_positive_rate": 0.0435}
+    found = evr.calibrate(
+        lambda noise: evr.dpsgd(noise_multiplier=noise, sampling_probability=0.0682, steps=1109), **risk
+    )
+    assert found.value == 3.162
+    event = evr.dpsgd(noise_multiplier=3.162, sampling_probability=0.0682, steps=1109)
+    assert evr.certify(event, **risk, ledger=ledger).accepted
+
+
 def test_most_steps_for_a_risk():
     risk: dict[str, Any] = RISKS["few accused"]
     found = evr.calibrate(lambda steps: evr.dpsgd(noise_multiplier=1, sampling_probability=0.01, steps=steps),

@@ -226,7 +226,8 @@ class _Gap:
                 ) from None
             self.found[parameter] = at, estimate
         epsilon, estimate = self.found[parameter]
-        return math.log(max(needed(estimate), 1e-320) / self.goal.delta(epsilon))
+        false = math.exp(epsilon) * self.goal.false  # with it the distance is monotone, whatever epsilon is nearest
+        return math.log(max(needed(estimate) + false, 1e-320) / (self.goal.delta(epsilon) + false))
 
 
 def needed(found: Estimate | UpperBound) -> float:
