@@ -58,7 +58,7 @@ published: $(VENV)/.test ## certify the published trainings, and write their pag
 LEAGUE := .venv-league
 
 league: $(LEAGUE)/.ready ## other accountants against the conformance suite, and their page; some minutes
-	$(LEAGUE)/bin/python conformance/league.py
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(LEAGUE)/bin/python conformance/league.py
 
 calculator: $(VENV)/.core ## docs/calculator.html, of its parts
 	$(BIN)/python proofs/make_calculator.py
