@@ -76,7 +76,8 @@ def nested_plan(law: NestedLaw, at: float, variance: float, low: float, high: fl
     centre = at if remove else -at
     plans = tuple(_whole(steps, centre, variance, *ends) for steps in law.compositions)
     top = high if remove else -low
-    halvings = max(0, math.ceil(-math.log2(math.sqrt(law.groups * variance))))
+    near = math.exp(min(centre, 0.0))  # the ratio there, whose relative error is that of the loss
+    halvings = max(0, math.ceil(-math.log2(near * math.sqrt(law.groups * variance))))
     while halvings and places_for(law.groups, Fraction(top), Fraction(1, 1 << halvings)) > _MOST_PLACES:
         halvings -= 1
     return NestedPlan(plans, Fraction(1, 1 << halvings), short_above(top))
