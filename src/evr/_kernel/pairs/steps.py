@@ -123,13 +123,26 @@ def infinite_loss_mass(law: LossLaw) -> float:
 
 
 def _check_whole(name: str, pair: DiscretePair) -> None:
-    """Refuse outcomes that leave out some of ``P`` or ``Q``, beyond rounding: sampling mixes the two."""
+    """Refuse outcomes that leave out some of ``P`` or ``Q``, beyond rounding, as sampling mixes the two; and
+    losses that are not those of the probabilities.
+    """
     for measure, logs in pair.logs.items():
         total = float(np.exp(logs).sum())
         if not total >= 1.0 - (logs.size + 16) * UNIT:
             held = f"{name}: outcomes hold {total!r} of {measure.value}"
             remedy = "together they must hold all of P and of Q, outcomes that only Q has included"
             raise ValueError(f"{held}: {remedy}")
+    log_p, log_q = pair.logs.values()
+    with np.errstate(invalid="ignore"):
+        ratios = log_p - log_q
+        off = np.abs(pair.losses - ratios) > pair.loss_error + 16.0 * UNIT * (
+            np.abs(log_p) + np.abs(log_q) + 1.0
+        )
+    wrong = np.where(np.isfinite(ratios), off, pair.losses != ratios)
+    if wrong.any():
+        place = int(np.argmax(wrong))
+        stated = f"the loss {pair.loss_values[place]!r}, and log P/Q is {float(ratios[place])!r}"
+        raise ValueError(f"{name}: an outcome has {stated}: give losses that agree with the probabilities")
 
 
 def _outcomes_below(law: Law) -> DiscretePair | None:

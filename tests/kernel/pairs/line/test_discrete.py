@@ -84,3 +84,12 @@ def test_outcomes_that_leave_something_out_are_no_law(law: tuple[list[float], li
             with pytest.raises(ValueError, match=r"outcomes hold 0\.01\d* of [PQ]: together they must hold all"):
                 Pairs(*laws)
     assert Pairs.both(discrete.discrete_gaussian(50.0, 7))
+
+
+@pytest.mark.parametrize("losses", [[-0.1, 0.1], [-math.log(9), math.inf], [-math.log(9) * (1 + 1e-9), math.log(9)]])
+def test_losses_that_are_not_those_of_the_probabilities_are_no_law(losses: list[float]) -> None:
+    """Three times 9 to 1, with losses of a tenth: (0.31, 0.001) was accepted without a sample."""
+    p, q = np.log([0.1, 0.9]), np.log([0.9, 0.1])
+    assert Pairs.both(DiscretePair.from_logs(p, q, [-math.log(9), math.log(9)]))
+    with pytest.raises(ValueError, match=r"the loss .*: give losses that agree with the probabilities"):
+        Pairs.both(DiscretePair.from_logs(p, q, losses))
