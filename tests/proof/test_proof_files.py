@@ -117,7 +117,7 @@ def test_forged_vectors_are_refused_and_good_ones_are_not():
 @pytest.mark.skipif(not shutil.which("node"), reason="needs node, which runs verifier.js")
 @pytest.mark.parametrize("wide", ["", "20000"])
 def test_vectors_in_javascript(wide):
-    names = [name for name in ANSWERS if not wide or name.startswith("good-")]
+    names = [name for name in ANSWERS if not wide or name.startswith("good-")][:: 3 if wide else 1]
     files = [str(VECTORS / f"{name}.proof") for name in names]
     done = subprocess.run(
         ["node", str(PROOFS / "checker" / "check_proof.js"), *files],

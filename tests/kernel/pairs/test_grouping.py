@@ -36,7 +36,7 @@ def schedule(noises: list[float], rates: list[float]) -> d.DpEvent:
     return d.ComposedDpEvent([d.PoissonSampledDpEvent(q, d.GaussianDpEvent(z)) for z, q in steps])
 
 
-NUMBER = 40
+NUMBER = 24
 RISING = [0.7 + 0.02 * i for i in range(NUMBER)]
 RATES = [0.01 + 0.001 * i for i in range(NUMBER)]
 SCHEDULES = {
@@ -44,7 +44,7 @@ SCHEDULES = {
     "rate": ([1.0] * NUMBER, RATES),
     "both": (RISING[::-1], RATES),
     "against each other": (RISING, RATES),
-    "one step apart": ([1.0] * 20 + [0.5] + [1.0 + 0.1 * i for i in range(19)], [0.5] * 20 + RATES[:20]),
+    "one step apart": ([1.0] * 4 + [0.5] + [1.0 + 0.1 * i for i in range(19)], [0.5] * 4 + RATES[:20]),
 }
 
 
