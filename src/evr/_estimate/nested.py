@@ -166,10 +166,8 @@ def nested_pair(law: NestedLaw, steps: tuple[tuple[Step, ...], ...]) -> LawOutco
     """The pair of a law, given its compositions with all laws on a line."""
     smooth = all(any(not len(step.pair.flats) for step in own) for own in steps)
     if isinstance(law, SampledSteps):
-        base, direction = composed(steps[0]), law.direction
-        mixed = (
-            poisson_sampled(base, law.share, direction) if direction else sampled_without_replacement(base, law.share)
-        )
+        base, share, direction = composed(steps[0]), law.share, law.direction
+        mixed = poisson_sampled(base, share, direction) if direction else sampled_without_replacement(base, share)
         found = outcomes(mixed)
         assert isinstance(found, DiscretePair)
         table = _SMOOTH if smooth else _ROUGH
@@ -226,12 +224,6 @@ def _ratios(law: OneOf, own: tuple[Step, ...]) -> tuple[Floats, Floats, float]:
     return ratios, masses, float(ratios.min()) if masses.sum() > 1.0 - _LEFT_OUT else 0.0
 
 
-def _least(law: OneOf, steps: tuple[tuple[Step, ...], ...]) -> float:
-    """The least mean of ratios, where their grid starts."""
-    least = (number * _ratios(law, own)[2] for own, (_, number) in zip(steps, law.alike, strict=True))
-    return math.fsum(least) / law.groups
-
-
 @lru_cache(maxsize=64)
 def _sum(law: OneOf, steps: tuple[tuple[Step, ...], ...], width: float, spacing: Fraction) -> tuple[Ratios, Sum]:
     """The sum of the groups' ratios under the law without the record, each above its least one, on a grid up to
@@ -261,7 +253,8 @@ def _mean(law: OneOf, steps: tuple[tuple[Step, ...], ...], top: float, most: flo
     """The mean of the ratios, at losses up to ``top``, and its probabilities without the record; and what was cut of
     the law with it. The grid is as wide at ``most``, and finer where that gives no more places than ``_PLACES``.
     """
-    least = _least(law, steps)
+    groups = zip(steps, law.alike, strict=True)
+    least = math.fsum(number * _ratios(law, own)[2] for own, (_, number) in groups) / law.groups
     width = max(math.exp(top) - least, 1e-12)
     spacing = Fraction(min(most, law.groups * width / _PLACES))
     grid, total = _sum(law, steps, width + float(spacing), spacing)  # one place more for each, as they are spread
