@@ -144,6 +144,12 @@ def test_a_target_that_does_not_depend_on_the_parameter():
         evr.calibrate(with_noise(0.0, 10), epsilon=1.0, delta=1e-6)
 
 
+def test_an_epsilon_whose_power_is_no_float():
+    """Only risks ask for the power."""
+    found = evr.calibrate(dp_event.GaussianDpEvent, epsilon=800.0, delta=1e-5)
+    assert 0.027 < found.value < 0.028
+
+
 def test_far_ends():
     """On the scale of logarithms far ends cost next to nothing."""
     found = evr.calibrate(dp_event.GaussianDpEvent, epsilon=1.0, delta=1e-6, low=1e-90, high=1e90).value

@@ -117,6 +117,14 @@ def test_great_losses_of_groups_in_a_composition(epsilon: float) -> None:
     assert abs(found.value - alone.value) <= found.error + alone.error
 
 
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0, 5.0])
+def test_great_losses_of_groups_are_wrong_by_a_share_of_delta(epsilon: float) -> None:
+    """What is off by a share of delta was taken for as much at every epsilon: at 1e-7 epsilon had an error of 0.1."""
+    groups = s.CyclicPoissonDpEvent(1.0, 400, 20, 0.2, "independent")
+    alone, found = (evr.estimate_delta(one, epsilon, direction="remove") for one in (groups, C([groups, G(1e5)])))
+    assert abs(found.value - alone.value) <= found.error + alone.error <= 2e-4 * alone.value + 1e-9
+
+
 def test_infinite_losses_of_groups() -> None:
     """Without the record all groups have to be infinite; each counted, and what was cut seemed to be among it."""
     event = ALLOCATED(S(s.EpsilonDeltaDpEvent(0.61, 0.01), 10), 1, 4)

@@ -226,7 +226,8 @@ class _Gap:
                 ) from None
             self.found[parameter] = at, estimate
         epsilon, estimate = self.found[parameter]
-        false = math.exp(epsilon) * self.goal.false  # with it the distance is monotone, whatever epsilon is nearest
+        # with it the distance is monotone, whatever epsilon is nearest
+        false = math.exp(epsilon) * self.goal.false if self.goal.false else 0.0
         return math.log(max(needed(estimate) + false, 1e-320) / (self.goal.delta(epsilon) + false))
 
 

@@ -34,6 +34,7 @@ _BITS = 180
 _MATTERS = 1e-3  # of delta at 0: deltas at which a law is judged
 _USUAL = (0.0, 1.0, 3.0)  # times delta at 0: epsilons at which it is
 _GREAT = (2.0, 3.0, 4.0, 5.0, 6.0)  # epsilons where places are far apart, next to a ratio of 0
+_SLIGHT = 1e-4  # of delta there, with the record: what is less is a relative error
 _LEFT_OUT = 1e-9  # probability that tables of compositions leave out, at most
 _TIMES = 4.0  # by how much more than at some epsilons a law may be wrong at others
 
@@ -165,10 +166,8 @@ def nested_pair(law: NestedLaw, steps: tuple[tuple[Step, ...], ...]) -> LawOutco
     """The pair of a law, given its compositions with all laws on a line."""
     smooth = all(any(not len(step.pair.flats) for step in own) for own in steps)
     if isinstance(law, SampledSteps):
-        base, direction = composed(steps[0]), law.direction
-        mixed = (
-            poisson_sampled(base, law.share, direction) if direction else sampled_without_replacement(base, law.share)
-        )
+        base, share, direction = composed(steps[0]), law.share, law.direction
+        mixed = poisson_sampled(base, share, direction) if direction else sampled_without_replacement(base, share)
         found = outcomes(mixed)
         assert isinstance(found, DiscretePair)
         table = _SMOOTH if smooth else _ROUGH
@@ -184,9 +183,18 @@ def nested_pair(law: NestedLaw, steps: tuple[tuple[Step, ...], ...]) -> LawOutco
 def _grid_error(law: OneOf, steps: tuple[tuple[Step, ...], ...], found: DiscretePair) -> TableError:
     """Of one of several groups on a grid for all epsilons, which is coarser than that for one."""
     most = pair_delta(found, 0.0)
-    pairs = [(one_of_delta(law, steps, at * most), pair_delta(found, at * most)) for at in _USUAL]
-    relative = max(abs(other - value) / max(value, _MATTERS * most) for value, other in pairs)
-    beyond = max(abs(pair_delta(found, at) - one_of_delta(law, steps, at)) for at in _GREAT)
+
+    def wrong(at: float) -> tuple[float, float]:
+        value = one_of_delta(law, steps, at)
+        return abs(pair_delta(found, at) - value), value
+
+    relative = max(off / max(value, _MATTERS * most) for off, value in (wrong(at * most) for at in _USUAL))
+    beyond = 0.0
+    for off, value in map(wrong, _GREAT):
+        if law.direction is Direction.REMOVE and off < _SLIGHT * value:  # no ratio is next to 0
+            relative = max(relative, off / value)
+        else:
+            beyond = max(beyond, off)
     cut = max(0.0, infinite_loss_mass(found) - _infinite_mass(law, steps))  # beyond the grid, and counted as infinite
     return TableError(max(_ROUGH.relative, _TIMES * relative), _ROUGH.beyond + _TIMES * beyond + cut)
 
@@ -214,12 +222,6 @@ def _ratios(law: OneOf, own: tuple[Step, ...]) -> tuple[Floats, Floats, float]:
     held = np.isfinite(pair.losses) & np.isfinite(pair.logs[measure])
     masses, ratios = np.exp(pair.logs[measure][held]), np.exp(np.minimum(sign * pair.losses[held], 600.0))
     return ratios, masses, float(ratios.min()) if masses.sum() > 1.0 - _LEFT_OUT else 0.0
-
-
-def _least(law: OneOf, steps: tuple[tuple[Step, ...], ...]) -> float:
-    """The least mean of ratios, where their grid starts."""
-    least = (number * _ratios(law, own)[2] for own, (_, number) in zip(steps, law.alike, strict=True))
-    return math.fsum(least) / law.groups
 
 
 @lru_cache(maxsize=64)
@@ -251,7 +253,8 @@ def _mean(law: OneOf, steps: tuple[tuple[Step, ...], ...], top: float, most: flo
     """The mean of the ratios, at losses up to ``top``, and its probabilities without the record; and what was cut of
     the law with it. The grid is as wide at ``most``, and finer where that gives no more places than ``_PLACES``.
     """
-    least = _least(law, steps)
+    groups = zip(steps, law.alike, strict=True)
+    least = math.fsum(number * _ratios(law, own)[2] for own, (_, number) in groups) / law.groups
     width = max(math.exp(top) - least, 1e-12)
     spacing = Fraction(min(most, law.groups * width / _PLACES))
     grid, total = _sum(law, steps, width + float(spacing), spacing)  # one place more for each, as they are spread

@@ -132,17 +132,19 @@ def _check_whole(name: str, pair: DiscretePair) -> None:
             held = f"{name}: outcomes hold {total!r} of {measure.value}"
             remedy = "together they must hold all of P and of Q, outcomes that only Q has included"
             raise ValueError(f"{held}: {remedy}")
+    if not 0.0 <= pair.error < math.inf:
+        raise ValueError(f"{name}: losses have error={pair.error!r}: give a finite number of at least 0")
     log_p, log_q = pair.logs.values()
     with np.errstate(invalid="ignore"):
         ratios = log_p - log_q
-        off = np.abs(pair.losses - ratios) > pair.loss_error + 16.0 * UNIT * (
-            np.abs(log_p) + np.abs(log_q) + 1.0
-        )
-    wrong = np.where(np.isfinite(ratios), off, pair.losses != ratios)
-    if wrong.any():
-        place = int(np.argmax(wrong))
+        room = pair.loss_error + 16.0 * UNIT * (np.abs(log_p) + np.abs(log_q) + 1.0)
+        agree = np.where(np.isfinite(ratios), np.abs(pair.losses - ratios) <= room, pair.losses == ratios)
+    if not agree.all():
+        place = int(np.argmin(agree))
         stated = f"the loss {pair.loss_values[place]!r}, and log P/Q is {float(ratios[place])!r}"
         raise ValueError(f"{name}: an outcome has {stated}: give losses that agree with the probabilities")
+    if np.any(pair.losses[1:] < pair.losses[:-1]):
+        raise ValueError(f"{name}: outcomes are not in the order of their losses: give them to from_logs")
 
 
 def _outcomes_below(law: Law) -> DiscretePair | None:

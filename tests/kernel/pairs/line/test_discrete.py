@@ -93,3 +93,20 @@ def test_losses_that_are_not_those_of_the_probabilities_are_no_law(losses: list[
     assert Pairs.both(DiscretePair.from_logs(p, q, [-math.log(9), math.log(9)]))
     with pytest.raises(ValueError, match=r"the loss .*: give losses that agree with the probabilities"):
         Pairs.both(DiscretePair.from_logs(p, q, losses))
+
+
+@pytest.mark.parametrize("error", [math.nan, math.inf, -1.0])
+def test_errors_that_are_no_bound_are_refused(error: float) -> None:
+    """With one that is not a number, three times 9 to 1 was (0.31, 0.001) again."""
+    p, q = tuple(np.log([0.1, 0.9]).tolist()), tuple(np.log([0.9, 0.1]).tolist())
+    with pytest.raises(ValueError, match=r"losses have error=.*: give a finite number"):
+        Pairs.both(DiscretePair((-0.1, 0.1), p, q, error=error))
+
+
+def test_losses_that_are_not_numbers_or_out_of_order_are_refused() -> None:
+    """The last loss is taken to be the greatest."""
+    p, q = tuple(np.log([0.9, 0.1]).tolist()), tuple(np.log([0.1, 0.9]).tolist())
+    with pytest.raises(ValueError, match="the loss nan, and log P/Q is"):
+        Pairs.both(DiscretePair((math.nan, math.nan), p, q))
+    with pytest.raises(ValueError, match="not in the order of their losses"):
+        Pairs.both(DiscretePair((math.log(9), -math.log(9)), p, q))
