@@ -20,6 +20,7 @@ TIMES = np.geomspace(0.5, 4.0, 12)
 _KEPT, _SHALLOW = 120.0, 70.0  # what the tilt is planned by is enough where log delta is above ``-_SHALLOW``
 _THINNED = 700  # points that moments are taken of
 _OFFSET_BITS = 64
+_LEAST_SLOPE = 1e-30  # below it delta is flat, between clusters of losses
 _FINEST_LATTICE = 1e-3
 
 
@@ -65,7 +66,7 @@ class Outlook:
         each = [moments(kind.tilted, kind.losses) for kind in self.kinds]
         variance, square = (total_of(self.counts, numbers) for numbers in zip(*each, strict=True))
         order = math.hypot(self.order, 1.0 / math.sqrt(max(variance, 1e-12 * min(1e-300 + square, 1.0))))
-        order = self.slope if 0 < self.slope < math.inf else order
+        order = self.slope if _LEAST_SLOPE < self.slope < math.inf else order
         return order * (order + 1.0) / 2.0
 
     def uses(self, counts: Sequence[int]) -> float:
