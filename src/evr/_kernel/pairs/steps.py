@@ -123,22 +123,24 @@ def infinite_loss_mass(law: LossLaw) -> float:
 
 
 def _check_whole(name: str, pair: DiscretePair) -> None:
-    """Refuse outcomes that leave out some of ``P`` or ``Q``, beyond rounding, as sampling mixes the two; and
-    losses that are not those of the probabilities.
+    """Refuse outcomes that hold more or less than all of ``P`` and ``Q``, beyond rounding, as sampling mixes
+    the two; and losses that do not rise, by which outcomes are found, or are not those of the probabilities.
     """
     for measure, logs in pair.logs.items():
         total = float(np.exp(logs).sum())
-        if not total >= 1.0 - (logs.size + 16) * UNIT:
+        if not abs(total - 1.0) <= (logs.size + 16) * UNIT:
             held = f"{name}: outcomes hold {total!r} of {measure.value}"
             remedy = "together they must hold all of P and of Q, outcomes that only Q has included"
             raise ValueError(f"{held}: {remedy}")
+    if not (pair.losses[1:] > pair.losses[:-1]).all():
+        raise ValueError(f"{name}: losses do not rise: use DiscretePair.from_logs, which sorts outcomes")
     log_p, log_q = pair.logs.values()
     with np.errstate(invalid="ignore"):
         ratios = log_p - log_q
-        off = np.abs(pair.losses - ratios) > pair.loss_error + 16.0 * UNIT * (
+        near = np.abs(pair.losses - ratios) <= pair.loss_error + 16.0 * UNIT * (
             np.abs(log_p) + np.abs(log_q) + 1.0
         )
-    wrong = np.where(np.isfinite(ratios), off, pair.losses != ratios)
+    wrong = ~np.where(np.isfinite(ratios), near, pair.losses == ratios)
     if wrong.any():
         place = int(np.argmax(wrong))
         stated = f"the loss {pair.loss_values[place]!r}, and log P/Q is {float(ratios[place])!r}"

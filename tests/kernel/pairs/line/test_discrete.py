@@ -93,3 +93,14 @@ def test_losses_that_are_not_those_of_the_probabilities_are_no_law(losses: list[
     assert Pairs.both(DiscretePair.from_logs(p, q, [-math.log(9), math.log(9)]))
     with pytest.raises(ValueError, match=r"the loss .*: give losses that agree with the probabilities"):
         Pairs.both(DiscretePair.from_logs(p, q, losses))
+
+
+def test_outcomes_that_hold_too_much_of_q_or_do_not_rise_are_no_law() -> None:
+    """The first had a delta of 0 at 0.05; so, by samples, had the second, which is 9 to 1: 0.79."""
+    nine, one = math.log(0.9), math.log(0.1)
+    with pytest.raises(ValueError, match=r"outcomes hold 1\.8 of Q"):
+        Pairs.both(DiscretePair.from_logs([nine, one], [nine, nine]))
+    with pytest.raises(ValueError, match=r"losses do not rise: use DiscretePair\.from_logs"):
+        Pairs.both(DiscretePair((nine - one, one - nine), (nine, one), (one, nine)))
+    with pytest.raises(ValueError, match="give losses that agree with the probabilities"):  # whatever their error is
+        Pairs.both(DiscretePair((-0.1, 0.1), (one, nine), (nine, one), error=math.nan))
