@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from evr._kernel.events.meaning import Row, hypotheses_of, row_of, rows, unit_of
 from evr._kernel.events.relations import Hypothesis, Meaning, Refused
 from evr._kernel.events.table import BUILT_IN, HYPOTHESES, WRAPPERS
 from evr._kernel.pairs import Pairs
+from evr._kernel.pairs.exact import ExactOutcomes
+from evr._kernel.pairs.exact.law import Ball, OutcomeSet, ball
 from evr.errors import CertificateError, OtherRelationError, UnsupportedEventError
 from forging import text
 
@@ -244,6 +247,21 @@ def test_a_registered_mechanism_has_rows() -> None:
     assert len([row for row in rows() if row.event is OwnDpEvent]) == 9
     assert Composition.of(OWN).relation is ZERO
     assert hypotheses_of(OWN, ZERO) == ()
+
+
+class Twice(ExactOutcomes):
+    """9 to 1, with nine tenths of Q put to the outcome that has a tenth of it: the loss is 0 there."""
+
+    def sets(self) -> list[OutcomeSet]:
+        nine, one = ball(Fraction(9, 10)), ball(Fraction(1, 10))
+        return [OutcomeSet(nine, nine, Ball(0)), OutcomeSet(one, nine, -Ball(9).log())]
+
+
+def test_registered_outcomes_hold_no_more_than_all() -> None:
+    """(0.05, 0.02) was proved."""
+    evr.register(OwnDpEvent, lambda event: Pairs.both(Twice()))
+    with pytest.raises(ValueError, match=r"sets of Twice hold 1\.80000000 of Q: .* no more"):
+        evr.verify(OWN, epsilon=0.05, delta=0.02)
 
 
 @pytest.mark.parametrize("translator", [gaussian, lambda event: dp_event.GaussianDpEvent(event.noise_multiplier)])

@@ -144,6 +144,13 @@ def test_probabilities_must_sum_to_exactly_one():
         RationalOutcomes.of([0.5, 0.5], [1.0])
 
 
+@pytest.mark.parametrize(("p", "q"), [((0.5, 0.5), (1, 1)), ((1.5, -0.5), (0.5, 0.5)), ((), ())])
+def test_laws_that_are_none_are_refused_by_whatever_makes_them(p, q):
+    """Halves against ones, and no outcomes at all: both were proved to be (0, 0)."""
+    with pytest.raises(ValueError, match=r"not exactly 1|at least 1"):
+        RationalOutcomes(tuple(map(Fraction, p)), tuple(map(Fraction, q)))
+
+
 class PlainDpEvent(dp_event.DpEvent):
     """A mechanism of somebody's own, without an exact law."""
 

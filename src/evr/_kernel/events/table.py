@@ -22,6 +22,9 @@ from evr._kernel.events.relations import (
     Mechanism,
     Refused,
 )
+from evr._kernel.pairs import Pairs
+from evr._kernel.pairs.exact import ExactOutcomes
+from evr._kernel.pairs.exact.law import Ball
 
 _ORDER = (ADD_OR_REMOVE, ZERO_OUT, REPLACE_ONE)
 NOISE = frozenset({"gaussian", "scalar", "own", "noise"})
@@ -151,6 +154,21 @@ def mechanism_of(event: Any) -> Mechanism | None:
     return PLAIN.get(cls) or WRAPPERS.get(cls) or MECHANISMS.get(cls)
 
 
+def _no_more_than_all(translator: relations.Translator, event: Any) -> relations.Laws:
+    """The laws of an event; refused if outcomes surely hold more than all of ``Q``, which hides a part of
+    delta. Laws that a proof makes may hold more, as masses are rounded up.
+    """
+    laws = translator(event)
+    for law in (laws.remove, laws.add) if isinstance(laws, Pairs) else ():
+        if (
+            isinstance(law, ExactOutcomes)
+            and (total := sum((one.q for one in law.checked_sets()), Ball(0))) > 1
+        ):
+            held = f"sets of {type(law).__name__} hold {total.str(9, radius=False)} of Q"
+            raise ValueError(f"{held}: together they must hold all of it, and no more")
+    return laws
+
+
 def registered(
     event_type: type[dp_event.DpEvent],
     translator: relations.Translator,
@@ -175,7 +193,8 @@ def registered(
         if own is None:
             why, instead = "whoever registered it gave no laws for it", held if held is ZERO_OUT else None
             return Refused(asked, why, ask_for(relations.name_of(held)), instead)
-        return Meaning(asked, "record", "evr.register", (*hypotheses, *assumed(more, asked)), own)
+        laws = partial(_no_more_than_all, own)
+        return Meaning(asked, "record", "evr.register", (*hypotheses, *assumed(more, asked)), laws)
 
     def stands_for(event: Any, asked: NeighboringRelation) -> dp_event.DpEvent | None:
         laws = None if relation is not None or asked in under else translator(event)

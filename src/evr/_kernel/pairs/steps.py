@@ -123,12 +123,12 @@ def infinite_loss_mass(law: LossLaw) -> float:
 
 
 def _check_whole(name: str, pair: DiscretePair) -> None:
-    """Refuse outcomes that leave out some of ``P`` or ``Q``, beyond rounding, as sampling mixes the two; and
-    losses that are not those of the probabilities.
+    """Refuse outcomes that hold more or less than all of ``P`` and ``Q``, beyond rounding, as sampling mixes
+    the two; and losses that do not rise, by which outcomes are found, or are not those of the probabilities.
     """
     for measure, logs in pair.logs.items():
         total = float(np.exp(logs).sum())
-        if not total >= 1.0 - (logs.size + 16) * UNIT:
+        if not abs(total - 1.0) <= (logs.size + 16) * UNIT:
             held = f"{name}: outcomes hold {total!r} of {measure.value}"
             remedy = "together they must hold all of P and of Q, outcomes that only Q has included"
             raise ValueError(f"{held}: {remedy}")

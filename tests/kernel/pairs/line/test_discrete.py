@@ -110,3 +110,10 @@ def test_losses_that_are_not_numbers_or_out_of_order_are_refused() -> None:
         Pairs.both(DiscretePair((math.nan, math.nan), p, q))
     with pytest.raises(ValueError, match="not in the order of their losses"):
         Pairs.both(DiscretePair((math.log(9), -math.log(9)), p, q))
+
+
+def test_outcomes_that_hold_too_much_of_q_are_no_law() -> None:
+    """Delta was 0 at 0.05."""
+    nine, one = math.log(0.9), math.log(0.1)
+    with pytest.raises(ValueError, match=r"outcomes hold 1\.8 of Q"):
+        Pairs.both(DiscretePair.from_logs([nine, one], [nine, nine]))

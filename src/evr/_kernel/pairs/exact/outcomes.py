@@ -33,17 +33,18 @@ class RationalOutcomes(ExactOutcomes):
     @classmethod
     def of(cls, p: Iterable[Fraction | float | int], q: Iterable[Fraction | float | int]) -> Self:
         """Two laws over the same outcomes, each with sum exactly 1: floats are the numbers that they are."""
-        laws = tuple(tuple(Fraction(x) for x in law) for law in (p, q))
-        sizes = [len(law) for law in laws]
+        return cls(*(tuple(Fraction(x) for x in law) for law in (p, q)))
+
+    def __post_init__(self) -> None:
+        sizes = len(self.p), len(self.q)
         if sizes[0] == 0 or sizes[0] != sizes[1]:
             found = f"p and q have {sizes[0]} and {sizes[1]} entries"
             raise ValueError(f"{found}: give as many of each, at least 1")
-        for name, law in zip("pq", laws, strict=True):
+        for name, law in (("p", self.p), ("q", self.q)):
             if min(law) < 0 or sum(law) != 1:
                 why = f"{name} has entries below 0, or a sum of {float(sum(law))!r} that is not exactly 1"
                 remedy = "give Fractions, or one entry as 1 minus the Fractions of the others"
                 raise ValueError(f"{why}: {remedy}")
-        return cls(*laws)
 
     def sets(self) -> list[OutcomeSet]:
         return rational_sets(zip(self.p, self.q, strict=True))
