@@ -355,6 +355,7 @@ def test_pieces_add_up_to_the_law():
     assert np.max(np.abs(sum(shares) - 1)) < 1e-15
 
 
+@pytest.mark.full
 def test_an_atom_next_to_epsilon_is_not_smoothed_away():
     """A contour cut off too early would put half of it above epsilon."""
     event = repeated(sampled(9.387665889598402e-06, GAUSSIAN(0.0021639088819745953)), 5)
@@ -466,6 +467,7 @@ def test_bins_against_a_proved_bound(direction):
     assert bound * (1 - 1e-3) <= found.value <= bound * (1 + 1e-9)
 
 
+@pytest.mark.full
 def test_many_atoms_of_which_few_count_in_phase_after_51_turns():
     """Eight lumps of 60 atoms: the contour ended long before, off by 4.6e-6, and sure of 14 digits. The estimate, which
     saw what comes later, was called wrong.

@@ -15,7 +15,7 @@ from dp_accounting import dp_event as d
 import evr
 from evr._kernel.events import schemes as s
 from evr.errors import AccuracyError
-from helpers import near
+from helpers import full, near
 
 G, L, S, C, P = (d.GaussianDpEvent, d.LaplaceDpEvent, d.SelfComposedDpEvent, d.ComposedDpEvent, d.PoissonSampledDpEvent)
 
@@ -109,7 +109,7 @@ def test_infinite_losses_on_one_sample_count_once() -> None:
     assert found.value == near(0.25260449264835094, rel=1e-9)
 
 
-@pytest.mark.parametrize("epsilon", [3.0, 4.0, 4.6])
+@pytest.mark.parametrize("epsilon", [full(3.0), 4.0, full(4.6)])
 def test_great_losses_of_groups_in_a_composition(epsilon: float) -> None:
     """Next to a ratio of 0 the grid was too coarse: delta was off by 80 times the stated error."""
     groups = ONE_OF([L(0.2)] * 4)
@@ -117,7 +117,7 @@ def test_great_losses_of_groups_in_a_composition(epsilon: float) -> None:
     assert abs(found.value - alone.value) <= found.error + alone.error
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0, 5.0])
+@pytest.mark.parametrize("epsilon", [full(0.1), 1.0, full(3.0), 5.0])
 def test_great_losses_of_groups_are_wrong_by_a_share_of_delta(epsilon: float) -> None:
     """What is off by a share of delta was taken for as much at every epsilon: at 1e-7 epsilon had an error of 0.1."""
     groups = s.CyclicPoissonDpEvent(1.0, 400, 20, 0.2, "independent")

@@ -33,6 +33,7 @@ def test_online_follows_fft(noise: float, delta: float) -> None:
     assert np.max(np.abs(found / exact - 1)[10:]) < 0.03
 
 
+@pytest.mark.full
 def test_online_of_a_composition_that_changes() -> None:
     phases = [
         *[evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=1)] * 6,
@@ -65,6 +66,7 @@ def _step(noise: float = 1.0) -> dp_event.DpEvent:
     return dp_event.PoissonSampledDpEvent(0.01, dp_event.GaussianDpEvent(noise))
 
 
+@pytest.mark.full
 def test_an_answer_does_not_depend_on_earlier_ones() -> None:
     epsilons = [1.0, 0.3, 0.6, 0.31]
     answers = []

@@ -23,6 +23,7 @@ from evr._plan.lower import delta_below, epsilon_below
 from evr._plan.strict import StrictCurve
 from evr.errors import UnsupportedEventError
 from evr.types import Direction
+from helpers import full
 from kernel.strict.stress import plant
 
 REMOVE, ADD = Direction.REMOVE, Direction.ADD
@@ -133,7 +134,7 @@ def compared(rng: random.Random, *kinds: str) -> list[float]:
     return ratios
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, 1, *map(full, range(2, 6))])
 def test_a_bound_is_never_below_the_truth(seed: int) -> None:
     rng = random.Random(seed)
     ratios = [ratio for _ in range(60) for ratio in compared(rng)]
