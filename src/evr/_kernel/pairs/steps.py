@@ -143,7 +143,7 @@ def _check_whole(name: str, pair: DiscretePair) -> None:
         place = int(np.argmin(agree))
         stated = f"the loss {pair.loss_values[place]!r}, and log P/Q is {float(ratios[place])!r}"
         raise ValueError(f"{name}: an outcome has {stated}: give losses that agree with the probabilities")
-    if np.any(pair.losses[1:] < pair.losses[:-1]):
+    if np.any(pair.losses[1:] <= pair.losses[:-1]):
         raise ValueError(f"{name}: outcomes are not in the order of their losses: give them to from_logs")
 
 

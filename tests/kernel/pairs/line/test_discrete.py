@@ -110,6 +110,9 @@ def test_losses_that_are_not_numbers_or_out_of_order_are_refused() -> None:
         Pairs.both(DiscretePair((math.nan, math.nan), p, q))
     with pytest.raises(ValueError, match="not in the order of their losses"):
         Pairs.both(DiscretePair((math.log(9), -math.log(9)), p, q))
+    half = (math.log(0.5), math.log(0.5))
+    with pytest.raises(ValueError, match="not in the order of their losses"):  # a division by zero
+        Pairs.both(DiscretePair((0.0, 0.0), half, half))
 
 
 def test_outcomes_that_hold_too_much_of_q_are_no_law() -> None:
